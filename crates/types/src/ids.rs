@@ -1,0 +1,118 @@
+//! Distinct types for ids, addresses and time.
+
+use std::fmt;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident($raw:ty), $format:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $raw);
+
+        impl $name {
+            /// Position in an array that is indexed by this id.
+            #[inline(always)]
+            #[must_use]
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+
+            /// The id at position `index`.
+            ///
+            /// # Panics
+            /// When `index` does not fit the id, which a checked configuration rules out.
+            #[must_use]
+            pub fn new(index: usize) -> Self {
+                Self(<$raw>::try_from(index).expect("id within range"))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, $format, self.0)
+            }
+        }
+    };
+}
+
+id!(
+    /// An architectural thread: registers, CSRs, privilege. Its number is `mhartid`.
+    HartId(u16), "hart {}"
+);
+id!(
+    /// A hardware context: the seat of a hart in a core, numbered over the whole system.
+    ContextId(u16), "context {}"
+);
+id!(
+    /// A core: contexts that share pipes and first-level caches.
+    CoreId(u16), "core {}"
+);
+id!(
+    /// An issue pipe within a core.
+    PipeId(u16), "pipe {}"
+);
+
+macro_rules! address {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u64);
+
+        impl $name {
+            /// Number of the aligned block of `1 << log2_bytes` bytes that holds this address.
+            #[inline(always)]
+            #[must_use]
+            pub fn block(self, log2_bytes: u32) -> u64 {
+                self.0 >> log2_bytes
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:#x}", self.0)
+            }
+        }
+    };
+}
+
+address!(
+    /// A physical address.
+    PhysAddr
+);
+address!(
+    /// A virtual address, before translation.
+    VirtAddr
+);
+
+/// A point in simulated time, in core clock cycles since power-on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cycle(pub u64);
+
+impl Cycle {
+    /// Later than every cycle that is ever simulated.
+    pub const NEVER: Cycle = Cycle(u64::MAX);
+
+    /// The cycle `cycles` later. `NEVER` stays `NEVER`.
+    #[inline(always)]
+    #[must_use]
+    pub fn after(self, cycles: u64) -> Cycle {
+        Cycle(self.0.saturating_add(cycles))
+    }
+
+    /// Cycles from `earlier` to `self`.
+    #[inline(always)]
+    #[must_use]
+    pub fn since(self, earlier: Cycle) -> u64 {
+        debug_assert!(self >= earlier, "{self:?} is before {earlier:?}");
+        self.0.wrapping_sub(earlier.0)
+    }
+}
+
+impl fmt::Display for Cycle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Cycle::NEVER {
+            f.write_str("never")
+        } else {
+            write!(f, "cycle {}", self.0)
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Ids, addresses, time, and the declarations of parameters and counters.
+//!
+//! Every other crate may depend on this one; it depends on nothing of ours.
+//!
+//! Invariants: an id of one kind never stands for another (a [`HartId`] is a thread, a
+//! [`ContextId`] its seat); time is a [`Cycle`], never a bare integer; a parameter or a counter is
+//! declared in exactly one place, from which parsing, checking, export and documentation derive.
+
+mod counters;
+mod ids;
+mod params;
+mod suggest;
+
+pub use counters::{CounterInfo, CounterSet};
+pub use ids::{ContextId, CoreId, Cycle, HartId, PhysAddr, PipeId, VirtAddr};
+pub use params::{FieldType, ParamError, ParamInfo, ParamKind, ParamValue, Params};
+pub use suggest::{Unknown, nearest};
