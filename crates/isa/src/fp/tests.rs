@@ -1,0 +1,1 @@
+//! Floating point at the corners.

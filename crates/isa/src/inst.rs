@@ -1,0 +1,153 @@
+//! The decoded record of one instruction.
+
+use crate::Op;
+
+/// Register slot that swallows writes: the destination of an instruction that has none, or x0.
+pub const SINK: u8 = 64;
+
+/// Slot of integer register `x`. Slot 0 always reads as zero.
+#[inline(always)]
+#[must_use]
+pub const fn x(n: u8) -> u8 {
+    n
+}
+
+/// Slot of floating-point register `f`.
+#[inline(always)]
+#[must_use]
+pub const fn f(n: u8) -> u8 {
+    32 + n
+}
+
+/// One decoded instruction, 16 bytes, plain data.
+///
+/// Register operands are slots in one space: 0..=31 are x0..x31, 32..=63 are f0..f31, [`SINK`] is
+/// "no destination". A source that the instruction does not have is slot 0. So a core tracks
+/// dependences without knowing the instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Inst {
+    /// What it does. A compressed encoding has the `Op` of its expansion.
+    pub op: Op,
+    /// Destination slot.
+    pub rd: u8,
+    /// First source slot.
+    pub rs1: u8,
+    /// Second source slot.
+    pub rs2: u8,
+    /// Third source slot (fused multiply-add).
+    pub rs3: u8,
+    /// Bytes: 2 or 4.
+    pub len: u8,
+    /// Rounding mode field of a floating-point instruction (7 = dynamic; 0 when it has none), or
+    /// bit 1 `aq` and bit 0 `rl` of an atomic.
+    pub rm: u8,
+    /// Immediate, sign-extended. For CSR instructions bits 11:0 are the CSR number and bits 16:12
+    /// the zero-extended immediate of the `i` forms; for FENCE bits 3:0 are the successor and bits
+    /// 7:4 the predecessor set and bits 11:8 `fm`.
+    pub imm: i32,
+    /// The encoding, low 16 bits only when `len` is 2.
+    pub raw: u32,
+}
+
+/// Bytes that a memory access moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Width {
+    /// 1 byte.
+    B = 1,
+    /// 2 bytes.
+    H = 2,
+    /// 4 bytes.
+    W = 4,
+    /// 8 bytes.
+    D = 8,
+    /// 16 bytes (`amocas.q` only).
+    Q = 16,
+}
+
+impl Width {
+    /// Number of bytes.
+    #[inline(always)]
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        self as u64
+    }
+}
+
+/// What an instruction asks of a core's units, and so which latency it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Class {
+    /// Integer operation of the plain ALU (also lui, auipc, shifts, bit manipulation).
+    Alu,
+    /// Integer multiply (also carry-less).
+    Mul,
+    /// Integer divide or remainder.
+    Div,
+    /// Conditional branch.
+    Branch,
+    /// Unconditional jump: jal, jalr.
+    Jump,
+    /// Load, integer or floating point.
+    Load,
+    /// Store, integer or floating point.
+    Store,
+    /// Read-modify-write atomic, lr and sc.
+    Atomic,
+    /// Floating-point add, subtract, compare, minimum, maximum, conversion.
+    FpAdd,
+    /// Floating-point multiply.
+    FpMul,
+    /// Fused multiply-add.
+    FpFma,
+    /// Floating-point divide.
+    FpDiv,
+    /// Floating-point square root.
+    FpSqrt,
+    /// Floating-point sign injection, class, and moves between register files.
+    FpMove,
+    /// Memory fence (fence, fence.tso) and fence.i, sfence.vma.
+    Fence,
+    /// CSR access.
+    Csr,
+    /// ecall, ebreak, mret, sret, and anything illegal.
+    System,
+    /// `pause`.
+    Pause,
+    /// `wfi`, `wrs.nto`, `wrs.sto`.
+    Nap,
+    /// Probe HINT: no slot, no time.
+    Probe,
+}
+
+/// Instructions whose effect is on the hart's privileged state, not a function of registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    /// Not an instruction of this machine.
+    Illegal,
+    /// Environment call.
+    Ecall,
+    /// Breakpoint.
+    Ebreak,
+    /// Return from machine trap.
+    Mret,
+    /// Return from supervisor trap.
+    Sret,
+    /// Wait for interrupt.
+    Wfi,
+    /// Wait on reservation set, no time-out.
+    WrsNto,
+    /// Wait on reservation set, short time-out.
+    WrsSto,
+    /// Spin-wait hint.
+    Pause,
+    /// Memory fence.
+    Fence,
+    /// Instruction-fetch fence.
+    FenceI,
+    /// Translation fence.
+    SfenceVma,
+    /// Probe: `slti x0, rs1, imm`.
+    Probe,
+}
