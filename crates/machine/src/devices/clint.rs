@@ -1,0 +1,190 @@
+//! The core-local interruptor: software interrupts and the timer.
+//!
+//! The caller gives time in ticks; what the guest reads as `mtime` is that plus an offset, which a
+//! guest's store to `mtime` changes. Interrupt lines are kept up to date, never polled: `deadline`
+//! is the tick at which the next timer fires, so a tick before it costs one comparison.
+
+use loiter_isa::Width;
+use loiter_types::HartId;
+use vm_fdt::FdtWriter;
+
+use super::{Device, Place};
+
+/// Bit of `mip`: machine software interrupt.
+const MSIP: u64 = 1 << 3;
+/// Bit of `mip`: machine timer interrupt.
+const MTIP: u64 = 1 << 7;
+
+const MTIMECMP_OFFSET: u64 = 0x4000;
+const MTIME_OFFSET: u64 = 0xbff8;
+
+/// Number of harts that the register layout has room for.
+pub(crate) const MAX_HARTS: usize = 4095;
+
+/// A register, and for the 64-bit ones which half an access means.
+enum Register {
+    Msip(usize),
+    MtimeCmp(usize),
+    Mtime,
+    /// Within the window, but of no hart of this machine: reads as zero, ignores writes, as in
+    /// QEMU and Spike.
+    Reserved,
+}
+
+#[derive(Debug)]
+pub(crate) struct Clint {
+    msip: Vec<bool>,
+    /// `u64::MAX`, the value at reset, is "never".
+    mtimecmp: Vec<u64>,
+    /// Time as the caller counts it.
+    ticks: u64,
+    /// `mtime` minus `ticks`.
+    offset: u64,
+    /// The first tick at which a timer that has not fired does; `u64::MAX` when none will.
+    deadline: u64,
+    /// For each hart its bits of `mip`.
+    lines: Vec<u64>,
+    /// Changes whenever `lines` does.
+    generation: u64,
+}
+
+impl Clint {
+    pub(crate) fn new(harts: usize) -> Self {
+        Self {
+            msip: vec![false; harts],
+            mtimecmp: vec![u64::MAX; harts],
+            ticks: 0,
+            offset: 0,
+            deadline: u64::MAX,
+            lines: vec![0; harts],
+            generation: 0,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_ticks(&mut self, ticks: u64) {
+        self.ticks = ticks;
+        if ticks >= self.deadline {
+            self.update();
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn mtime(&self) -> u64 {
+        self.ticks.wrapping_add(self.offset)
+    }
+
+    #[inline(always)]
+    pub(crate) fn lines(&self, hart: HartId) -> u64 {
+        self.lines[hart.index()]
+    }
+
+    #[inline(always)]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        (self.deadline != u64::MAX).then_some(self.deadline)
+    }
+
+    /// Works out lines and deadline from the registers.
+    #[cold]
+    fn update(&mut self) {
+        let now = self.mtime();
+        self.deadline = u64::MAX;
+        for (hart, &compare) in self.mtimecmp.iter().enumerate() {
+            let mut lines = if self.msip[hart] { MSIP } else { 0 };
+            if now >= compare {
+                lines |= MTIP;
+            } else if compare != u64::MAX {
+                self.deadline = self.deadline.min(self.ticks.saturating_add(compare - now));
+            }
+            if lines != self.lines[hart] {
+                self.lines[hart] = lines;
+                self.generation += 1;
+            }
+        }
+    }
+
+    fn register(&self, offset: u64) -> Register {
+        let harts = self.msip.len();
+        let (register, index): (fn(usize) -> Register, u64) = match offset {
+            0..MTIMECMP_OFFSET => (Register::Msip, offset / 4),
+            MTIMECMP_OFFSET..MTIME_OFFSET => (Register::MtimeCmp, (offset - MTIMECMP_OFFSET) / 8),
+            _ if offset - MTIME_OFFSET < 8 => return Register::Mtime,
+            _ => return Register::Reserved,
+        };
+        match usize::try_from(index) {
+            Ok(index) if index < harts => register(index),
+            _ => Register::Reserved,
+        }
+    }
+}
+
+/// The part of a 64-bit register that a naturally aligned access reads.
+fn part(value: u64, offset: u64, width: Width) -> Option<u64> {
+    match width {
+        Width::D => Some(value),
+        Width::W => Some(value >> (8 * (offset & 4)) & 0xffff_ffff),
+        _ => None,
+    }
+}
+
+/// The register `old` after a naturally aligned access has written part of it.
+fn merged(old: u64, offset: u64, width: Width, value: u64) -> Option<u64> {
+    match width {
+        Width::D => Some(value),
+        Width::W => {
+            let shift = 8 * (offset & 4);
+            Some(old & !(0xffff_ffff << shift) | (value & 0xffff_ffff) << shift)
+        }
+        _ => None,
+    }
+}
+
+impl Device for Clint {
+    fn load(&mut self, offset: u64, width: Width) -> Option<u64> {
+        match self.register(offset) {
+            Register::Msip(hart) => (width == Width::W).then(|| u64::from(self.msip[hart])),
+            Register::MtimeCmp(hart) => part(self.mtimecmp[hart], offset, width),
+            Register::Mtime => part(self.mtime(), offset, width),
+            Register::Reserved => part(0, offset, width),
+        }
+    }
+
+    fn store(&mut self, offset: u64, width: Width, value: u64) -> Option<()> {
+        match self.register(offset) {
+            Register::Msip(hart) if width == Width::W => self.msip[hart] = value & 1 != 0,
+            Register::Msip(_) => return None,
+            Register::MtimeCmp(hart) => {
+                self.mtimecmp[hart] = merged(self.mtimecmp[hart], offset, width, value)?;
+            }
+            Register::Mtime => {
+                let mtime = merged(self.mtime(), offset, width, value)?;
+                self.offset = mtime.wrapping_sub(self.ticks);
+            }
+            Register::Reserved => return merged(0, offset, width, value).map(drop),
+        }
+        self.update();
+        Some(())
+    }
+
+    fn describe(&self, tree: &mut FdtWriter, place: &Place) -> Result<(), vm_fdt::Error> {
+        let node = tree.begin_node(&place.node("clint"))?;
+        let compatible = ["sifive,clint0", "riscv,clint0"].map(String::from);
+        tree.property_string_list("compatible", compatible.to_vec())?;
+        tree.property_array_u64("reg", &place.reg())?;
+        let wires: Vec<u32> = place
+            .hart_interrupts
+            .iter()
+            .flat_map(|&hart| [hart, MSIP.trailing_zeros(), hart, MTIP.trailing_zeros()])
+            .collect();
+        tree.property_array_u32("interrupts-extended", &wires)?;
+        tree.end_node(node)
+    }
+}
+
+#[cfg(test)]
+#[path = "clint_tests.rs"]
+mod tests;

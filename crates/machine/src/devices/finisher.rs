@@ -1,0 +1,92 @@
+//! SiFive's test finisher, as in QEMU: a store to it ends the run.
+
+use loiter_isa::Width;
+use vm_fdt::FdtWriter;
+
+use super::{Device, Place};
+
+const FAIL: u16 = 0x3333;
+const PASS: u16 = 0x5555;
+const RESET: u16 = 0x7777;
+
+/// Low half of the register: what to do; high half: the exit code of a failure.
+#[derive(Debug, Default)]
+pub(crate) struct Finisher {
+    /// The exit code, once a program has stored one.
+    pub(crate) code: Option<u32>,
+}
+
+impl Device for Finisher {
+    fn load(&mut self, _offset: u64, width: Width) -> Option<u64> {
+        matches!(width, Width::H | Width::W).then_some(0)
+    }
+
+    fn store(&mut self, offset: u64, width: Width, value: u64) -> Option<()> {
+        let value = match width {
+            Width::H => value & 0xffff,
+            Width::W => value & 0xffff_ffff,
+            _ => return None,
+        };
+        if offset == 0 && self.code.is_none() {
+            self.code = match value as u16 {
+                PASS => Some(0),
+                // A failure that gives no code is a failure all the same.
+                FAIL => Some(((value >> 16) as u32).max(1)),
+                // There is nobody to start the machine again: as QEMU's `-no-reboot`.
+                RESET => Some(0),
+                _ => None,
+            };
+        }
+        Some(())
+    }
+
+    fn describe(&self, tree: &mut FdtWriter, place: &Place) -> Result<(), vm_fdt::Error> {
+        let node = tree.begin_node(&place.node("test"))?;
+        let compatible = ["sifive,test1", "sifive,test0", "syscon"].map(String::from);
+        tree.property_string_list("compatible", compatible.to_vec())?;
+        tree.property_array_u64("reg", &place.reg())?;
+        tree.property_phandle(place.finisher)?;
+        tree.end_node(node)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(offset: u64, width: Width, value: u64) -> (Option<()>, Option<u32>) {
+        let mut finisher = Finisher::default();
+        let stored = finisher.store(offset, width, value);
+        (stored, finisher.code)
+    }
+
+    #[test]
+    fn exit_codes() {
+        assert_eq!(after(0, Width::W, 0x5555), (Some(()), Some(0)));
+        assert_eq!(after(0, Width::H, 0x5555), (Some(()), Some(0)));
+        assert_eq!(after(0, Width::W, 0x7777), (Some(()), Some(0)));
+        assert_eq!(
+            after(0, Width::W, (42 << 16) | 0x3333),
+            (Some(()), Some(42))
+        );
+        assert_eq!(after(0, Width::W, 0xffff_3333), (Some(()), Some(0xffff)));
+        assert_eq!(after(0, Width::W, 0x3333), (Some(()), Some(1)));
+    }
+
+    #[test]
+    fn what_does_not_end_the_run() {
+        assert_eq!(after(0, Width::W, 0), (Some(()), None));
+        assert_eq!(after(0, Width::W, 0x5554), (Some(()), None));
+        assert_eq!(after(4, Width::W, 0x5555), (Some(()), None));
+        assert_eq!(after(0, Width::B, 0x55), (None, None));
+        assert_eq!(after(0, Width::D, 0x5555), (None, None));
+    }
+
+    #[test]
+    fn the_first_code_stays() {
+        let mut finisher = Finisher::default();
+        finisher.store(0, Width::W, (3 << 16) | 0x3333).unwrap();
+        finisher.store(0, Width::W, 0x5555).unwrap();
+        assert_eq!(finisher.code, Some(3));
+    }
+}

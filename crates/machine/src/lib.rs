@@ -1,0 +1,28 @@
+//! What a program sees of a machine besides its harts: RAM, devices, the device tree, and the
+//! loading of ELF files.
+//!
+//! Depends on `loiter-isa` (access widths) and `loiter-types`. No time passes here: an access
+//! happens in the moment in which it is asked for, and whoever asks decides when that is.
+//!
+//! Invariants: RAM holds the one copy of the data; every store by a hart goes through
+//! [`Machine::store`] or [`Machine::store128`], which alone break watches and see the HTIF words;
+//! [`Watches`] is the only functional watch mechanism; `map.rs` alone knows addresses.
+
+mod device_tree;
+mod devices;
+mod elf;
+mod htif;
+mod load;
+mod machine;
+mod map;
+mod ram;
+mod symbols;
+mod watches;
+
+pub use elf::{ElfImage, Segment};
+pub use load::{LoadError, LoadFault};
+pub use machine::{AccessFault, Ended, EndedBy, Machine, MachineConfig, MachineError};
+pub use map::RAM_BASE;
+pub use ram::Ram;
+pub use symbols::SymbolTable;
+pub use watches::{WatchState, Watches};

@@ -1,0 +1,240 @@
+//! Placing a program and the device tree in RAM, and what may be wrong with a program.
+
+use loiter_isa::Width;
+use loiter_types::PhysAddr;
+
+use crate::elf::ElfImage;
+use crate::htif::Htif;
+use crate::machine::Machine;
+use crate::map::{PAGE_BYTES, RAM_BASE};
+
+/// A program that cannot be run, and the file it came from.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {fault}")]
+pub struct LoadError {
+    /// The file, as the user named it.
+    pub path: String,
+    /// What is wrong with it.
+    pub fault: LoadFault,
+}
+
+/// What is wrong with a program.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoadFault {
+    /// The magic number is missing.
+    #[error("not an ELF file ({found}); give a linked RISC-V program")]
+    NotElf {
+        /// What it looks like instead.
+        found: String,
+    },
+    /// 32-bit or of no known class.
+    #[error("{found} ELF file, but the machine is 64-bit; compile with -march=rv64gc -mabi=lp64d")]
+    Class {
+        /// What it is.
+        found: String,
+    },
+    /// Big-endian or of no known byte order.
+    #[error("{found} ELF file, but the machine is little-endian")]
+    ByteOrder {
+        /// What it is.
+        found: String,
+    },
+    /// Another architecture.
+    #[error(
+        "program for {found}, but the machine is RISC-V; compile it with a RISC-V cross compiler"
+    )]
+    Architecture {
+        /// Name of the architecture found.
+        found: String,
+    },
+    /// An object file, a shared object or a core dump.
+    #[error("{found}, not an executable; {advice}")]
+    NotExecutable {
+        /// What it is.
+        found: String,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// The file ends early.
+    #[error(
+        "truncated: {part} ends at byte {needed}, but the file has only {found} bytes; build or copy it again"
+    )]
+    Truncated {
+        /// The header, table or segment that is cut off.
+        part: String,
+        /// Where it ends.
+        needed: u64,
+        /// Length of the file.
+        found: u64,
+    },
+    /// A header that contradicts itself.
+    #[error("damaged: {0}")]
+    Damaged(String),
+    /// Nothing to load.
+    #[error("no segment to load; link it as an executable")]
+    Empty,
+    /// The entry point is not part of the program.
+    #[error(
+        "the entry point {entry:#x} lies in no loaded segment; check ENTRY() in the linker script and that the start-up code is linked"
+    )]
+    Entry {
+        /// `e_entry`.
+        entry: u64,
+    },
+    /// A segment that does not fit into RAM.
+    #[error(
+        "segment {index} ({start:#x} to {end:#x}) lies outside RAM ({RAM_BASE:#x} to {ram_end:#x}); {advice}"
+    )]
+    OutsideRam {
+        /// Number of the segment among the program headers.
+        index: usize,
+        /// Its first address.
+        start: u64,
+        /// One past its last address.
+        end: u128,
+        /// One past the last address of RAM.
+        ram_end: u64,
+        /// What to do.
+        advice: String,
+    },
+    /// A segment where the device tree goes.
+    #[error(
+        "segment {index} ({start:#x} to {end:#x}) overlaps the device tree at {tree:#x}, the top of RAM; {advice}"
+    )]
+    OverDeviceTree {
+        /// Number of the segment among the program headers.
+        index: usize,
+        /// Its first address.
+        start: u64,
+        /// One past its last address.
+        end: u64,
+        /// Where the device tree begins.
+        tree: u64,
+        /// What to do.
+        advice: String,
+    },
+    /// HTIF words that are not in RAM.
+    #[error(
+        "the symbol `{name}` is at {addr}, which is not in RAM or not a multiple of 8; put the section .tohost into RAM, aligned"
+    )]
+    HtifWord {
+        /// `tohost` or `fromhost`.
+        name: &'static str,
+        /// Its address.
+        addr: PhysAddr,
+    },
+}
+
+impl Machine {
+    /// Copies a program into RAM, clears what it does not initialise, and heeds its `tohost`.
+    ///
+    /// # Errors
+    /// When a segment does not lie in RAM, or lies where the device tree goes.
+    pub fn load_elf(&mut self, image: &ElfImage) -> Result<(), LoadError> {
+        let named = |fault| LoadError {
+            path: image.path.clone(),
+            fault,
+        };
+        for segment in &image.segments {
+            self.check_segment(segment.index, segment.addr.0, segment.mem_bytes)
+                .map_err(named)?;
+        }
+        let htif = self.htif_of(image).map_err(named)?;
+        for segment in &image.segments {
+            let data = image.data(segment);
+            let place = self.ram.slice_mut(segment.addr, segment.mem_bytes);
+            let (head, tail) = place.expect("checked above").split_at_mut(data.len());
+            head.copy_from_slice(data);
+            // Fresh RAM is zero; not touching it keeps a large .bss free.
+            if tail.iter().any(|&byte| byte != 0) {
+                tail.fill(0);
+            }
+        }
+        if let Some(htif) = htif {
+            self.watches.pin(htif.tohost);
+            self.htif = Some(htif);
+        }
+        Ok(())
+    }
+
+    /// Writes the device tree to the top of RAM and says where it begins.
+    pub fn place_device_tree(&mut self) -> PhysAddr {
+        let addr = self.device_tree_addr();
+        let bytes = self.device_tree.len() as u64;
+        let place = self
+            .ram
+            .slice_mut(addr, bytes)
+            .expect("Machine::new has checked the size");
+        place.copy_from_slice(&self.device_tree);
+        addr
+    }
+
+    /// The device tree in the flattened format.
+    #[must_use]
+    pub fn device_tree(&self) -> &[u8] {
+        &self.device_tree
+    }
+
+    fn device_tree_addr(&self) -> PhysAddr {
+        let pages = (self.device_tree.len() as u64).next_multiple_of(PAGE_BYTES);
+        PhysAddr(self.ram.end().0 - pages)
+    }
+
+    fn check_segment(&self, index: usize, start: u64, bytes: u64) -> Result<(), LoadFault> {
+        let ram_end = self.ram.end().0;
+        let end = u128::from(start) + u128::from(bytes);
+        let tree = self.device_tree_addr().0;
+        let enough = || {
+            let mib = (end - u128::from(RAM_BASE) + u128::from(ram_end - tree)).div_ceil(1 << 20);
+            format!("use a machine with more RAM (--set system.ram_mib={mib}) or make it smaller")
+        };
+        if start < RAM_BASE || end > u128::from(crate::map::PHYS_ADDR_END) {
+            let advice = format!("link the program at {RAM_BASE:#x} (with -mcmodel=medany)");
+            return Err(LoadFault::OutsideRam {
+                index,
+                start,
+                end,
+                ram_end,
+                advice,
+            });
+        }
+        if end > u128::from(ram_end) {
+            return Err(LoadFault::OutsideRam {
+                index,
+                start,
+                end,
+                ram_end,
+                advice: enough(),
+            });
+        }
+        if end > u128::from(tree) {
+            let end = start + bytes;
+            return Err(LoadFault::OverDeviceTree {
+                index,
+                start,
+                end,
+                tree,
+                advice: enough(),
+            });
+        }
+        Ok(())
+    }
+
+    fn htif_of(&self, image: &ElfImage) -> Result<Option<Htif>, LoadFault> {
+        for (name, word) in [("tohost", image.tohost), ("fromhost", image.fromhost)] {
+            if let Some(addr) = word
+                && !(self.is_ram(addr, Width::D.bytes()) && addr.0.is_multiple_of(8))
+            {
+                return Err(LoadFault::HtifWord { name, addr });
+            }
+        }
+        Ok(image.tohost.map(|tohost| Htif {
+            tohost,
+            fromhost: image.fromhost,
+        }))
+    }
+}
+
+#[cfg(test)]
+#[path = "load_tests.rs"]
+mod tests;

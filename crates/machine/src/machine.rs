@@ -1,0 +1,419 @@
+//! The bus: RAM in front, devices behind it, and the side effects of stores.
+
+use loiter_isa::Width;
+use loiter_types::{HartId, PhysAddr};
+
+use crate::device_tree;
+use crate::devices::{Devices, MAX_HARTS};
+use crate::htif::Htif;
+use crate::map::{DeviceId, PAGE_BYTES, PHYS_ADDR_END, RAM_BASE, device_at};
+use crate::ram::Ram;
+use crate::watches::Watches;
+
+/// What a machine is made of.
+#[derive(Clone, Debug)]
+pub struct MachineConfig {
+    /// Size of RAM.
+    pub ram_bytes: u64,
+    /// Number of harts.
+    pub harts: usize,
+    /// Ticks of `mtime` in a second, for the device tree.
+    pub timebase_hz: u64,
+    /// ISA string of the device tree, such as `rv64imafdc_zicsr`.
+    pub isa: String,
+    /// Command line of the run, for `/chosen/bootargs`.
+    pub bootargs: String,
+    /// Length of the lines that harts watch.
+    pub watch_line_bytes: u64,
+}
+
+/// Why a machine cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// RAM of no size, or of part of a page.
+    #[error(
+        "RAM of {0} bytes is not a positive multiple of {PAGE_BYTES} bytes; choose another `system.ram_mib`"
+    )]
+    RamSize(u64),
+    /// RAM that reaches beyond the physical addresses.
+    #[error(
+        "RAM of {0} bytes from {RAM_BASE:#x} on reaches beyond the 56-bit physical addresses; choose a smaller `system.ram_mib`"
+    )]
+    RamBeyondAddresses(u64),
+    /// The host has no room.
+    #[error(
+        "this computer cannot give {bytes} bytes of address space for RAM ({source}); choose a smaller `system.ram_mib`"
+    )]
+    RamFromHost {
+        /// What was asked for.
+        bytes: u64,
+        /// The host's answer.
+        source: std::io::Error,
+    },
+    /// The device tree does not fit.
+    #[error(
+        "RAM of {ram} bytes has no room for a device tree of {tree} bytes; choose a larger `system.ram_mib`"
+    )]
+    RamBelowTree {
+        /// Size of RAM.
+        ram: u64,
+        /// Size of the device tree.
+        tree: u64,
+    },
+    /// No harts, or more than the interrupt controller can address.
+    #[error("{0} harts; there must be 1 to {MAX_HARTS}")]
+    Harts(usize),
+    /// A watch line that is no power of two, or is too short.
+    #[error("lines of {0} bytes; a line must be a power of two of at least 16 bytes")]
+    WatchLine(u64),
+    /// A time base that the device tree cannot express.
+    #[error("a time base of {0} Hz; it must be 1 to {max} Hz", max = u32::MAX)]
+    Timebase(u64),
+    /// An ISA string that is not one of RV64.
+    #[error("ISA string {0:?}; it must begin with \"rv64\" and hold no spaces or NULs")]
+    Isa(String),
+    /// A command line that the device tree cannot hold.
+    #[error("the command line of the run contains a NUL character: {0:?}")]
+    Bootargs(String),
+    /// Our own fault: the device tree is not well-formed.
+    #[error("internal error: the device tree cannot be written: {0}")]
+    DeviceTree(#[from] vm_fdt::Error),
+}
+
+/// An access to an address at which nothing answers, or not to this access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("nothing answers this access at physical address {addr}")]
+pub struct AccessFault {
+    /// The address of the access.
+    pub addr: PhysAddr,
+}
+
+/// Who ended the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndedBy {
+    /// A store to the test finisher.
+    Finisher,
+    /// A store to `tohost`.
+    Htif,
+}
+
+/// How a program ended the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// By which means.
+    pub by: EndedBy,
+    /// Exit code; 0 is success.
+    pub code: u32,
+}
+
+/// RAM, devices, and the watches of harts.
+pub struct Machine {
+    /// RAM, for reading. Writing here directly breaks no watches.
+    pub ram: Ram,
+    /// The lines that harts watch.
+    pub watches: Watches,
+    pub(crate) devices: Devices,
+    pub(crate) htif: Option<Htif>,
+    pub(crate) device_tree: Vec<u8>,
+    console: Vec<u8>,
+    ended: Option<Ended>,
+    /// Generation of the interrupt lines when last asked whether they changed.
+    seen_generation: u64,
+}
+
+impl Machine {
+    /// A machine at reset.
+    ///
+    /// # Errors
+    /// When the configuration contradicts itself or the host cannot provide the RAM.
+    pub fn new(config: &MachineConfig) -> Result<Self, MachineError> {
+        check(config)?;
+        let ram = Ram::new(config.ram_bytes).map_err(|source| MachineError::RamFromHost {
+            bytes: config.ram_bytes,
+            source,
+        })?;
+        let devices = Devices::new(config.harts);
+        let device_tree = device_tree::write(config, &devices)?;
+        if device_tree.len() as u64 > config.ram_bytes {
+            let tree = device_tree.len() as u64;
+            return Err(MachineError::RamBelowTree {
+                ram: config.ram_bytes,
+                tree,
+            });
+        }
+        Ok(Self {
+            ram,
+            watches: Watches::new(config.harts, config.watch_line_bytes.trailing_zeros()),
+            devices,
+            htif: None,
+            device_tree,
+            console: Vec::new(),
+            ended: None,
+            seen_generation: 0,
+        })
+    }
+
+    /// Performs a load, zero-extended. Misaligned accesses are for RAM only.
+    ///
+    /// # Errors
+    /// When nothing answers at `addr`, or the device there does not allow this access.
+    ///
+    /// # Panics
+    /// When `width` is [`Width::Q`]; see [`Machine::load128`].
+    #[inline(always)]
+    pub fn load(&mut self, addr: PhysAddr, width: Width) -> Result<u64, AccessFault> {
+        match self.ram.read(addr, width) {
+            Some(value) => Ok(value),
+            None => self.load_device(addr, width),
+        }
+    }
+
+    /// Performs a store of the low `width` bytes of `value`, and breaks the watches that other
+    /// harts have on what it writes.
+    ///
+    /// # Errors
+    /// When nothing answers at `addr`, or the device there does not allow this access.
+    ///
+    /// # Panics
+    /// When `width` is [`Width::Q`]; see [`Machine::store128`].
+    #[inline(always)]
+    pub fn store(
+        &mut self,
+        by: HartId,
+        addr: PhysAddr,
+        width: Width,
+        value: u64,
+    ) -> Result<(), AccessFault> {
+        if !self.ram.write(addr, width, value) {
+            return self.store_device(addr, width, value);
+        }
+        if self.watches.may_concern(addr) {
+            return self.after_store(by, addr, width.bytes());
+        }
+        Ok(())
+    }
+
+    /// Loads 16 bytes from RAM.
+    ///
+    /// # Errors
+    /// When they do not lie in RAM.
+    #[inline]
+    pub fn load128(&mut self, addr: PhysAddr) -> Result<u128, AccessFault> {
+        self.ram.read128(addr).ok_or(AccessFault { addr })
+    }
+
+    /// As [`Machine::store`], 16 bytes to RAM.
+    ///
+    /// # Errors
+    /// When they do not lie in RAM.
+    #[inline]
+    pub fn store128(&mut self, by: HartId, addr: PhysAddr, value: u128) -> Result<(), AccessFault> {
+        if !self.ram.write128(addr, value) {
+            return Err(AccessFault { addr });
+        }
+        if self.watches.may_concern(addr) {
+            return self.after_store(by, addr, Width::Q.bytes());
+        }
+        Ok(())
+    }
+
+    /// The bytes of the instruction at `addr`, which is even. The upper half means something only
+    /// when the lower says that the instruction has four bytes.
+    ///
+    /// # Errors
+    /// When part of the instruction lies outside RAM, with the address of that part.
+    #[inline(always)]
+    pub fn fetch(&self, addr: PhysAddr) -> Result<u32, AccessFault> {
+        match self.ram.read(addr, Width::W) {
+            Some(bits) => Ok(bits as u32),
+            None => self.fetch_at_edge(addr),
+        }
+    }
+
+    /// The two bytes at `addr`: for an instruction whose halves are translated separately.
+    ///
+    /// # Errors
+    /// When they lie outside RAM.
+    #[inline]
+    pub fn fetch16(&self, addr: PhysAddr) -> Result<u16, AccessFault> {
+        self.ram
+            .read(addr, Width::H)
+            .map(|bits| bits as u16)
+            .ok_or(AccessFault { addr })
+    }
+
+    #[cold]
+    fn fetch_at_edge(&self, addr: PhysAddr) -> Result<u32, AccessFault> {
+        let low = self.fetch16(addr)?;
+        if low & 0b11 == 0b11 {
+            return Err(AccessFault {
+                addr: PhysAddr(addr.0 + 2),
+            });
+        }
+        Ok(u32::from(low))
+    }
+
+    /// Whether all of `bytes` bytes from `addr` on are RAM.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_ram(&self, addr: PhysAddr, bytes: u64) -> bool {
+        self.ram.contains(addr, bytes)
+    }
+
+    /// The bits of `mip` that devices drive for `hart`: MSIP (bit 3) and MTIP (bit 7).
+    #[inline(always)]
+    #[must_use]
+    pub fn interrupt_lines(&self, hart: HartId) -> u64 {
+        self.devices.clint.lines(hart)
+    }
+
+    /// A number that is another one whenever any hart's interrupt lines have changed.
+    #[inline(always)]
+    #[must_use]
+    pub fn interrupt_generation(&self) -> u64 {
+        self.devices.clint.generation()
+    }
+
+    /// Whether any hart's interrupt lines have changed since this was last asked. For a single
+    /// asker; several compare [`Machine::interrupt_generation`].
+    #[inline(always)]
+    #[must_use]
+    pub fn interrupts_changed(&mut self) -> bool {
+        let now = self.interrupt_generation();
+        std::mem::replace(&mut self.seen_generation, now) != now
+    }
+
+    /// Sets the time, in ticks of the time base since reset.
+    #[inline(always)]
+    pub fn set_time(&mut self, ticks: u64) {
+        self.devices.clint.set_ticks(ticks);
+    }
+
+    /// `mtime` as programs read it: the ticks, unless a program has set it to something else.
+    #[inline(always)]
+    #[must_use]
+    pub fn time(&self) -> u64 {
+        self.devices.clint.mtime()
+    }
+
+    /// The first tick, as [`Machine::set_time`] counts them, at which a timer that has not fired
+    /// yet does.
+    #[must_use]
+    pub fn next_timer_ticks(&self) -> Option<u64> {
+        self.devices.clint.deadline()
+    }
+
+    /// Whether and how a program has ended the run.
+    #[inline(always)]
+    #[must_use]
+    pub fn ended(&self) -> Option<Ended> {
+        self.ended
+    }
+
+    /// What programs have written to the console since last asked.
+    pub fn take_console(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.console)
+    }
+
+    /// Types `bytes` on the console.
+    pub fn push_input(&mut self, bytes: &[u8]) {
+        self.devices.uart.push_input(bytes);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn load_device(&mut self, addr: PhysAddr, width: Width) -> Result<u64, AccessFault> {
+        aligned_device(addr, width)
+            .and_then(|(device, offset)| self.devices.get_mut(device).load(offset, width))
+            .ok_or(AccessFault { addr })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn store_device(
+        &mut self,
+        addr: PhysAddr,
+        width: Width,
+        value: u64,
+    ) -> Result<(), AccessFault> {
+        let stored = aligned_device(addr, width)
+            .and_then(|(device, offset)| self.devices.get_mut(device).store(offset, width, value));
+        self.console.append(self.devices.uart.sent());
+        if self.ended.is_none() {
+            let by = EndedBy::Finisher;
+            self.ended = self.devices.finisher.code.map(|code| Ended { by, code });
+        }
+        stored.ok_or(AccessFault { addr })
+    }
+
+    /// What a store to RAM does besides writing.
+    #[cold]
+    #[inline(never)]
+    fn after_store(&mut self, by: HartId, addr: PhysAddr, bytes: u64) -> Result<(), AccessFault> {
+        self.watches.stored(Some(by), addr, bytes);
+        let Some(htif) = &self.htif else {
+            return Ok(());
+        };
+        let answer = htif.stored(addr, bytes, &mut self.ram)?;
+        for word in answer.written.into_iter().flatten() {
+            self.watches.stored(None, word, Width::D.bytes());
+        }
+        self.console.extend(answer.console);
+        if self.ended.is_none() {
+            self.ended = answer.exit.map(|code| Ended {
+                by: EndedBy::Htif,
+                code,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The device at a naturally aligned address.
+fn aligned_device(addr: PhysAddr, width: Width) -> Option<(DeviceId, u64)> {
+    addr.0
+        .is_multiple_of(width.bytes())
+        .then(|| device_at(addr))?
+}
+
+fn check(config: &MachineConfig) -> Result<(), MachineError> {
+    let ram = config.ram_bytes;
+    if ram == 0 || !ram.is_multiple_of(PAGE_BYTES) {
+        return Err(MachineError::RamSize(ram));
+    }
+    if ram > PHYS_ADDR_END - RAM_BASE {
+        return Err(MachineError::RamBeyondAddresses(ram));
+    }
+    if !(1..=MAX_HARTS).contains(&config.harts) {
+        return Err(MachineError::Harts(config.harts));
+    }
+    let line = config.watch_line_bytes;
+    if line < Width::Q.bytes() || !line.is_power_of_two() {
+        return Err(MachineError::WatchLine(line));
+    }
+    if config.timebase_hz == 0 || config.timebase_hz > u64::from(u32::MAX) {
+        return Err(MachineError::Timebase(config.timebase_hz));
+    }
+    let isa = &config.isa;
+    if !isa.starts_with("rv64") || isa.contains(|c: char| c == '\0' || c.is_whitespace()) {
+        return Err(MachineError::Isa(isa.clone()));
+    }
+    if config.bootargs.contains('\0') {
+        return Err(MachineError::Bootargs(config.bootargs.clone()));
+    }
+    Ok(())
+}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machine")
+            .field("ram", &self.ram)
+            .field("watches", &self.watches)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[path = "machine_tests.rs"]
+mod tests;

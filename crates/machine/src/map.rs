@@ -1,0 +1,95 @@
+//! The memory map: the one file that knows which device sits where.
+//!
+//! The addresses are those of QEMU's `virt` machine, so that one bare-metal program runs on both.
+
+use loiter_types::PhysAddr;
+
+/// First byte of RAM.
+pub const RAM_BASE: u64 = 0x8000_0000;
+
+/// RAM is a whole number of these.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+
+/// One past the highest physical address of RV64 with Sv39, Sv48 or Sv57 translation.
+pub(crate) const PHYS_ADDR_END: u64 = 1 << 56;
+
+/// A device of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DeviceId {
+    /// Ends the run.
+    Finisher,
+    /// Software and timer interrupts.
+    Clint,
+    /// Serial console.
+    Uart,
+}
+
+/// The physical addresses that a device answers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    /// Who answers.
+    pub(crate) device: DeviceId,
+    /// First address.
+    pub(crate) base: u64,
+    /// Length in bytes.
+    pub(crate) bytes: u64,
+}
+
+/// Every device window, in ascending order of addresses.
+pub(crate) const WINDOWS: [Window; 3] = [
+    Window {
+        device: DeviceId::Finisher,
+        base: 0x0010_0000,
+        bytes: 0x1000,
+    },
+    Window {
+        device: DeviceId::Clint,
+        base: 0x0200_0000,
+        bytes: 0x1_0000,
+    },
+    Window {
+        device: DeviceId::Uart,
+        base: 0x1000_0000,
+        bytes: 0x100,
+    },
+];
+
+/// Device tree path of the console, for `/chosen/stdout-path`.
+pub(crate) const CONSOLE_PATH: &str = "/soc/serial@10000000";
+
+/// The device that answers `addr`, and the offset within its window.
+pub(crate) fn device_at(addr: PhysAddr) -> Option<(DeviceId, u64)> {
+    WINDOWS.iter().find_map(|window| {
+        let offset = addr.0.checked_sub(window.base)?;
+        (offset < window.bytes).then_some((window.device, offset))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_ascend_without_overlap_below_ram() {
+        let mut end = 0;
+        for window in WINDOWS {
+            assert!(window.base >= end, "{window:?} overlaps the one before");
+            end = window.base + window.bytes;
+        }
+        assert!(end <= RAM_BASE);
+    }
+
+    #[test]
+    fn both_edges_of_each_window() {
+        for window in WINDOWS {
+            let last = window.base + window.bytes - 1;
+            assert_eq!(device_at(PhysAddr(window.base)), Some((window.device, 0)));
+            assert_eq!(
+                device_at(PhysAddr(last)),
+                Some((window.device, window.bytes - 1))
+            );
+            assert_eq!(device_at(PhysAddr(window.base - 1)), None);
+            assert_eq!(device_at(PhysAddr(last + 1)), None);
+        }
+    }
+}

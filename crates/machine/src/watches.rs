@@ -1,0 +1,167 @@
+//! The one functional watch mechanism: a hart watches a line and learns that another hart stored
+//! to it. Load-reserved, wait-on-reservation-set and the like are users of it.
+//!
+//! ```text
+//!            arm                 store by another hart
+//!   Idle ----------> Held -----------------------------> Lost
+//!    ^                | disarm                    disarm  |  (arm: back to Held)
+//!    +----------------+-----------------------------------+
+//! ```
+//!
+//! Stores must not pay for watches that do not concern them. A 64-bit Bloom filter holds, for each
+//! watched line, bit `line % 64`; a store whose bit is clear is done. So that this single test also
+//! covers a misaligned store that runs over into a watched line, the line *below* each watched line
+//! is in the filter too. The slow path behind the filter is exact.
+
+use loiter_types::{HartId, PhysAddr};
+
+/// Where a hart's watch stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchState {
+    /// No watch.
+    Idle,
+    /// Armed, and no other hart has stored to the line since.
+    Held,
+    /// Another hart has stored to the line since the watch was armed.
+    Lost,
+}
+
+/// Not the number of any line: lines are at least 16 bytes.
+const IDLE: u64 = u64::MAX;
+/// Likewise.
+const LOST: u64 = u64::MAX - 1;
+
+/// The watches of all harts, at most one each.
+#[derive(Debug)]
+pub struct Watches {
+    line_log2: u32,
+    /// Bit n is set when `counts[n]` is not zero.
+    filter: u64,
+    /// How many watched lines (or lines below one) fall on each bit of the filter.
+    counts: [u32; 64],
+    /// For each hart the line that it holds, or [`IDLE`], or [`LOST`].
+    lines: Vec<u64>,
+    /// Harts whose watch is lost and that [`Watches::take_lost`] has not yet named; each at most
+    /// once, so never longer than `lines`.
+    lost: Vec<HartId>,
+}
+
+impl Watches {
+    /// No watches, for `harts` harts and lines of `1 << line_log2` bytes, at least 16.
+    pub(crate) fn new(harts: usize, line_log2: u32) -> Self {
+        debug_assert!((4..64).contains(&line_log2));
+        Self {
+            line_log2,
+            filter: 0,
+            counts: [0; 64],
+            lines: vec![IDLE; harts],
+            lost: Vec::with_capacity(harts),
+        }
+    }
+
+    /// Bytes of a watched line.
+    #[must_use]
+    pub fn line_bytes(&self) -> u64 {
+        1 << self.line_log2
+    }
+
+    /// Makes `hart` watch the line of `addr` instead of whatever it watched before.
+    #[inline]
+    pub fn arm(&mut self, hart: HartId, addr: PhysAddr) {
+        let line = addr.block(self.line_log2);
+        if self.lines[hart.index()] != line {
+            self.disarm(hart);
+            self.lines[hart.index()] = line;
+            self.include(line);
+        }
+    }
+
+    /// Ends the watch of `hart`, if it has one.
+    #[inline]
+    pub fn disarm(&mut self, hart: HartId) {
+        match std::mem::replace(&mut self.lines[hart.index()], IDLE) {
+            IDLE => {}
+            LOST => self.lost.retain(|&other| other != hart),
+            line => self.exclude(line),
+        }
+    }
+
+    /// Whether `hart` watches the line of `addr` and has not lost it.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_held(&self, hart: HartId, addr: PhysAddr) -> bool {
+        self.lines[hart.index()] == addr.block(self.line_log2)
+    }
+
+    /// Where the watch of `hart` stands.
+    #[inline]
+    #[must_use]
+    pub fn state(&self, hart: HartId) -> WatchState {
+        match self.lines[hart.index()] {
+            IDLE => WatchState::Idle,
+            LOST => WatchState::Lost,
+            _ => WatchState::Held,
+        }
+    }
+
+    /// Whether [`Watches::take_lost`] would name a hart.
+    #[inline(always)]
+    #[must_use]
+    pub fn any_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// The harts that lost their watch since this was last asked, in the order of the stores and,
+    /// within one store, of hart numbers. A hart that has armed or disarmed since is not named.
+    #[inline]
+    pub fn take_lost(&mut self) -> std::vec::Drain<'_, HartId> {
+        self.lost.drain(..)
+    }
+
+    /// The test for a store's fast path: false means that a store of up to 16 bytes at `addr`
+    /// concerns no watch.
+    #[inline(always)]
+    pub(crate) fn may_concern(&self, addr: PhysAddr) -> bool {
+        self.filter >> (addr.block(self.line_log2) & 63) & 1 != 0
+    }
+
+    /// Keeps the line of `addr` in the filter for ever, whoever watches it.
+    pub(crate) fn pin(&mut self, addr: PhysAddr) {
+        self.include(addr.block(self.line_log2));
+    }
+
+    /// Breaks the watches of all harts but `by` on the lines of a store.
+    pub(crate) fn stored(&mut self, by: Option<HartId>, addr: PhysAddr, bytes: u64) {
+        let first = addr.block(self.line_log2);
+        let last = PhysAddr(addr.0 + bytes - 1).block(self.line_log2);
+        for index in 0..self.lines.len() {
+            let line = self.lines[index];
+            if (first..=last).contains(&line) && by.map(HartId::index) != Some(index) {
+                self.exclude(line);
+                self.lines[index] = LOST;
+                self.lost.push(HartId::new(index));
+            }
+        }
+    }
+
+    fn include(&mut self, line: u64) {
+        for line in [line, line.wrapping_sub(1)] {
+            self.counts[(line & 63) as usize] += 1;
+            self.filter |= 1 << (line & 63);
+        }
+    }
+
+    fn exclude(&mut self, line: u64) {
+        for line in [line, line.wrapping_sub(1)] {
+            let count = &mut self.counts[(line & 63) as usize];
+            *count -= 1;
+            if *count == 0 {
+                self.filter &= !(1 << (line & 63));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "watches_tests.rs"]
+mod tests;
