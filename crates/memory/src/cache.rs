@@ -1,0 +1,251 @@
+//! Tags of a set-associative cache.
+
+use loiter_types::PhysAddr;
+
+const INVALID: u64 = u64::MAX;
+
+/// What a look-up found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// The line is there, at this index.
+    Hit(usize),
+    /// It is not.
+    Miss,
+}
+
+/// Which line of a set is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Replacement {
+    /// The least recently used.
+    Lru,
+    /// Any, by a linear-feedback shift register, as in the UltraSPARC T1's first level.
+    Random,
+    /// The first, from a rotating pointer, that was not used since all others were.
+    Nru,
+}
+
+/// Tags and replacement state, an index for each line.
+#[derive(Debug)]
+pub struct Cache {
+    line_log2: u32,
+    set_mask: u64,
+    ways: usize,
+    /// Line numbers (address divided by line size) by set and way.
+    tags: Vec<u64>,
+    /// LRU: time of last use; NRU: 1 when used.
+    used: Vec<u64>,
+    replacement: Replacement,
+    /// LRU: the present time; random: the register; NRU: the pointer.
+    state: u64,
+}
+
+impl Cache {
+    /// An empty cache of `size_bytes`.
+    ///
+    /// # Errors
+    /// Says which geometry is impossible.
+    pub fn new(
+        size_bytes: u64,
+        ways: u64,
+        line_bytes: u64,
+        replacement: &str,
+    ) -> Result<Self, String> {
+        if !line_bytes.is_power_of_two() {
+            return Err(format!("line_bytes = {line_bytes} is not a power of two"));
+        }
+        let sets = size_bytes / (ways * line_bytes);
+        if sets * ways * line_bytes != size_bytes || !sets.is_power_of_two() {
+            return Err(format!(
+                "{size_bytes} bytes in {ways} ways of {line_bytes}-byte lines make {:.2} sets; \
+                 the number of sets must be a power of two",
+                size_bytes as f64 / (ways * line_bytes) as f64
+            ));
+        }
+        let lines = (sets * ways) as usize;
+        let replacement = match replacement {
+            "random" => Replacement::Random,
+            "nru" => Replacement::Nru,
+            _ => Replacement::Lru,
+        };
+        Ok(Self {
+            line_log2: line_bytes.trailing_zeros(),
+            set_mask: sets - 1,
+            ways: ways as usize,
+            tags: vec![INVALID; lines],
+            used: vec![0; lines],
+            replacement,
+            state: 1,
+        })
+    }
+
+    /// Number of lines, which bounds the indices in use.
+    #[must_use]
+    pub fn lines(&self) -> usize {
+        self.tags.len()
+    }
+
+    /// The number of the line that holds `addr`.
+    #[inline(always)]
+    #[must_use]
+    pub fn line(&self, addr: PhysAddr) -> u64 {
+        addr.block(self.line_log2)
+    }
+
+    #[inline(always)]
+    fn base(&self, line: u64) -> usize {
+        (line & self.set_mask) as usize * self.ways
+    }
+
+    /// Where line `line` is, without using it.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, line: u64) -> Lookup {
+        let base = self.base(line);
+        match self.tags[base..base + self.ways]
+            .iter()
+            .position(|&tag| tag == line)
+        {
+            Some(way) => Lookup::Hit(base + way),
+            None => Lookup::Miss,
+        }
+    }
+
+    /// Looks up line `line` and records the use.
+    #[inline]
+    pub fn access(&mut self, line: u64) -> Lookup {
+        let found = self.find(line);
+        if let Lookup::Hit(index) = found {
+            self.touch(index);
+        }
+        found
+    }
+
+    #[inline]
+    fn touch(&mut self, index: usize) {
+        match self.replacement {
+            Replacement::Lru => {
+                self.state += 1;
+                self.used[index] = self.state;
+            }
+            Replacement::Random => {}
+            Replacement::Nru => {
+                self.used[index] = 1;
+                let base = index / self.ways * self.ways;
+                let set = &mut self.used[base..base + self.ways];
+                if set.iter().all(|&used| used == 1) {
+                    set.fill(0);
+                    self.used[index] = 1;
+                }
+            }
+        }
+    }
+
+    /// Puts line `line`, which must not be there, in; answers its index and the line it replaced.
+    pub fn fill(&mut self, line: u64) -> (usize, Option<u64>) {
+        debug_assert_eq!(self.find(line), Lookup::Miss);
+        let base = self.base(line);
+        let set = &self.tags[base..base + self.ways];
+        let way = match set.iter().position(|&tag| tag == INVALID) {
+            Some(way) => way,
+            None => self.victim(base),
+        };
+        let index = base + way;
+        let old = std::mem::replace(&mut self.tags[index], line);
+        self.touch(index);
+        (index, (old != INVALID).then_some(old))
+    }
+
+    fn victim(&mut self, base: usize) -> usize {
+        let set = &self.used[base..base + self.ways];
+        match self.replacement {
+            Replacement::Lru => (0..self.ways).min_by_key(|&way| set[way]).unwrap_or(0),
+            Replacement::Random => {
+                // 16-bit Fibonacci register, taps 16 15 13 4: period 65535.
+                let s = self.state;
+                let bit = (s ^ (s >> 1) ^ (s >> 3) ^ (s >> 12)) & 1;
+                self.state = (s >> 1) | (bit << 15);
+                self.state as usize % self.ways
+            }
+            Replacement::Nru => {
+                let start = self.state as usize;
+                let way = (0..self.ways)
+                    .map(|step| (start + step) % self.ways)
+                    .find(|&way| set[way] == 0)
+                    .unwrap_or(start % self.ways);
+                self.state = (way as u64 + 1) % self.ways as u64;
+                way
+            }
+        }
+    }
+
+    /// Takes line `line` out; answers whether it was there.
+    pub fn invalidate(&mut self, line: u64) -> bool {
+        match self.find(line) {
+            Lookup::Hit(index) => {
+                self.tags[index] = INVALID;
+                true
+            }
+            Lookup::Miss => false,
+        }
+    }
+
+    /// Takes every line out.
+    pub fn clear(&mut self) {
+        self.tags.fill(INVALID);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lru_keeps_the_recently_used() {
+        let mut cache = Cache::new(2 * 64, 2, 64, "lru").unwrap();
+        cache.fill(10);
+        cache.fill(11);
+        assert!(matches!(cache.access(10), Lookup::Hit(_)));
+        assert_eq!(cache.fill(12).1, Some(11));
+        assert!(matches!(cache.access(10), Lookup::Hit(_)));
+    }
+
+    #[test]
+    fn a_line_returns_to_its_own_set_only() {
+        let mut cache = Cache::new(4 * 64, 1, 64, "lru").unwrap();
+        for line in 0..4 {
+            assert_eq!(cache.fill(line).1, None);
+        }
+        assert_eq!(cache.fill(6).1, Some(2));
+        assert!(!cache.invalidate(2));
+        assert!(cache.invalidate(6));
+        assert_eq!(cache.find(6), Lookup::Miss);
+    }
+
+    #[test]
+    fn nru_spares_used_lines_and_random_reaches_every_way() {
+        let mut nru = Cache::new(4 * 64, 4, 64, "nru").unwrap();
+        for line in 0..4 {
+            nru.fill(line);
+        }
+        nru.access(1);
+        let replaced = nru.fill(9).1.unwrap();
+        assert_ne!(replaced, 1);
+        let mut random = Cache::new(4 * 64, 4, 64, "random").unwrap();
+        let mut ways = [0; 4];
+        for line in 0..400 {
+            ways[random.fill(line).0] += 1;
+        }
+        assert!(ways.iter().all(|&n| n > 50), "{ways:?}");
+    }
+
+    #[test]
+    fn impossible_geometries_are_refused() {
+        assert!(Cache::new(3 << 20, 12, 64, "lru").is_ok());
+        assert!(
+            Cache::new(3 << 20, 8, 64, "lru")
+                .unwrap_err()
+                .contains("6144")
+        );
+        assert!(Cache::new(4096, 4, 48, "lru").is_err());
+    }
+}

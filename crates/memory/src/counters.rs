@@ -1,0 +1,39 @@
+//! Counters of the memory system.
+
+use loiter_types::counters;
+
+counters! {
+    /// Counters of a first-level cache.
+    pub struct L1Counters {
+        /// Look-ups by fetches or loads.
+        accesses: "accesses",
+        /// Look-ups that found no valid line.
+        misses: "accesses",
+        /// Lines lost because another core's store, or a second-level replacement, took them.
+        invalidations: "lines",
+    }
+}
+
+counters! {
+    /// Counters of the second level and of memory.
+    pub struct L2Counters {
+        /// Fetches, loads, stores and atomics that arrived.
+        accesses: "accesses",
+        /// Those that were atomics.
+        atomics: "accesses",
+        /// Those that were stores.
+        stores: "accesses",
+        /// Those whose line was not there.
+        misses: "accesses",
+        /// Those whose line was already on its way.
+        merged_misses: "accesses",
+        /// Cycles that requests waited for their bank.
+        bank_wait_cycles: "cycles",
+        /// Cycles that misses waited for a free miss register of their bank.
+        mshr_wait_cycles: "cycles",
+        /// Cycles that misses waited for their memory channel.
+        channel_wait_cycles: "cycles",
+        /// Changed lines written back to memory.
+        writebacks: "lines",
+    }
+}

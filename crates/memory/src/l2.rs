@@ -1,0 +1,202 @@
+//! The shared second level: banks, their miss registers, and the memory channels behind them.
+//!
+//! A request is timed when it is sent. That equals timing it on arrival, because every request takes
+//! the same time to its bank, so requests arrive in the order in which they are sent. The line of a
+//! miss is entered at once with the cycle in which it will be there; whoever asks for it before then
+//! waits for that cycle, as with a miss register that merges.
+
+use loiter_types::{Cycle, PhysAddr};
+
+use crate::cache::{Cache, Lookup};
+use crate::counters::L2Counters;
+use crate::params::{L2Params, MemoryParams};
+use crate::system::{Level, RequestKind};
+
+/// Cores that may hold a line in their first level, 64 to a word.
+pub(crate) const SHARER_WORDS: usize = 4;
+
+/// What the second level knows of a line.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Line {
+    /// When it is (or will be) there.
+    ready: Cycle,
+    /// Whether memory has an older value.
+    dirty: bool,
+    /// Cores whose first level may hold part of it.
+    pub(crate) sharers: [u64; SHARER_WORDS],
+}
+
+/// When a request performs, what it found, and what it pushed out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Served {
+    /// When the access performs.
+    pub(crate) performs: Cycle,
+    /// Where it found the line.
+    pub(crate) level: Level,
+    /// Index of the line.
+    pub(crate) index: usize,
+    /// A line that was replaced, with the cores that may hold it.
+    pub(crate) replaced: Option<(u64, [u64; SHARER_WORDS])>,
+}
+
+/// The second level and memory.
+#[derive(Debug)]
+pub(crate) struct L2 {
+    params: L2Params,
+    memory: MemoryParams,
+    tags: Cache,
+    pub(crate) lines: Vec<Line>,
+    /// When each bank can start its next request.
+    bank_free: Vec<Cycle>,
+    /// When each channel can start its next transfer.
+    channel_free: Vec<Cycle>,
+    /// For each bank, when each of its miss registers is free again.
+    mshr_free: Vec<Vec<Cycle>>,
+    pub(crate) counters: L2Counters,
+}
+
+impl L2 {
+    pub(crate) fn new(params: L2Params, memory: MemoryParams) -> Result<Self, String> {
+        let tags = Cache::new(
+            params.size_kib * 1024,
+            params.ways,
+            params.line_bytes,
+            &params.replacement,
+        )?;
+        if !params.banks.is_power_of_two() {
+            return Err(format!("banks = {} is not a power of two", params.banks));
+        }
+        if params.request_cycles + params.reply_cycles >= params.hit_latency_cycles {
+            return Err(format!(
+                "hit_latency_cycles = {} leaves nothing to the bank after request_cycles = {} and reply_cycles = {}",
+                params.hit_latency_cycles, params.request_cycles, params.reply_cycles
+            ));
+        }
+        if params.miss_latency_cycles <= params.hit_latency_cycles
+            || params.atomic_latency_cycles < params.hit_latency_cycles
+        {
+            return Err(format!(
+                "miss_latency_cycles = {} and atomic_latency_cycles = {} must not be less than hit_latency_cycles = {}",
+                params.miss_latency_cycles, params.atomic_latency_cycles, params.hit_latency_cycles
+            ));
+        }
+        let banks = params.banks as usize;
+        Ok(Self {
+            lines: vec![Line::default(); tags.lines()],
+            tags,
+            bank_free: vec![Cycle(0); banks],
+            channel_free: vec![Cycle(0); memory.channels as usize],
+            mshr_free: vec![vec![Cycle(0); params.mshrs_per_bank as usize]; banks],
+            counters: L2Counters::default(),
+            params,
+            memory,
+        })
+    }
+
+    pub(crate) fn line(&self, addr: PhysAddr) -> u64 {
+        self.tags.line(addr)
+    }
+
+    pub(crate) fn line_bytes(&self) -> u64 {
+        self.params.line_bytes
+    }
+
+    /// Index of a line that is there.
+    pub(crate) fn find(&self, line: u64) -> Option<usize> {
+        match self.tags.find(line) {
+            Lookup::Hit(index) => Some(index),
+            Lookup::Miss => None,
+        }
+    }
+
+    /// Cycles from performing to the issue of the asker's next instruction.
+    pub(crate) fn reply_cycles(&self, kind: RequestKind) -> u64 {
+        match kind {
+            RequestKind::Atomic => {
+                self.params.reply_cycles + self.params.atomic_latency_cycles
+                    - self.params.hit_latency_cycles
+            }
+            _ => self.params.reply_cycles,
+        }
+    }
+
+    /// Times a request for `addr` that is sent now.
+    pub(crate) fn serve(&mut self, now: Cycle, kind: RequestKind, addr: PhysAddr) -> Served {
+        let line = self.tags.line(addr);
+        let bank = (line & (self.params.banks - 1)) as usize;
+        let arrives = now.after(self.params.request_cycles);
+        let starts = arrives.max(self.bank_free[bank]);
+        let busy = match kind {
+            RequestKind::Atomic => self.params.atomic_busy_cycles,
+            _ => self.params.bank_busy_cycles,
+        };
+        self.bank_free[bank] = starts.after(busy);
+        self.counters.accesses += 1;
+        self.counters.atomics += u64::from(kind == RequestKind::Atomic);
+        self.counters.stores += u64::from(kind == RequestKind::Store);
+        self.counters.bank_wait_cycles += starts.since(arrives);
+
+        let access =
+            self.params.hit_latency_cycles - self.params.request_cycles - self.params.reply_cycles;
+        let looked_up = starts.after(access);
+        let mut served = match self.tags.access(line) {
+            Lookup::Hit(index) => self.found(looked_up, index),
+            Lookup::Miss => self.missed(looked_up, line, bank),
+        };
+        if matches!(kind, RequestKind::Store | RequestKind::Atomic) {
+            self.lines[served.index].dirty = true;
+        }
+        // An access never performs before the one that the bank started before it.
+        served.performs = served.performs.max(looked_up);
+        served
+    }
+
+    fn found(&mut self, looked_up: Cycle, index: usize) -> Served {
+        let ready = self.lines[index].ready;
+        let merged = ready > looked_up;
+        self.counters.merged_misses += u64::from(merged);
+        Served {
+            performs: looked_up.max(ready),
+            level: if merged { Level::Memory } else { Level::L2 },
+            index,
+            replaced: None,
+        }
+    }
+
+    fn missed(&mut self, looked_up: Cycle, line: u64, bank: usize) -> Served {
+        self.counters.misses += 1;
+        let registers = &mut self.mshr_free[bank];
+        let register = (0..registers.len())
+            .min_by_key(|&n| registers[n])
+            .unwrap_or(0);
+        let registered = looked_up.max(registers[register]);
+        self.counters.mshr_wait_cycles += registered.since(looked_up);
+
+        let channel = bank % self.channel_free.len();
+        let starts = registered.max(self.channel_free[channel]);
+        self.counters.channel_wait_cycles += starts.since(registered);
+        self.channel_free[channel] = starts.after(self.memory.line_transfer_cycles);
+        let ready = starts.after(self.params.miss_latency_cycles - self.params.hit_latency_cycles);
+        registers[register] = ready;
+
+        let (index, old) = self.tags.fill(line);
+        let before = std::mem::replace(
+            &mut self.lines[index],
+            Line {
+                ready,
+                ..Line::default()
+            },
+        );
+        if old.is_some() && before.dirty {
+            self.counters.writebacks += 1;
+            self.channel_free[channel] =
+                self.channel_free[channel].after(self.memory.line_transfer_cycles);
+        }
+        Served {
+            performs: ready,
+            level: Level::Memory,
+            index,
+            replaced: old.map(|line| (line, before.sharers)),
+        }
+    }
+}

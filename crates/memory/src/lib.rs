@@ -1,0 +1,22 @@
+//! Timing of the memory system: private first-level caches, a shared banked second level with its
+//! interconnect, and memory channels. Tags and time, no data.
+//!
+//! May depend on `loiter-types` only.
+//!
+//! Invariants: a request is answered by exactly one [`Response`], in the cycle in which the access
+//! *performs*, which is when the asker moves the value; responses of one cycle come in the order in
+//! which their requests were sent; a line that a store of another core has overwritten is lost to a
+//! first-level cache no later than the reply that reports the store.
+
+mod cache;
+mod counters;
+mod l2;
+mod params;
+mod system;
+mod wheel;
+
+pub use cache::{Cache, Lookup};
+pub use counters::{L1Counters, L2Counters};
+pub use params::{L1Params, L2Params, MemoryParams};
+pub use system::{Level, MemoryConfig, MemorySystem, Request, RequestKind, Response};
+pub use wheel::Wheel;

@@ -1,0 +1,62 @@
+//! Parameters of the memory system, one struct for each section of a machine file.
+
+use loiter_types::params;
+
+params! {
+    /// A private first-level cache: sections `l1i` and `l1d`. Stores write through and do not allocate.
+    pub struct L1Params {
+        /// Capacity.
+        size_kib: int(1..=1024),
+        /// Associativity.
+        ways: int(1..=64),
+        /// Bytes of a line, a power of two.
+        line_bytes: int(8..=256),
+        /// Which line of a set is replaced.
+        replacement: choice("lru", "random", "nru"),
+    }
+}
+
+params! {
+    /// The shared second level with its interconnect: section `l2`.
+    pub struct L2Params {
+        /// Capacity of all banks together.
+        size_kib: int(16..=1048576),
+        /// Associativity.
+        ways: int(1..=64),
+        /// Bytes of a line, a power of two; banks interleave by lines.
+        line_bytes: int(16..=256),
+        /// Banks, each serving its own requests, a power of two.
+        banks: int(1..=64),
+        /// Which line of a set is replaced.
+        replacement: choice("lru", "random", "nru"),
+        /// From issue of a load that misses the first level to issue of the next instruction when
+        /// the second level hits and nobody else is using it.
+        hit_latency_cycles: int(3..=1000),
+        /// The same for a load that misses the second level.
+        miss_latency_cycles: int(4..=10000),
+        /// The same for an atomic that hits.
+        atomic_latency_cycles: int(3..=1000),
+        /// Part of the hit latency before the request is at its bank.
+        request_cycles: int(1..=500),
+        /// Part of the hit latency after the bank has served it.
+        reply_cycles: int(1..=500),
+        /// Cycles for which a load, store or fetch keeps its bank from starting the next request.
+        bank_busy_cycles: int(1..=100),
+        /// The same for an atomic.
+        atomic_busy_cycles: int(1..=100),
+        /// Misses that a bank can have outstanding.
+        mshrs_per_bank: int(1..=1024),
+    }
+}
+
+params! {
+    /// Memory behind the second level: section `memory`.
+    pub struct MemoryParams {
+        /// Independent channels; bank n uses channel n modulo their number.
+        channels: int(1..=64),
+        /// Cycles for which the transfer of one second-level line keeps its channel busy.
+        line_transfer_cycles: int(1..=10000),
+        /// An access to a device, from issue to issue of the next instruction.
+        device_latency_cycles: int(2..=100000),
+    }
+}

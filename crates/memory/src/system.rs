@@ -1,0 +1,333 @@
+//! The memory system as the cores see it.
+
+use loiter_types::{ContextId, CoreId, Cycle, PhysAddr};
+
+use crate::cache::{Cache, Lookup};
+use crate::counters::{L1Counters, L2Counters};
+use crate::l2::{L2, SHARER_WORDS};
+use crate::params::{L1Params, L2Params, MemoryParams};
+use crate::wheel::Wheel;
+
+/// What is asked of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestKind {
+    /// An instruction line that missed the first level.
+    Fetch,
+    /// A load that missed the first level.
+    Load,
+    /// A store that leaves its store buffer.
+    Store,
+    /// An atomic, which the second level serves.
+    Atomic,
+    /// An access to a device.
+    Device,
+}
+
+/// A request on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What is asked.
+    pub kind: RequestKind,
+    /// The core that asks.
+    pub core: CoreId,
+    /// The context that asks.
+    pub context: ContextId,
+    /// The first byte.
+    pub addr: PhysAddr,
+}
+
+/// What served a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// The second level.
+    L2,
+    /// Memory.
+    Memory,
+    /// A device.
+    Device,
+}
+
+/// A request that performs in this cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// The request.
+    pub request: Request,
+    /// When the asker has the answer and may go on.
+    pub done: Cycle,
+    /// What served it.
+    pub level: Level,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Perform(Response),
+    FillInstructions(CoreId, PhysAddr),
+    FillData(CoreId, PhysAddr),
+    /// A second-level line is lost to a core's first level.
+    Invalidate(CoreId, u64),
+}
+
+/// The parameters of a memory system.
+#[derive(Clone, Debug)]
+pub struct MemoryConfig {
+    /// Number of cores, each with its own first level.
+    pub cores: usize,
+    /// Instruction caches.
+    pub l1i: L1Params,
+    /// Data caches.
+    pub l1d: L1Params,
+    /// Second level.
+    pub l2: L2Params,
+    /// Memory.
+    pub memory: MemoryParams,
+}
+
+struct FirstLevel {
+    instructions: Cache,
+    data: Cache,
+    instruction_counters: L1Counters,
+    data_counters: L1Counters,
+}
+
+/// First levels, second level, memory, and the events between them.
+pub struct MemorySystem {
+    first: Vec<FirstLevel>,
+    l2: L2,
+    device_latency_cycles: u64,
+    events: Wheel<Event>,
+    due: Vec<Event>,
+}
+
+impl MemorySystem {
+    /// An idle memory system with empty caches.
+    ///
+    /// # Errors
+    /// The section and what is impossible about it.
+    pub fn new(config: MemoryConfig) -> Result<Self, (&'static str, String)> {
+        let cache = |section, params: &L1Params| {
+            Cache::new(
+                params.size_kib * 1024,
+                params.ways,
+                params.line_bytes,
+                &params.replacement,
+            )
+            .map_err(|problem| (section, problem))
+        };
+        if config.cores > 64 * SHARER_WORDS {
+            let most = 64 * SHARER_WORDS;
+            return Err((
+                "system",
+                format!("at most {most} cores can share a second level"),
+            ));
+        }
+        for (section, line) in [
+            ("l1i", config.l1i.line_bytes),
+            ("l1d", config.l1d.line_bytes),
+        ] {
+            if line > config.l2.line_bytes {
+                return Err((
+                    section,
+                    "a line must not be longer than one of the l2".into(),
+                ));
+            }
+        }
+        let mut first = Vec::with_capacity(config.cores);
+        for _ in 0..config.cores {
+            first.push(FirstLevel {
+                instructions: cache("l1i", &config.l1i)?,
+                data: cache("l1d", &config.l1d)?,
+                instruction_counters: L1Counters::default(),
+                data_counters: L1Counters::default(),
+            });
+        }
+        let device_latency_cycles = config.memory.device_latency_cycles;
+        Ok(Self {
+            first,
+            l2: L2::new(config.l2, config.memory).map_err(|problem| ("l2", problem))?,
+            device_latency_cycles,
+            events: Wheel::default(),
+            due: Vec::new(),
+        })
+    }
+
+    /// Counters of a core's instruction cache and data cache.
+    #[must_use]
+    pub fn l1_counters(&self, core: CoreId) -> (&L1Counters, &L1Counters) {
+        let first = &self.first[core.index()];
+        (&first.instruction_counters, &first.data_counters)
+    }
+
+    /// Counters of the second level and memory.
+    #[must_use]
+    pub fn l2_counters(&self) -> &L2Counters {
+        &self.l2.counters
+    }
+
+    /// Number of the instruction-cache line that holds `addr`.
+    #[inline(always)]
+    #[must_use]
+    pub fn fetch_line(&self, addr: PhysAddr) -> u64 {
+        self.first[0].instructions.line(addr)
+    }
+
+    /// Looks up the instruction cache: whether `addr` can be fetched now. A miss must be followed by
+    /// a [`MemorySystem::send`].
+    #[inline]
+    pub fn fetch(&mut self, core: CoreId, addr: PhysAddr) -> bool {
+        let first = &mut self.first[core.index()];
+        first.instruction_counters.accesses += 1;
+        let line = first.instructions.line(addr);
+        let hit = first.instructions.access(line) != Lookup::Miss;
+        first.instruction_counters.misses += u64::from(!hit);
+        hit
+    }
+
+    /// Looks up the data cache for a load; the same rule.
+    #[inline]
+    pub fn load(&mut self, core: CoreId, addr: PhysAddr) -> bool {
+        let first = &mut self.first[core.index()];
+        first.data_counters.accesses += 1;
+        let line = first.data.line(addr);
+        let hit = first.data.access(line) != Lookup::Miss;
+        first.data_counters.misses += u64::from(!hit);
+        hit
+    }
+
+    /// Sends a request; its [`Response`] comes out of [`MemorySystem::advance`].
+    pub fn send(&mut self, now: Cycle, request: Request) {
+        if request.kind == RequestKind::Device {
+            let performs = now.after(self.device_latency_cycles - 1);
+            let response = Response {
+                request,
+                done: performs.after(1),
+                level: Level::Device,
+            };
+            self.events.insert(performs, Event::Perform(response));
+            return;
+        }
+        let served = self.l2.serve(now, request.kind, request.addr);
+        let done = served.performs.after(self.l2.reply_cycles(request.kind));
+        if let Some((line, sharers)) = served.replaced {
+            self.invalidate_sharers(served.performs, line, sharers, None);
+        }
+        let core = request.core;
+        self.events.insert(
+            served.performs,
+            Event::Perform(Response {
+                request,
+                done,
+                level: served.level,
+            }),
+        );
+        match request.kind {
+            RequestKind::Fetch => {
+                self.share(served.index, core);
+                self.events
+                    .insert(done, Event::FillInstructions(core, request.addr));
+            }
+            RequestKind::Load => {
+                self.share(served.index, core);
+                self.events
+                    .insert(done, Event::FillData(core, request.addr));
+            }
+            RequestKind::Store | RequestKind::Atomic => {
+                let line = self.l2.line(request.addr);
+                let sharers = self.l2.lines[served.index].sharers;
+                let keeps = (request.kind == RequestKind::Store).then_some(core);
+                let arrives = served.performs;
+                self.invalidate_sharers(arrives, line, sharers, keeps);
+                let own = keeps.map_or(0, |core| self.shared_by(served.index, core));
+                self.l2.lines[served.index].sharers = [0; SHARER_WORDS];
+                if own != 0 {
+                    self.share(served.index, core);
+                }
+            }
+            RequestKind::Device => {}
+        }
+    }
+
+    /// The earliest cycle in which something happens.
+    #[must_use]
+    pub fn next(&self) -> Cycle {
+        self.events.next()
+    }
+
+    /// Goes to cycle `now`; puts the accesses that perform in it into `performed`, in order.
+    #[inline]
+    pub fn advance(&mut self, now: Cycle, performed: &mut Vec<Response>) {
+        let mut due = std::mem::take(&mut self.due);
+        self.events.advance(now, &mut due);
+        for event in due.drain(..) {
+            match event {
+                Event::Perform(response) => performed.push(response),
+                Event::FillInstructions(core, addr) => {
+                    let first = &mut self.first[core.index()];
+                    fill(&mut first.instructions, &self.l2, core, addr);
+                }
+                Event::FillData(core, addr) => {
+                    let first = &mut self.first[core.index()];
+                    fill(&mut first.data, &self.l2, core, addr);
+                }
+                Event::Invalidate(core, line) => self.invalidate(core, line),
+            }
+        }
+        self.due = due;
+    }
+
+    fn shared_by(&self, index: usize, core: CoreId) -> u64 {
+        let n = core.index();
+        self.l2.lines[index].sharers[n / 64] >> (n % 64) & 1
+    }
+
+    fn share(&mut self, index: usize, core: CoreId) {
+        let n = core.index();
+        self.l2.lines[index].sharers[n / 64] |= 1 << (n % 64);
+    }
+
+    /// Tells the `sharers` of a line, but for the core that keeps it, that the line is lost; they
+    /// hear it a reply's time after `performs`.
+    fn invalidate_sharers(
+        &mut self,
+        performs: Cycle,
+        line: u64,
+        sharers: [u64; SHARER_WORDS],
+        keeps: Option<CoreId>,
+    ) {
+        let at = performs.after(self.l2.reply_cycles(RequestKind::Load));
+        for (word, mut bits) in sharers.into_iter().enumerate() {
+            while bits != 0 {
+                let core = CoreId::new(word * 64 + bits.trailing_zeros() as usize);
+                bits &= bits - 1;
+                if Some(core) != keeps {
+                    self.events.insert(at, Event::Invalidate(core, line));
+                }
+            }
+        }
+    }
+
+    fn invalidate(&mut self, core: CoreId, line: u64) {
+        let bytes = self.l2.line_bytes();
+        let first = &mut self.first[core.index()];
+        for (cache, counters) in [
+            (&mut first.instructions, &mut first.instruction_counters),
+            (&mut first.data, &mut first.data_counters),
+        ] {
+            let from = cache.line(PhysAddr(line * bytes));
+            let to = cache.line(PhysAddr(line * bytes + bytes - 1));
+            for part in from..=to {
+                counters.invalidations += u64::from(cache.invalidate(part));
+            }
+        }
+    }
+}
+
+/// Fills a first-level line unless it came by another miss, or was lost again while on its way.
+fn fill(cache: &mut Cache, l2: &L2, core: CoreId, addr: PhysAddr) {
+    let shared = l2.find(l2.line(addr)).is_some_and(|index| {
+        l2.lines[index].sharers[core.index() / 64] >> (core.index() % 64) & 1 == 1
+    });
+    let line = cache.line(addr);
+    if shared && cache.find(line) == Lookup::Miss {
+        cache.fill(line);
+    }
+}

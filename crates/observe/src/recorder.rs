@@ -1,0 +1,256 @@
+//! Observers of a run, and the one that keeps what probes report.
+
+use std::collections::BTreeMap;
+
+use loiter_types::{Cycle, HartId};
+
+use crate::probe::Probe;
+
+/// When something happened to a hart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The hart.
+    pub hart: HartId,
+    /// The cycle.
+    pub cycle: Cycle,
+    /// Instructions that the hart had retired before.
+    pub retired: u64,
+}
+
+/// Watches a run without changing it.
+pub trait Observer {
+    /// A probe passed.
+    fn probe(&mut self, moment: Moment, probe: Probe);
+}
+
+/// Observes nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn probe(&mut self, _: Moment, _: Probe) {}
+}
+
+/// Which event a mark stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "as in Probe")]
+pub enum MarkKind {
+    RoiBegin,
+    RoiEnd,
+    WorkBegin,
+    WorkEnd,
+    Acquire,
+    Acquired,
+    Released,
+}
+
+impl MarkKind {
+    /// Its word in result tables.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            MarkKind::RoiBegin => "roi_begin",
+            MarkKind::RoiEnd => "roi_end",
+            MarkKind::WorkBegin => "work_begin",
+            MarkKind::WorkEnd => "work_end",
+            MarkKind::Acquire => "acquire",
+            MarkKind::Acquired => "acquired",
+            MarkKind::Released => "released",
+        }
+    }
+}
+
+/// One mark.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    /// When.
+    pub moment: Moment,
+    /// What.
+    pub kind: MarkKind,
+    /// Repetition number or lock address.
+    pub value: u64,
+}
+
+/// One reported value.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// When.
+    pub moment: Moment,
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: u64,
+}
+
+/// Times between the reads of a lock by one waiting hart.
+#[derive(Clone, Debug)]
+pub struct LockReads {
+    /// The hart.
+    pub hart: HartId,
+    /// Address of the lock.
+    pub lock: u64,
+    /// Number of reads.
+    pub reads: u64,
+    /// Sum of the times between consecutive reads within one wait.
+    pub interval_sum_cycles: u64,
+    /// Number of those times.
+    pub intervals: u64,
+    /// The shortest.
+    pub interval_min_cycles: u64,
+    /// The longest.
+    pub interval_max_cycles: u64,
+    /// Entry n: how many were at least 2^n and less than 2^(n+1) cycles.
+    pub log2_histogram: Vec<u64>,
+    last: Option<Cycle>,
+}
+
+impl LockReads {
+    fn new(hart: HartId, lock: u64) -> Self {
+        Self {
+            hart,
+            lock,
+            reads: 0,
+            interval_sum_cycles: 0,
+            intervals: 0,
+            interval_min_cycles: u64::MAX,
+            interval_max_cycles: 0,
+            log2_histogram: Vec::new(),
+            last: None,
+        }
+    }
+
+    fn read(&mut self, now: Cycle) {
+        self.reads += 1;
+        if let Some(last) = self.last.replace(now) {
+            let interval = now.since(last);
+            self.intervals += 1;
+            self.interval_sum_cycles += interval;
+            self.interval_min_cycles = self.interval_min_cycles.min(interval);
+            self.interval_max_cycles = self.interval_max_cycles.max(interval);
+            let bin = interval.max(1).ilog2() as usize;
+            if self.log2_histogram.len() <= bin {
+                self.log2_histogram.resize(bin + 1, 0);
+            }
+            self.log2_histogram[bin] += 1;
+        }
+    }
+}
+
+/// Keeps marks, reports and lock reads.
+#[derive(Clone, Debug, Default)]
+pub struct Recorder {
+    /// Marks in the order of time.
+    pub marks: Vec<Mark>,
+    /// Reports in the order of time.
+    pub reports: Vec<Report>,
+    names: BTreeMap<HartId, String>,
+    lock_reads: BTreeMap<(HartId, u64), LockReads>,
+}
+
+impl Recorder {
+    /// Lock reads by hart and lock.
+    pub fn lock_reads(&self) -> impl Iterator<Item = &LockReads> {
+        self.lock_reads.values()
+    }
+
+    fn mark(&mut self, moment: Moment, kind: MarkKind, value: u64) {
+        self.marks.push(Mark {
+            moment,
+            kind,
+            value,
+        });
+    }
+
+    fn forget_last_read(&mut self, hart: HartId, lock: u64) {
+        if let Some(reads) = self.lock_reads.get_mut(&(hart, lock)) {
+            reads.last = None;
+        }
+    }
+}
+
+impl Observer for Recorder {
+    fn probe(&mut self, moment: Moment, probe: Probe) {
+        match probe {
+            Probe::RoiBegin(value) => self.mark(moment, MarkKind::RoiBegin, value),
+            Probe::RoiEnd(value) => self.mark(moment, MarkKind::RoiEnd, value),
+            Probe::WorkBegin(value) => self.mark(moment, MarkKind::WorkBegin, value),
+            Probe::WorkEnd(value) => self.mark(moment, MarkKind::WorkEnd, value),
+            Probe::Acquire(lock) => {
+                self.forget_last_read(moment.hart, lock);
+                self.mark(moment, MarkKind::Acquire, lock);
+            }
+            Probe::Acquired(lock) => self.mark(moment, MarkKind::Acquired, lock),
+            Probe::Released(lock) => self.mark(moment, MarkKind::Released, lock),
+            Probe::LockRead(lock) => self
+                .lock_reads
+                .entry((moment.hart, lock))
+                .or_insert_with(|| LockReads::new(moment.hart, lock))
+                .read(moment.cycle),
+            Probe::ReportName(name) => {
+                self.names.insert(moment.hart, name);
+            }
+            Probe::ReportValue(value) => {
+                let name = self.names.get(&moment.hart).cloned().unwrap_or_default();
+                self.reports.push(Report {
+                    moment,
+                    name,
+                    value,
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(cycle: u64) -> Moment {
+        Moment {
+            hart: HartId(1),
+            cycle: Cycle(cycle),
+            retired: 0,
+        }
+    }
+
+    #[test]
+    fn intervals_do_not_span_two_waits() {
+        let mut recorder = Recorder::default();
+        for cycle in [100, 109, 118] {
+            recorder.probe(at(cycle), Probe::LockRead(64));
+        }
+        recorder.probe(at(500), Probe::Acquire(64));
+        recorder.probe(at(501), Probe::LockRead(64));
+        recorder.probe(at(517), Probe::LockRead(64));
+        let reads = recorder.lock_reads().next().unwrap();
+        assert_eq!(
+            (reads.reads, reads.intervals, reads.interval_sum_cycles),
+            (5, 3, 34)
+        );
+        assert_eq!(
+            (reads.interval_min_cycles, reads.interval_max_cycles),
+            (9, 16)
+        );
+        assert_eq!(reads.log2_histogram, [0, 0, 0, 2, 1]);
+    }
+
+    #[test]
+    fn a_report_has_the_last_name_of_its_hart() {
+        let mut recorder = Recorder::default();
+        recorder.probe(at(1), Probe::ReportName("sum".into()));
+        recorder.probe(at(2), Probe::ReportValue(7));
+        assert_eq!(
+            (recorder.reports[0].name.as_str(), recorder.reports[0].value),
+            ("sum", 7)
+        );
+    }
+
+    #[test]
+    fn codes_without_meaning_are_no_probe() {
+        assert_eq!(Probe::decode(0x7ff, 1, |_| String::new()), None);
+        assert_eq!(
+            Probe::decode(0x09, 5, |addr| format!("at {addr}")),
+            Some(Probe::ReportName("at 5".into()))
+        );
+    }
+}
