@@ -2,7 +2,8 @@
 //!
 //! A line reads: mnemonic, match, mask, text operands; the expansion's [`Op`], rd, rs1, rs2 and
 //! immediate; and what makes the encoding reserved. The first line that matches decides. HINT
-//! encodings need no lines: their expansion writes x0, so [`SINK`], or changes nothing.
+//! encodings need no lines for their effect: the expansion writes x0, so [`SINK`], or changes
+//! nothing. Shifts by 0 have one for their text.
 //!
 //! Text operands: `d` `s` `t` are the expansion's rd, rs1, rs2; `j` the immediate; `o` is
 //! `immediate(rs1)`; `p` the branch or jump target; `>` a shift amount; `u` the upper immediate.
@@ -164,14 +165,14 @@ compressed! {
     "c.sd" 0xe000 0xe003 "t,o" Sd Zero High3 Low3 Double Never;
 
     // Quadrant 1
-    "c.nop" 0x0001 0xffff "" Addi Zero Zero Zero None Never;
-    "c.nop" 0x0001 0xef83 "j" Addi Zero Zero Zero Signed6 Never;
     "c.addi" 0x0001 0xe003 "d,j" Addi High High Zero Signed6 Never;
     "c.addiw" 0x2001 0xe003 "d,j" Addiw High High Zero Signed6 ZeroRegister;
     "c.li" 0x4001 0xe003 "d,j" Addi High Zero Zero Signed6 Never;
     "c.addi16sp" 0x6101 0xef83 "d,j" Addi Sp Sp Zero Addi16sp ZeroImmediate;
     "c.lui" 0x6001 0xe003 "d,u" Lui High Zero Zero Upper ZeroImmediate;
+    "c.srli64" 0x8001 0xfc7f "d" Srli High3 High3 Zero None Never;
     "c.srli" 0x8001 0xec03 "d,>" Srli High3 High3 Zero Unsigned6 Never;
+    "c.srai64" 0x8401 0xfc7f "d" Srai High3 High3 Zero None Never;
     "c.srai" 0x8401 0xec03 "d,>" Srai High3 High3 Zero Unsigned6 Never;
     "c.andi" 0x8801 0xec03 "d,j" Andi High3 High3 Zero Signed6 Never;
     "c.sub" 0x8c01 0xfc63 "d,t" Sub High3 High3 Low3 None Never;
@@ -185,6 +186,7 @@ compressed! {
     "c.bnez" 0xe001 0xe003 "s,p" Bne Zero High3 Zero Branch Never;
 
     // Quadrant 2
+    "c.slli64" 0x0002 0xf07f "d" Slli High High Zero None Never;
     "c.slli" 0x0002 0xe003 "d,>" Slli High High Zero Unsigned6 Never;
     "c.fldsp" 0x2002 0xe003 "d,o" Fld HighF Sp Zero LoadDoubleSp Never;
     "c.lwsp" 0x4002 0xe003 "d,o" Lw High Sp Zero LoadWordSp ZeroRegister;

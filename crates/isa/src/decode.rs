@@ -187,7 +187,7 @@ fn destination(kind: Destination, number: u8) -> Option<(u8, Option<u8>)> {
         Destination::None => (SINK, None),
         Destination::Integer => (slot, None),
         Destination::Exchanged => (slot, Some(x(number))),
-        Destination::ExchangedPair if number % 2 != 0 => return None,
+        Destination::ExchangedPair if number & 1 != 0 => return None,
         Destination::ExchangedPair => (slot, Some(x(number))),
         Destination::Float => (f(number), None),
     })
@@ -197,7 +197,7 @@ fn source(kind: Source, number: u8) -> Option<u8> {
     Some(match kind {
         Source::None => x(0),
         Source::Integer => x(number),
-        Source::Pair if number % 2 != 0 => return None,
+        Source::Pair if number & 1 != 0 => return None,
         Source::Pair => x(number),
         Source::Float => f(number),
     })

@@ -8,7 +8,9 @@
 //! class and semantics derive; no two encodings overlap; a decoded [`Inst`] is plain data.
 
 mod compressed;
+mod csr;
 mod decode;
+mod disasm;
 mod exec;
 mod fp;
 mod inst;
@@ -16,6 +18,7 @@ mod int;
 mod table;
 
 pub use decode::{decode, length};
+pub use disasm::{disassemble, register_name};
 pub use exec::{CsrOperand, Executor};
 pub use fp::{FpContext, RoundingMode};
 pub use inst::{Class, Inst, SINK, System, Width, f, x};

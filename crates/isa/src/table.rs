@@ -56,6 +56,16 @@ macro_rules! instructions {
                 }
             }
 
+            /// Match and mask: an encoding of this operation equals the first wherever the second
+            /// has ones. None for [`Op::Illegal`].
+            #[must_use]
+            pub const fn pattern(self) -> Option<(u32, u32)> {
+                match self {
+                    Op::Illegal => None,
+                    $(Op::$op => Some(($match, $mask)),)*
+                }
+            }
+
             /// What it asks of a core's units.
             #[inline]
             #[must_use]
@@ -259,10 +269,10 @@ instructions! {
     // F
     Flw "flw" 0x0000_2007 0x0000_707f "D,l" Load fp_load(Width::W, fp::box_single);
     Fsw "fsw" 0x0000_2027 0x0000_707f "T,q" Store fp_store(Width::W);
-    FmaddS "fmadd.s" 0x0000_0043 0x0600_007f "D,S,T,R,m" FpFma fp(|c, x, y, z| fp::fmadd::<f32>(c, x, y, z));
-    FmsubS "fmsub.s" 0x0000_0047 0x0600_007f "D,S,T,R,m" FpFma fp(|c, x, y, z| fp::fmsub::<f32>(c, x, y, z));
-    FnmsubS "fnmsub.s" 0x0000_004b 0x0600_007f "D,S,T,R,m" FpFma fp(|c, x, y, z| fp::fnmsub::<f32>(c, x, y, z));
-    FnmaddS "fnmadd.s" 0x0000_004f 0x0600_007f "D,S,T,R,m" FpFma fp(|c, x, y, z| fp::fnmadd::<f32>(c, x, y, z));
+    FmaddS "fmadd.s" 0x0000_0043 0x0600_007f "D,S,T,R,m" FpFma fp(fp::fmadd::<f32>);
+    FmsubS "fmsub.s" 0x0000_0047 0x0600_007f "D,S,T,R,m" FpFma fp(fp::fmsub::<f32>);
+    FnmsubS "fnmsub.s" 0x0000_004b 0x0600_007f "D,S,T,R,m" FpFma fp(fp::fnmsub::<f32>);
+    FnmaddS "fnmadd.s" 0x0000_004f 0x0600_007f "D,S,T,R,m" FpFma fp(fp::fnmadd::<f32>);
     FaddS "fadd.s" 0x0000_0053 0xfe00_007f "D,S,T,m" FpAdd fp(|c, x, y, _| fp::add::<f32>(c, x, y));
     FsubS "fsub.s" 0x0800_0053 0xfe00_007f "D,S,T,m" FpAdd fp(|c, x, y, _| fp::sub::<f32>(c, x, y));
     FmulS "fmul.s" 0x1000_0053 0xfe00_007f "D,S,T,m" FpMul fp(|c, x, y, _| fp::mul::<f32>(c, x, y));
@@ -291,10 +301,10 @@ instructions! {
     // D
     Fld "fld" 0x0000_3007 0x0000_707f "D,l" Load fp_load(Width::D, |v| v);
     Fsd "fsd" 0x0000_3027 0x0000_707f "T,q" Store fp_store(Width::D);
-    FmaddD "fmadd.d" 0x0200_0043 0x0600_007f "D,S,T,R,m" FpFma fp(|c, x, y, z| fp::fmadd::<f64>(c, x, y, z));
-    FmsubD "fmsub.d" 0x0200_0047 0x0600_007f "D,S,T,R,m" FpFma fp(|c, x, y, z| fp::fmsub::<f64>(c, x, y, z));
-    FnmsubD "fnmsub.d" 0x0200_004b 0x0600_007f "D,S,T,R,m" FpFma fp(|c, x, y, z| fp::fnmsub::<f64>(c, x, y, z));
-    FnmaddD "fnmadd.d" 0x0200_004f 0x0600_007f "D,S,T,R,m" FpFma fp(|c, x, y, z| fp::fnmadd::<f64>(c, x, y, z));
+    FmaddD "fmadd.d" 0x0200_0043 0x0600_007f "D,S,T,R,m" FpFma fp(fp::fmadd::<f64>);
+    FmsubD "fmsub.d" 0x0200_0047 0x0600_007f "D,S,T,R,m" FpFma fp(fp::fmsub::<f64>);
+    FnmsubD "fnmsub.d" 0x0200_004b 0x0600_007f "D,S,T,R,m" FpFma fp(fp::fnmsub::<f64>);
+    FnmaddD "fnmadd.d" 0x0200_004f 0x0600_007f "D,S,T,R,m" FpFma fp(fp::fnmadd::<f64>);
     FaddD "fadd.d" 0x0200_0053 0xfe00_007f "D,S,T,m" FpAdd fp(|c, x, y, _| fp::add::<f64>(c, x, y));
     FsubD "fsub.d" 0x0a00_0053 0xfe00_007f "D,S,T,m" FpAdd fp(|c, x, y, _| fp::sub::<f64>(c, x, y));
     FmulD "fmul.d" 0x1200_0053 0xfe00_007f "D,S,T,m" FpMul fp(|c, x, y, _| fp::mul::<f64>(c, x, y));
