@@ -94,6 +94,7 @@ fn parse(path: &str, bytes: &[u8]) -> Result<ElfImage, LoadFault> {
     check_header(header)?;
     check_tables(header, bytes)?;
     let segments = segments(header, bytes)?;
+    check_overlap(&segments)?;
     let symbols = SymbolTable::read(header, bytes)?;
 
     let physical = |vaddr| segments.iter().find_map(|segment| segment.physical(vaddr));
@@ -233,7 +234,8 @@ fn segments(header: &Header, bytes: &[u8]) -> Result<Vec<Segment>, LoadFault> {
         }
         whole(bytes, &format!("segment {index}"), offset, file_bytes)?;
         let flags = segment.p_flags(Endian);
-        let start = offset as usize;
+        // A segment of zeroes may have any offset.
+        let start = if file_bytes == 0 { 0 } else { offset as usize };
         segments.push(Segment {
             index,
             addr: PhysAddr(segment.p_paddr.get(Endian)),
@@ -245,6 +247,20 @@ fn segments(header: &Header, bytes: &[u8]) -> Result<Vec<Segment>, LoadFault> {
         });
     }
     Ok(segments)
+}
+
+/// That no byte is loaded twice, for then the order of loading would matter.
+fn check_overlap(segments: &[Segment]) -> Result<(), LoadFault> {
+    let mut by_addr: Vec<&Segment> = segments.iter().collect();
+    by_addr.sort_by_key(|segment| segment.addr);
+    for pair in by_addr.windows(2) {
+        if pair[1].addr.0 - pair[0].addr.0 < pair[0].mem_bytes {
+            let (first, second) = (pair[0].index, pair[1].index);
+            let what = format!("segments {first} and {second} overlap at {}", pair[1].addr);
+            return Err(LoadFault::Damaged(what));
+        }
+    }
+    Ok(())
 }
 
 /// That the file holds all of a part.

@@ -17,6 +17,8 @@ mod machine;
 mod map;
 mod ram;
 mod symbols;
+#[cfg(test)]
+mod testing;
 mod watches;
 
 pub use elf::{ElfImage, Segment};

@@ -126,7 +126,8 @@ pub enum LoadFault {
 }
 
 impl Machine {
-    /// Copies a program into RAM, clears what it does not initialise, and heeds its `tohost`.
+    /// Copies a program into RAM and heeds its `tohost`. What the program does not initialise is
+    /// zero as long as RAM is as it was at reset.
     ///
     /// # Errors
     /// When a segment does not lie in RAM, or lies where the device tree goes.
@@ -141,14 +142,10 @@ impl Machine {
         }
         let htif = self.htif_of(image).map_err(named)?;
         for segment in &image.segments {
-            let data = image.data(segment);
-            let place = self.ram.slice_mut(segment.addr, segment.mem_bytes);
-            let (head, tail) = place.expect("checked above").split_at_mut(data.len());
-            head.copy_from_slice(data);
-            // Fresh RAM is zero; not touching it keeps a large .bss free.
-            if tail.iter().any(|&byte| byte != 0) {
-                tail.fill(0);
-            }
+            let place = self.ram.slice_mut(segment.addr, segment.file_bytes());
+            place
+                .expect("checked above")
+                .copy_from_slice(image.data(segment));
         }
         if let Some(htif) = htif {
             self.watches.pin(htif.tohost);

@@ -3,6 +3,7 @@
 use loiter_types::VirtAddr;
 use object::LittleEndian as Endian;
 use object::elf::{self, Sym64};
+use object::read::StringTable;
 use object::read::elf::{FileHeader as _, SectionHeader as _, SectionTable, Sym as _};
 
 use crate::elf::{Header, damaged, whole};
@@ -88,7 +89,9 @@ impl SymbolTable {
 
     /// Reads the symbol table of a file; a stripped file has an empty one.
     pub(crate) fn read(header: &Header, bytes: &[u8]) -> Result<Self, LoadFault> {
-        let sections = header.sections(Endian, bytes).map_err(damaged)?;
+        // Section names, which a file may lack, are of no use here.
+        let sections = header.section_headers(Endian, bytes).map_err(damaged)?;
+        let sections: SectionTable<Header> = SectionTable::new(sections, StringTable::default());
         for (index, section) in sections.enumerate() {
             let contents = section
                 .file_range(Endian)
