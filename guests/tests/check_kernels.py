@@ -58,9 +58,7 @@ def complain_about(kernel: str, loop: list[Instruction], expected: list[str]) ->
     complaints = []
     names = [name for _, _, name, _ in loop]
     if names != expected:
-        complaints.append(
-            f"{kernel}: the loop is {' '.join(names[:12])} ({len(names)} instructions)"
-        )
+        complaints.append(f"{kernel}: the loop is {' '.join(names[:12])} ({len(names)} instructions)")
     if any(size != 4 for _, size, _, _ in loop):
         complaints.append(f"{kernel}: the loop has compressed instructions")
     if any(name == "fence" and operands != "r,r" for _, _, name, operands in loop):

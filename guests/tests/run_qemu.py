@@ -98,14 +98,10 @@ def error_cases() -> list[Case]:
     return [
         error("", "^error: the command line places no task$", "^  spin_idiv .background.$"),
         error("task.spin_default=1", "^error: only background tasks are placed"),
-        error(
-            "task.ad=0", "^error: this program has no task 'ad'$", "^Tasks of this program:.* add"
-        ),
+        error("task.ad=0", "^error: this program has no task 'ad'$", "^Tasks of this program:.* add"),
         error("task.add=4", "^error: task add: this machine has no hart 4$"),
         error("task.add=300", "^error: task add: hart 300 is beyond"),
-        error(
-            "task.add=0 task.baa=0", "^error: hart 0 is given twice: to task add and to task baa$"
-        ),
+        error("task.add=0 task.baa=0", "^error: hart 0 is given twice: to task add and to task baa$"),
         error("task.add=", "^error: task add: the harts must be numbers"),
         error("task.add=0,", "^error: task add: the harts must be numbers"),
         error("task.add=zero", "^error: task add: the harts must be numbers.*'zero'"),
@@ -115,9 +111,7 @@ def error_cases() -> list[Case]:
             "^  reps_min=5 ",
         ),
         error("task.add=0 reps_min=3x", "^error: argument reps_min=3x: the value must be"),
-        error(
-            "task.add=0 reps_min=99999999999999999999", "^error: argument reps_min=9+: the value"
-        ),
+        error("task.add=0 reps_min=99999999999999999999", "^error: argument reps_min=9+: the value"),
         error("task.add=0 verbose", "^error: cannot understand 'verbose'"),
         error("task.add=0 iterations=0", "^error: argument iterations=0 is too small for task add"),
         error(
@@ -164,9 +158,7 @@ def main() -> int:
     if shutil.which(QEMU) is None:
         print(f"{QEMU} is missing: install the package qemu-system-misc", file=sys.stderr)
         return 2
-    cases = [
-        c for c in active_cases() + placement_cases() + error_cases() if options.only in str(c)
-    ]
+    cases = [c for c in active_cases() + placement_cases() + error_cases() if options.only in str(c)]
     if not cases:
         print(f"no case contains '{options.only}'", file=sys.stderr)
         return 2
