@@ -95,7 +95,13 @@ fn characters_whole_and_in_halves() {
     )
     .unwrap();
     store(&mut machine, TOHOST, Width::W, u64::from(b'j')).unwrap();
-    assert_eq!(machine.take_console(), b"h", "half a command");
+    store(&mut machine, TOHOST + 8, Width::D, 1).unwrap();
+    store(&mut machine, TOHOST - 8, Width::D, 1).unwrap();
+    assert_eq!(
+        machine.take_console(),
+        b"h",
+        "half a command, whatever its neighbours get"
+    );
     store(&mut machine, TOHOST + 4, Width::W, 0x0101 << 16).unwrap();
     assert_eq!(machine.take_console(), b"j");
     assert_eq!(machine.ended(), None);

@@ -186,7 +186,11 @@ impl Machine {
             format!("use a machine with more RAM (--set system.ram_mib={mib}) or make it smaller")
         };
         if start < RAM_BASE || end > u128::from(crate::map::PHYS_ADDR_END) {
-            let advice = format!("link the program at {RAM_BASE:#x} (with -mcmodel=medany)");
+            let advice = if start < RAM_BASE && end > u128::from(RAM_BASE) {
+                "the linker has put file headers in front of the program; link with -Wl,-n".into()
+            } else {
+                format!("link the program at {RAM_BASE:#x} (with -mcmodel=medany)")
+            };
             return Err(LoadFault::OutsideRam {
                 index,
                 start,

@@ -72,6 +72,12 @@ fn messages_say_what_to_change() {
         low.contains("segment 0 (0x10000 to 0x12000) lies outside RAM (0x80000000 to 0x80100000)")
     );
     assert!(low.contains("link the program at 0x80000000"), "{low}");
+    let headers_in_front = text(RAM_BASE - 0x1000, 0x2000);
+    assert!(
+        headers_in_front.contains("link with -Wl,-n"),
+        "{headers_in_front}"
+    );
+    assert!(text(RAM_BASE - 0x1000, 0x1000).contains("link the program at"));
     let large = text(RAM_BASE, 5 << 20);
     assert!(large.contains("--set system.ram_mib=6"), "{large}");
     let full = text(RAM_BASE, RAM_BYTES);
