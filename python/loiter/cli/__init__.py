@@ -1,0 +1,70 @@
+"""The `loiter` command."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+import loiter
+from loiter.cli import machine, run, study
+from loiter.errors import Fault, InternalFault
+
+app = typer.Typer(
+    name="loiter",
+    help="loiter shows what waiting costs: programs on cycle-level models of multithreaded processors.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit status: 0 all well, 1 a run failed, 2 your mistake, 3 loiter's own fault, 130 interrupted.",
+)
+app.command("machines")(machine.list_machines)
+app.add_typer(machine.app, name="machine")
+app.command("programs")(run.list_programs)
+app.command("run")(run.run)
+app.add_typer(study.app, name="study")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"loiter {loiter.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Options of loiter itself."""
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Entry point. Turns faults into one message and an exit status."""
+    try:
+        return app(arguments)
+    except Fault as fault:
+        _report(fault)
+        sys.exit(fault.exit_status)
+    except KeyboardInterrupt:
+        _report(Fault("interrupted"))
+        sys.exit(130)
+    except Exception as error:
+        traceback.print_exc()
+        _report(InternalFault(f"{type(error).__name__}: {error}"))
+        sys.exit(3)
+
+
+def _report(fault: Fault) -> None:
+    console = Console(stderr=True)
+    text = Text("error: ", style="bold red")
+    text.append(str(fault), style="default not bold")
+    if isinstance(fault, InternalFault):
+        text.append("\nThis is a fault in loiter, not yours. Please report it with the command that led to it.")
+    console.print(text, soft_wrap=True, highlight=False)

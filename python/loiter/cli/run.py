@@ -1,0 +1,145 @@
+"""`loiter programs` and `loiter run`."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+from loiter import engine as engines
+from loiter import machines, programs
+from loiter.cli import summary
+from loiter.cli.options import JsonOption, MachineOption, SetOption, err, out, print_json
+from loiter.engine import Engine, Json
+from loiter.errors import Interrupted, RunFault, UserFault
+from loiter.runs.progress import describe_progress
+from loiter.runs.request import Request
+from loiter.runs.worker import describe_exit, ended_well
+
+
+def list_programs(as_json: JsonOption = False) -> None:
+    """List the programs that come with loiter and the tasks each has."""
+    engine = engines.load()
+    found = [programs.load(engine, name) for name in programs.names()]
+    if as_json:
+        print_json(
+            [{"name": each.name, "path": str(each.path), "hash": each.hash, "tasks": each.tasks} for each in found]
+        )
+        return
+    if not found:
+        raise UserFault("no program is built. In a checkout, `make setup` builds them.")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("program")
+    table.add_column("tasks", overflow="fold")
+    for each in found:
+        table.add_row(Text(each.name, style="bold"), ", ".join(each.tasks))
+    out().print(table)
+
+
+def run(
+    program: Annotated[str, typer.Argument(metavar="PROGRAM", help="An ELF by its path, or a program by name.")],
+    machine: MachineOption,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments of the program, after [bold]--[/].")
+    ] = None,
+    sets: SetOption = None,
+    places: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--place",
+            metavar="TASK=CONTEXT[,CONTEXT...]",
+            help="Put a task on contexts, each a number over the machine or core.context. May be repeated.",
+        ),
+    ] = None,
+    fast_forward: Annotated[
+        bool, typer.Option("--fast-forward", help="Skip to the program's region of interest without timing.")
+    ] = False,
+    max_cycles: Annotated[int | None, typer.Option("--max-cycles", min=1, help="Stop after so many cycles.")] = None,
+    out_directory: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Write a result directory: manifest and Parquet tables.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a program on a machine.
+
+    The program's console comes first, a summary after it. A context without a task sleeps.
+
+    Example: [bold]loiter run -m t1 spinloops --place add=0 --place spin_default=1,2,3 -- iterations=100[/]
+    """
+    engine = engines.load()
+    request = _request(engine, machine, sets, program, places, arguments, fast_forward, max_cycles)
+    if out_directory is not None:
+        from loiter import store
+
+        store.claim(out_directory)
+    result = _simulate(engine, request)
+    if out_directory is not None:
+        store.write(out_directory, request, engine, result, replace=True)
+    if as_json:
+        print_json({"request": request.native()} | result)
+    else:
+        summary.show(request, result, out_directory)
+    # A limit that the user set is no failure.
+    if result["exit"]["reason"] != "max_cycles" and not ended_well(result):
+        raise RunFault(describe_exit(result | {"console": ""}))
+
+
+def _request(
+    engine: Engine,
+    machine_name: str,
+    sets: list[str] | None,
+    program_name: str,
+    places: list[str] | None,
+    arguments: list[str] | None,
+    fast_forward: bool,
+    max_cycles: int | None,
+) -> Request:
+    machine = machines.load(engine, machine_name, sets)
+    program = programs.load(engine, program_name)
+    if program.tasks and not places:
+        if len(program.tasks) > 1:
+            raise UserFault(
+                f"{program.name} has several tasks and none is placed. Place one with --place TASK=CONTEXT; "
+                f"its tasks: {', '.join(program.tasks)}."
+            )
+        places = [f"{program.tasks[0]}=0"]
+    placement = programs.place(places or [], program, machine)
+    words = tuple(programs.arguments(arguments or []))
+    return Request(machine, program, placement, words, fast_forward, max_cycles)
+
+
+def _simulate(engine: Engine, request: Request) -> Json:
+    console = err()
+    with _ctrl_c() as asked, contextlib.ExitStack() as stack:
+        status: Status | None = None
+        if console.is_terminal:
+            status = stack.enter_context(console.status(f"{request.program.name} on {request.machine.name}"))
+
+        def progress(facts: Json) -> bool:
+            if status is not None:
+                status.update(f"{request.program.name} on {request.machine.name}: {describe_progress(facts)}")
+            return not asked
+
+        try:
+            return engine.run(request.native(), request.program.elf, progress)
+        except Interrupted:
+            raise Interrupted("interrupted; nothing was written") from None
+
+
+@contextlib.contextmanager
+def _ctrl_c() -> Iterator[list[int]]:
+    """Notes Ctrl-C instead of raising it within the simulator's call back into Python."""
+    asked: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: asked.append(number))
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)

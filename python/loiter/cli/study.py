@@ -1,0 +1,83 @@
+"""`loiter study list` and `loiter study run`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from loiter import engine as engines
+from loiter import studies
+from loiter.cli.options import err, out
+from loiter.errors import UserFault, unknown
+from loiter.store import save_text
+
+app = typer.Typer(help="Repeat published experiments.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_studies() -> None:
+    """List the studies, their scales and their figures."""
+    console = out()
+    for name in studies.NAMES:
+        study = studies.load(name)
+        console.print(Text.assemble((study.name, "bold"), f": {study.title}"))
+        console.print(Text(study.citation, style="dim"))
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("", style="dim")
+        table.add_column("name")
+        table.add_column("what it is", overflow="fold")
+        for scale, description in study.scales.items():
+            table.add_row("--scale", scale, description)
+        for exhibit in study.exhibits:
+            table.add_row("--figure", exhibit.id, exhibit.title)
+        console.print(table)
+
+
+@app.command("run")
+def run(
+    name: Annotated[str, typer.Argument(metavar="STUDY", help="A study by name (see [bold]loiter study list[/]).")],
+    figure: Annotated[
+        str | None, typer.Option("--figure", metavar="ID", help="Only the runs that one figure or table needs.")
+    ] = None,
+    scale: Annotated[str, typer.Option("--scale", metavar="quick|default|full", help="How much is run.")] = "default",
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time. Default: one for each processor.")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write the published and measured points here.")
+    ] = None,
+    out_directory: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Where results go. Default: results/STUDY-SCALE.")
+    ] = None,
+) -> None:
+    """Run a study and show its results beside the published ones.
+
+    Finished runs are kept: after Ctrl-C, or when something changed, only what is missing is run again.
+    """
+    from loiter.report import terminal
+    from loiter.runs import pool
+    from loiter.studies.runner import Order, carry_out, points_json
+
+    study = studies.load(name)
+    if scale not in study.scales:
+        raise unknown("scale", scale, study.scales)
+    directory = out_directory or Path("results") / f"{study.name}-{scale}"
+    if directory.exists() and not directory.is_dir():
+        raise UserFault(f"--out {directory}: a file of that name exists; name a directory.")
+    if json_file is not None and not json_file.parent.is_dir():
+        raise UserFault(f"--json {json_file}: there is no directory {json_file.parent}.")
+    command = ["loiter", "study", "run", study.name, "--scale", scale] + (["--figure", figure] if figure else [])
+    order = Order(study, scale, figure, jobs or pool.cpus(), directory, shlex.join(command))
+    outcome = carry_out(order, engines.load(), err())
+    if json_file is not None:
+        save_text(json_file, points_json(outcome.findings))
+    console = out()
+    terminal.show(console, outcome.findings)
+    for path in outcome.files:
+        console.print(f"wrote {path}", highlight=False, soft_wrap=True)

@@ -1,0 +1,71 @@
+"""What `loiter run` says after the program's own output."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from rich import box
+from rich.table import Table
+
+from loiter.cli.options import out
+from loiter.engine import Json
+from loiter.runs.request import Request
+
+_SLEEPING = frozenset({"idle", "off"})
+
+
+def show(request: Request, result: Json, written: Path | None) -> None:
+    """The console of the program, then how the run went and where its cycles went."""
+    if result["console"]:
+        sys.stdout.write(result["console"].rstrip("\n") + "\n\n")
+        sys.stdout.flush()
+    console = out()
+    console.print(_facts(request, result, written), highlight=False)
+    accounts = _accounts(result)
+    if accounts.row_count:
+        console.print(accounts, highlight=False)
+
+
+def _facts(request: Request, result: Json, written: Path | None) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column()
+    cycles, instructions, seconds = result["cycles"], result["instructions"], result["host_seconds"]
+    clock = result["clock_mhz"]
+    time = f" ({cycles / clock:,.1f} µs at {clock:,} MHz)" if clock else ""
+    rate = instructions / seconds / 1e6 if seconds else 0.0
+    table.add_row("machine", f"{request.machine.name}, hash {request.machine.hash[:16]}")
+    table.add_row("command line", request.bootargs)
+    table.add_row("ended by", f"{result['exit']['reason']}, code {result['exit']['code']}")
+    table.add_row("cycles", f"{cycles:,}{time}")
+    table.add_row("instructions", f"{instructions:,} ({instructions / cycles if cycles else 0:.3f} a cycle)")
+    table.add_row("host time", f"{seconds:.2f} s, {rate:.1f} M instructions/s")
+    for report in result["reports"]:
+        table.add_row("reported", f"{report['name']} = {report['value']} (hart {report['hart']})")
+    if written is not None:
+        table.add_row("result", str(written))
+    return table
+
+
+def _accounts(result: Json, most: int = 5) -> Table:
+    """Where the cycles of each context went, the greatest shares first."""
+    by_context: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    busy: set[int] = set()
+    for row in result["accounts"]:
+        by_context[row["context"]][f"{row['activity']}: {row['slot']}"] += row["cycles"]
+        if row["activity"] not in _SLEEPING and row["cycles"]:
+            busy.add(row["context"])
+    table = Table(
+        title="Where the cycles went", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
+    )
+    table.add_column("context", justify="right")
+    table.add_column("share of its cycles", overflow="fold")
+    for context in sorted(busy):
+        slots = sorted(by_context[context].items(), key=lambda pair: -pair[1])
+        whole = sum(cycles for _, cycles in slots)
+        table.add_row(
+            str(context), ", ".join(f"{name} {cycles / whole:.1%}" for name, cycles in slots[:most] if cycles)
+        )
+    return table

@@ -1,0 +1,87 @@
+"""The one door to the compiled simulator.
+
+Everything else in the package speaks to the simulator through `Engine`, which turns the native exceptions into faults
+and JSON texts into dictionaries. A worker process opens its own engine by module name.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from loiter.errors import Fault, InternalFault, Interrupted, RunFault, UserFault
+
+NATIVE = "loiter._native"
+
+Json = dict[str, Any]
+Progress = Callable[[Json], bool]
+
+
+class Engine:
+    """A loaded native module. `name` is what a worker needs to open the same one."""
+
+    def __init__(self, name: str, module: ModuleType) -> None:
+        self.name = name
+        self._module = module
+
+    def describe_machine(self, name: str, toml: str, sets: list[str]) -> Json:
+        """Name, description, hash and every parameter of a machine after its overrides."""
+        with self._faults():
+            return _object(self._module.describe_machine(name, toml, sets))
+
+    def inspect_program(self, path: str, elf: bytes) -> Json:
+        """Entry, tasks, segments and hash of an ELF."""
+        with self._faults():
+            return _object(self._module.inspect_program(path, elf))
+
+    def run(self, request: Json, elf: bytes, progress: Progress | None = None) -> Json:
+        """Runs one request to its end. `progress` returning False stops it (raises Interrupted)."""
+        callback = None if progress is None else lambda text: progress(json.loads(text))
+        with self._faults():
+            return _object(self._module.run(json.dumps(request), elf, callback))
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """Hash of the compiled module: results of another build are other results."""
+        return hashlib.sha256(Path(str(self._module.__file__)).read_bytes()).hexdigest()
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except self._module.UserError as error:
+            raise UserFault(str(error)) from None
+        except self._module.GuestError as error:
+            raise RunFault(str(error)) from None
+        except self._module.Interrupted as error:
+            raise Interrupted(str(error)) from None
+        except BaseException as error:
+            # A Rust panic arrives as pyo3's PanicException, which is no Exception.
+            if type(error).__name__ == "PanicException":
+                raise InternalFault(f"the simulator panicked: {error}") from None
+            raise
+
+
+@functools.cache
+def load(name: str = NATIVE) -> Engine:
+    """Opens the simulator, once a process."""
+    try:
+        return Engine(name, importlib.import_module(name))
+    except ImportError as error:
+        raise Fault(
+            f"the compiled simulator {name} cannot be loaded ({error}). In a checkout, `make setup` builds it."
+        ) from None
+
+
+def _object(text: str) -> Json:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise InternalFault(f"the simulator answered with {type(value).__name__}, not an object")
+    return value

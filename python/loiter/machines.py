@@ -1,0 +1,99 @@
+"""Machines: presets by name, a user's own by path, each with its overrides and where every value comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from loiter import resources
+from loiter.engine import Engine
+from loiter.errors import UserFault, unknown
+
+Value = int | str | bool | float
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One value of a machine: declared in the simulator, set in the machine's file or by --set."""
+
+    key: str
+    value: Value
+    unit: str
+    type: str
+    description: str
+    source: str
+    changed: bool
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine after its overrides. `toml` is the text the simulator reads."""
+
+    name: str
+    toml: str
+    sets: tuple[str, ...]
+    description: str
+    hash: str
+    parameters: tuple[Parameter, ...]
+
+    def value(self, key: str) -> Value | None:
+        """The value of a parameter, or None where this kind of machine has no such key."""
+        return next((each.value for each in self.parameters if each.key == key), None)
+
+    def count(self, key: str, default: int) -> int:
+        """A parameter that is a number of things."""
+        value = self.value(key)
+        return value if isinstance(value, int) else default
+
+    @property
+    def contexts_per_core(self) -> int:
+        return self.count("core.contexts", 1)
+
+    @property
+    def contexts(self) -> int:
+        """Contexts of the whole machine; they are numbered from 0, core by core."""
+        return self.count("system.cores", 1) * self.contexts_per_core
+
+
+def names() -> list[str]:
+    """The presets."""
+    return sorted(path.stem for path in resources.MACHINES.glob("*.toml"))
+
+
+def load(engine: Engine, name: str, sets: list[str] | None = None) -> Machine:
+    """A preset by its name, or a machine file by its path, with overrides `key=value`."""
+    overrides = list(sets or [])
+    for each in overrides:
+        if "=" not in each.strip("="):
+            raise UserFault(f'--set {each}: an override is written key=value, as in "--set core.contexts=8".')
+    path = _path(name)
+    toml = resources.read_text(path, "the machine file")
+    facts = engine.describe_machine(path.stem, toml, overrides)
+    return Machine(
+        name=str(facts["name"]),
+        toml=toml,
+        sets=tuple(overrides),
+        description=str(facts["description"]),
+        hash=str(facts["hash"]),
+        parameters=tuple(
+            Parameter(
+                key=each["key"],
+                value=each["value"],
+                unit=each["unit"],
+                type=each["type"],
+                description=each["description"],
+                source=each["source"],
+                changed=each["changed"],
+            )
+            for each in facts["parameters"]
+        ),
+    )
+
+
+def _path(name: str) -> Path:
+    if "/" in name or name.endswith(".toml"):
+        return Path(name)
+    known = names()
+    if name not in known:
+        raise unknown("machine", name, known, advice=f"A file of your own is given by its path: -m ./{name}.toml")
+    return resources.MACHINES / f"{name}.toml"

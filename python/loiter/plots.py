@@ -1,0 +1,147 @@
+"""Charts as PNG and SVG. Colours are told apart by people who see red and green as one."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+from matplotlib.lines import Line2D
+
+from loiter.studies.base import Chart
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#444444", "#0072b2", "#e69f00", "#cc79a7", "#009e73", "#56b4e9", "#d55e00", "#f0e442")
+INK = "#1b1f24"
+PUBLISHED = "#c1121f"
+_BAR_WIDTH = 0.16
+_STYLE: dict[Any, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.edgecolor": "#8c959f",
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "svg.hashsalt": "loiter",
+    "svg.fonttype": "path",
+}
+
+
+def draw(chart: Chart) -> dict[str, bytes]:
+    """The chart as `png` and `svg`; the same chart gives the same bytes."""
+    with matplotlib.rc_context(_STYLE):
+        figure = _figure(chart)
+        found = {}
+        for kind, metadata in (("png", {"Software": "loiter"}), ("svg", {"Date": None, "Creator": "loiter"})):
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=kind, dpi=160, metadata=metadata)
+            found[kind] = buffer.getvalue()
+        plt.close(figure)
+    return found
+
+
+def _figure(chart: Chart) -> Figure:
+    width = max(6.4, 1.0 + 0.92 * len(chart.groups))
+    figure, axes = plt.subplots(figsize=(width, 3.9), layout="constrained")
+    for index, series in enumerate(chart.series):
+        _bars(axes, chart, index, series)
+    top = _top(chart)
+    axes.set_ylim(min(0.0, _bottom(chart)), top)
+    for mark in chart.marks:
+        _mark(axes, chart, mark.group, mark.series, mark.value, mark.bound)
+    for line in chart.lines:
+        colour = COLOURS[chart.series.index(line.series)]
+        axes.axhline(line.value, color=colour, linestyle=(0, (5, 3)), linewidth=1.1, zorder=1)
+        axes.annotate(
+            f"{line.label}: {line.value:g}",
+            (0.995, line.value),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 3),
+            textcoords="offset points",
+            ha="right",
+            fontsize=7.5,
+            color=colour,
+        )
+    _dress(axes, chart)
+    return figure
+
+
+def _centre(chart: Chart, series: str) -> float:
+    return (chart.series.index(series) - (len(chart.series) - 1) / 2) * _BAR_WIDTH
+
+
+def _bars(axes: Axes, chart: Chart, index: int, series: str) -> None:
+    places = [group + _centre(chart, series) for group in range(len(chart.groups))]
+    values = [chart.values[group, series] for group in chart.groups]
+    axes.bar(
+        places,
+        [value for value, _ in values],
+        width=_BAR_WIDTH * 0.92,
+        color=COLOURS[index],
+        yerr=[deviation for _, deviation in values],
+        error_kw={"elinewidth": 0.8, "capsize": 1.6, "ecolor": "#57606a"},
+        label=series,
+        zorder=2,
+    )
+
+
+def _mark(axes: Axes, chart: Chart, group: str, series: tuple[str, ...], value: float, bound: bool) -> None:
+    """A published value over its bars: a bar of its own colour, with an arrow down where it is an upper bound."""
+    middle = chart.groups.index(group)
+    left = middle + _centre(chart, series[0]) - _BAR_WIDTH * 0.6
+    right = middle + _centre(chart, series[-1]) + _BAR_WIDTH * 0.6
+    axes.plot([left, right], [value, value], color=PUBLISHED, linewidth=2.0, solid_capstyle="butt", zorder=4)
+    if bound:
+        axes.plot([(left + right) / 2], [value], marker="v", markersize=5, color=PUBLISHED, zorder=4)
+    axes.annotate(
+        f"{'< ' if bound else ''}{value:g}",
+        ((left + right) / 2, value),
+        xytext=(0, 4),
+        textcoords="offset points",
+        ha="center",
+        fontsize=7.5,
+        color=PUBLISHED,
+        zorder=5,
+        bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
+    )
+
+
+def _top(chart: Chart) -> float:
+    highest = max(value + deviation for value, deviation in chart.values.values())
+    published = [mark.value for mark in chart.marks] + [line.value for line in chart.lines]
+    return max([highest, *published, 1.0]) * 1.12
+
+
+def _bottom(chart: Chart) -> float:
+    return min(value - deviation for value, deviation in chart.values.values()) * 1.12
+
+
+def _dress(axes: Axes, chart: Chart) -> None:
+    axes.set_title(chart.title, loc="left", fontsize=10.5, fontweight="bold")
+    axes.set_ylabel(chart.unit)
+    axes.set_xticks(range(len(chart.groups)))
+    axes.set_xticklabels([group.replace(" ", "\n", 1) for group in chart.groups])
+    for label, group in zip(axes.get_xticklabels(), chart.groups, strict=True):
+        label.set_fontweight("bold" if group in chart.averages else "normal")
+    for index, group in enumerate(chart.groups):
+        if group in chart.averages:
+            axes.axvspan(index - 0.5, index + 0.5, color="#f0f2f5", zorder=0, linewidth=0)
+    axes.set_xlim(-0.55, len(chart.groups) - 0.45)
+    axes.grid(axis="y", color="#d8dee4", linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    handles, labels = axes.get_legend_handles_labels()
+    if chart.marks:
+        handles.append(Line2D([], [], color=PUBLISHED, linewidth=2.0))
+        labels.append("published")
+    axes.legend(handles, labels, ncols=6, fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16))

@@ -1,0 +1,87 @@
+"""A study's findings in the terminal."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from loiter.studies.base import Findings, Grid, Point, Value, Verdict
+
+_STYLES = {Verdict.WITHIN: "green", Verdict.MISS: "bold red", Verdict.NOT_MEASURED: "dim"}
+
+
+def show(console: Console, findings: Findings) -> None:
+    """Tables, every measured point beside the published one, statements and the sum of it all."""
+    for grid in findings.grids:
+        console.print(_grid(grid))
+    console.print(_points([point for point in findings.points if point.ours is not None]))
+    console.print(_statements(findings))
+    for warning in findings.warnings:
+        console.print(Text(f"warning: {warning}", style="yellow"))
+    console.print(summary(findings), highlight=False)
+
+
+def summary(findings: Findings) -> str:
+    """One line on how many values agree."""
+    counts = {verdict: sum(point.verdict is verdict for point in findings.points) for verdict in Verdict}
+    held = [statement.holds for statement in findings.statements if statement.holds is not None]
+    text = f"{counts[Verdict.WITHIN]} values within tolerance, {counts[Verdict.MISS]} missed"
+    if counts[Verdict.NOT_MEASURED]:
+        text += f", {counts[Verdict.NOT_MEASURED]} not measured"
+    return f"{text}; {sum(held)} of {len(held)} statements hold"
+
+
+def number(value: Value | None) -> str:
+    """A value as tables have it."""
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return value
+    return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"
+
+
+def published(point: Point) -> str:
+    """The published value, with the sign of a bound."""
+    return f"< {point.published}" if point.bound else f"{point.published}"
+
+
+def _table(title: str, columns: tuple[str, ...], left: int = 1) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index < left else "right", overflow="fold")
+    return table
+
+
+def _grid(grid: Grid) -> Table:
+    table = _table(grid.title, grid.columns)
+    for row in grid.rows:
+        table.add_row(*row)
+    return table
+
+
+def _points(points: list[Point]) -> Table:
+    table = _table("Published and ours", ("value", "published", "ours", "unit", "difference", "tolerance", "verdict"))
+    for point in points:
+        style = _STYLES[point.verdict]
+        table.add_row(
+            point.id.removeprefix("result."),
+            published(point),
+            number(point.ours),
+            {"cycles per instruction": "CPI", "percent": "%"}.get(point.unit, point.unit),
+            point.difference,
+            "bound" if point.bound else str(point.tolerance or "same"),
+            Text(point.verdict.value, style=style),
+        )
+    return table
+
+
+def _statements(findings: Findings) -> Table:
+    table = _table("Statements of the paper", ("statement", "holds", "measured"), left=3)
+    for statement in findings.statements:
+        if statement.holds is None:
+            continue
+        word, style = ("yes", "green") if statement.holds else ("NO", "bold red")
+        table.add_row(statement.text, Text(word, style=style), statement.detail)
+    return table

@@ -1,0 +1,260 @@
+"""Result directories: a manifest beside Parquet tables, written whole or not at all.
+
+A directory is filled under a temporary name, every file is flushed to the disk, and one rename makes it a result. So a
+full disk or a kill leaves either a whole result or none. What is read back is checked against the hashes in the
+manifest; an entry that fails is no result and is run again.
+
+    manifest.json    what was run and how it ended; the same bytes on every host
+    host.json        what depends on the host: seconds, date
+    counters.parquet accounts.parquet marks.parquet reports.parquet lock_reads.parquet
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import errno
+import hashlib
+import json
+import os
+import platform
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from loiter import tables
+from loiter.engine import Engine, Json
+from loiter.errors import StoreFault, UserFault
+from loiter.runs.request import SCHEMA, Request, digest
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MANIFEST = "manifest.json"
+HOST = "host.json"
+CONSOLE_TAIL = 4096
+_TEMPORARY = ".incoming-"
+
+
+class Corrupt(Exception):
+    """An entry that is not what its manifest says."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A result directory that was found whole."""
+
+    path: Path
+    manifest: Json
+
+    def table(self, name: str) -> pa.Table:
+        """One of its tables."""
+        import pyarrow.parquet as pq
+
+        return pq.read_table(self.path / f"{name}.parquet")
+
+    def rows(self, name: str) -> list[Json]:
+        """One of its tables as a list of rows."""
+        rows: list[Json] = self.table(name).to_pylist()
+        return rows
+
+    def host(self) -> Json:
+        """What depends on the host."""
+        host: Json = json.loads((self.path / HOST).read_text())
+        return host
+
+
+def write(path: Path, request: Request, engine: Engine, result: Json, *, replace: bool = False) -> Path:
+    """Writes a result directory at `path`, whole or not at all. With `replace`, an earlier result there goes."""
+    temporary = path.parent / f"{_TEMPORARY}{os.getpid()}-{path.name}"
+    old = path.parent / f"{_TEMPORARY}{os.getpid()}-old-{path.name}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        _fill(temporary, request, engine, result)
+        _sync_directory(temporary)
+        if replace and path.exists():
+            path.rename(old)
+        _settle(temporary, path)
+        _sync_directory(path.parent)
+    except OSError as error:
+        raise StoreFault(_cannot_write(path, error)) from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+    return path
+
+
+def read(path: Path, key: str | None = None) -> Result:
+    """Opens a result directory, having checked all of it. Raises `Corrupt`, with the reason."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        claimed = manifest.pop("checksum")
+        if claimed != digest(manifest):
+            raise Corrupt(f"{MANIFEST} does not match its checksum")
+        if manifest["schema"] != SCHEMA:
+            raise Corrupt(f"schema {manifest['schema']}, not {SCHEMA}")
+        if key is not None and manifest["key"] != key:
+            raise Corrupt("it is the result of another request")
+        for name in tables.SCHEMAS:
+            entry = manifest["tables"][name]
+            found = hashlib.sha256((path / entry["file"]).read_bytes()).hexdigest()
+            if found != entry["sha256"]:
+                raise Corrupt(f"{entry['file']} does not match its hash")
+        json.loads((path / HOST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Corrupt(f"{type(error).__name__}: {error}") from None
+    return Result(path, manifest)
+
+
+def claim(path: Path) -> None:
+    """Refuses to put a result where something else is; an earlier result may be replaced."""
+    if path.is_dir():
+        if any(path.iterdir()) and not (path / MANIFEST).is_file():
+            raise UserFault(f"--out {path}: this directory holds other files; name a new one.")
+    elif path.exists():
+        raise UserFault(f"--out {path}: a file of that name exists; name a directory.")
+
+
+class Store:
+    """The results of a study, each in a directory named by a label for people and by the key of its request."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, label: str, key: str) -> Path:
+        """Where the result of a request is, or would be."""
+        return self.root / f"{label}-{key[:16]}"
+
+    def find(self, label: str, key: str) -> Result | None:
+        """The stored result of a request. A damaged entry is removed and counts as none."""
+        path = self.path(label, key)
+        if not path.is_dir():
+            return None
+        try:
+            return read(path, key)
+        except Corrupt:
+            shutil.rmtree(path, ignore_errors=True)
+            return None
+
+    def sweep(self) -> None:
+        """Removes what killed processes left half written."""
+        for path in self.root.glob(f"{_TEMPORARY}*"):
+            owner = path.name.removeprefix(_TEMPORARY).partition("-")[0]
+            if not owner.isdigit() or not _alive(int(owner)):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def save_text(path: Path, text: str) -> None:
+    """Writes a text file whole or not at all."""
+    save_bytes(path, text.encode())
+
+
+def save_bytes(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all."""
+    temporary = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _put(temporary, data)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise StoreFault(_cannot_write(path, error)) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _fill(directory: Path, request: Request, engine: Engine, result: Json) -> None:
+    entries: Json = {}
+    for name, table in tables.of(result).items():
+        data = tables.encode(table)
+        _put(directory / f"{name}.parquet", data)
+        entries[name] = {
+            "file": f"{name}.parquet",
+            "rows": table.num_rows,
+            "bytes": len(data),
+            "sha256": hashlib.sha256(data).hexdigest(),
+        }
+    manifest = _manifest(request, engine, result) | {"tables": entries}
+    manifest["checksum"] = digest(manifest)
+    _put(directory / MANIFEST, _json(manifest))
+    host = {
+        "host_seconds": result["host_seconds"],
+        "finished": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+    }
+    _put(directory / HOST, _json(host))
+
+
+def _manifest(request: Request, engine: Engine, result: Json) -> Json:
+    machine = request.machine
+    identity = request.identity(engine)
+    return {
+        "schema": SCHEMA,
+        "key": digest(identity),
+        "loiter": identity["loiter"],
+        "machine": {
+            "name": machine.name,
+            "hash": machine.hash,
+            "set": list(machine.sets),
+            "parameters": {each.key: each.value for each in machine.parameters},
+        },
+        "program": {"name": request.program.name, "hash": request.program.hash},
+        "request": {
+            "bootargs": request.bootargs,
+            "fast_forward": request.fast_forward,
+            "max_cycles": request.max_cycles,
+        },
+        "exit": result["exit"],
+        "cycles": result["cycles"],
+        "instructions": result["instructions"],
+        "clock_mhz": result["clock_mhz"],
+        "console_tail": result["console"][-CONSOLE_TAIL:],
+    }
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def _put(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _settle(temporary: Path, path: Path) -> None:
+    try:
+        temporary.rename(path)
+    except OSError as error:
+        # Another process finished the same run first; its result is the same.
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+
+
+def _sync_directory(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _alive(pid: int) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        try:
+            os.kill(pid, 0)
+        except PermissionError:
+            return True
+        return True
+    return False
+
+
+def _cannot_write(path: Path, error: OSError) -> str:
+    advice = ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        advice = " Free some space, or name another place with --out."
+    return f"{path}: cannot write: {error.strerror}.{advice}"

@@ -1,0 +1,21 @@
+"""Studies: published experiments that loiter repeats, one folder a paper.
+
+A study is a module with a `STUDY` (see `loiter.studies.base.Study`); the list below is all that registers it.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+from loiter.errors import unknown
+from loiter.studies.base import Study
+
+NAMES = ("cakarevic2008",)
+
+
+def load(name: str) -> Study:
+    """A study by its name."""
+    if name not in NAMES:
+        raise unknown("study", name, NAMES)
+    study: Study = importlib.import_module(f"loiter.studies.{name}").STUDY
+    return study

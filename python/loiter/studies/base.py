@@ -1,0 +1,203 @@
+"""What every study shares: a plan of runs, and findings that stand beside the published figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+from loiter.engine import Engine
+from loiter.runs.worker import Job
+from loiter.store import Result
+
+Number = float | int
+Value = Number | str
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A table or figure of the paper, as `--figure` names it."""
+
+    id: str
+    title: str
+
+
+class Verdict(Enum):
+    """How a measured value stands to the published one."""
+
+    WITHIN = "within"
+    MISS = "MISS"
+    NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a value may be from the published one before it is called a miss."""
+
+    amount: float
+    relative: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.amount:g} %" if self.relative else f"{self.amount:g} points"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One published number and ours. `bound` says that the published one is an upper bound."""
+
+    id: str
+    unit: str
+    ours: Value | None
+    published: Value
+    source: str
+    note: str
+    tolerance: Tolerance | None = None
+    bound: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """Within its tolerance, a miss, or not measured."""
+        if self.ours is None:
+            return Verdict.NOT_MEASURED
+        return Verdict.WITHIN if self._agrees() else Verdict.MISS
+
+    @property
+    def difference(self) -> str:
+        """Ours less the published one, in words a table has room for."""
+        if self.ours is None:
+            return ""
+        if isinstance(self.ours, str) or isinstance(self.published, str):
+            return "same" if self.ours == self.published else "differs"
+        if self.bound:
+            return "below" if self.ours < self.published else f"{self.ours - self.published:+.1f} points above"
+        if self.tolerance is not None and self.tolerance.relative:
+            return f"{(self.ours / self.published - 1) * 100:+.1f} %"
+        return f"{self.ours - self.published:+.1f} points"
+
+    def json(self) -> dict[str, Any]:
+        """As the study's JSON file has it."""
+        return {
+            "id": self.id,
+            "unit": self.unit,
+            "ours": self.ours,
+            "published": self.published,
+            "source": self.source,
+            "note": self.note,
+        }
+
+    def _agrees(self) -> bool:
+        if isinstance(self.ours, str) or isinstance(self.published, str) or self.ours is None:
+            return self.ours == self.published
+        if self.bound:
+            return self.ours < self.published
+        if self.tolerance is None:
+            return self.ours == self.published
+        allowed = self.tolerance.amount
+        if self.tolerance.relative:
+            allowed *= abs(self.published) / 100
+        return abs(self.ours - self.published) <= allowed
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Something the paper states in words, and whether it holds here. None: not measured."""
+
+    text: str
+    holds: bool | None
+    detail: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A published value drawn into a chart, over the bars of one group from one series to another."""
+
+    group: str
+    series: tuple[str, ...]
+    value: float
+    bound: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """A published value that belongs to no single bar: a line across the chart."""
+
+    label: str
+    value: float
+    series: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Grouped bars: a value and its deviation for every group and series."""
+
+    id: str
+    title: str
+    caption: str
+    unit: str
+    groups: tuple[str, ...]
+    series: tuple[str, ...]
+    values: Mapping[tuple[str, str], tuple[float, float]]
+    marks: tuple[Mark, ...] = ()
+    lines: tuple[Line, ...] = ()
+    averages: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of the paper or of ours, ready to print."""
+
+    id: str
+    title: str
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a study found."""
+
+    points: Sequence[Point]
+    statements: Sequence[Statement]
+    grids: Sequence[Grid]
+    charts: Sequence[Chart]
+    rows: Sequence[Mapping[str, Any]]
+    warnings: Sequence[str] = field(default=())
+
+
+class Study(Protocol):
+    """A published experiment that loiter repeats."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def citation(self) -> str: ...
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def legend(self) -> str:
+        """What counts as a miss, and how each kind of number was measured."""
+        ...
+
+    @property
+    def exhibits(self) -> Sequence[Exhibit]: ...
+
+    @property
+    def scales(self) -> Mapping[str, str]:
+        """Name and description of every scale."""
+        ...
+
+    def plan(self, engine: Engine, scale: str, exhibit: str | None) -> list[Job]:
+        """The runs that a scale needs, for all exhibits or for one."""
+        ...
+
+    def evaluate(self, results: Mapping[str, Result], scale: str, exhibit: str | None) -> Findings:
+        """What the runs say, by label of their job."""
+        ...
