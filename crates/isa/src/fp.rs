@@ -265,15 +265,9 @@ pub(crate) fn narrow(c: &mut FpContext, x: u64) -> u64 {
     f32::boxed(native::narrow(c, x).unwrap_or_else(|| soft::narrow(c, x)))
 }
 
-/// Single to double, always exact; a NaN becomes the canonical one.
+/// Single to double.
 #[inline]
 pub(crate) fn widen(c: &mut FpContext, x: u64) -> u64 {
     let x = f32::unbox(x);
-    if f32::nan(x) {
-        if f32::signalling(x) {
-            c.raise(FpContext::INVALID);
-        }
-        return f64::CANONICAL_NAN;
-    }
-    f64::from(f32::from_bits(x as u32)).to_bits()
+    native::widen(x).unwrap_or_else(|| soft::widen(c, x))
 }

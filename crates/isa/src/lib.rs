@@ -16,6 +16,8 @@ mod fp;
 mod inst;
 mod int;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use decode::{decode, length};
 pub use disasm::{disassemble, register_name};

@@ -76,3 +76,9 @@ conversions! {
 pub(super) fn narrow(c: &mut FpContext, x: u64) -> u64 {
     f32::of_soft(run(c, |mode| F64::from_bits(x).to_f32(mode)))
 }
+
+/// Single to double.
+#[cold]
+pub(super) fn widen(c: &mut FpContext, x: u64) -> u64 {
+    f64::of_soft(run(c, |mode| f32::to_soft(x).to_f64(mode)))
+}
