@@ -42,12 +42,14 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    statements = [each for each in findings.statements if each.holds is not None]
     environment.filters |= {"number": terminal.number, "published": terminal.published}
     return environment.get_template("study.html.j2").render(
         study=study,
         findings=findings,
         counts={verdict.name: sum(point.verdict is verdict for point in findings.points) for verdict in Verdict},
-        statements=[each for each in findings.statements if each.holds is not None],
+        statements=statements,
+        held=sum(bool(each.holds) for each in statements),
         pictures={name: _inline(kinds["svg"]) for name, kinds in pictures.items()},
         provenance=provenance,
         version=loiter.__version__,

@@ -1,0 +1,356 @@
+"""The study from plan to page: coverage of the published numbers, resuming, failing, interrupting."""
+
+from __future__ import annotations
+
+import dataclasses
+import html.parser
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from fake_native import CYCLES, PERIOD, SHARE
+from loiter import reference, studies
+from loiter.engine import Engine
+from loiter.errors import RunFault
+from loiter.studies.base import Verdict
+from loiter.studies.cakarevic2008 import grid, points
+from loiter.studies.runner import Order, Outcome, carry_out
+
+SECTIONS = ("result", "active.cpi_alone", "spin_loop")
+NAMES_OF_DELAYS = ("result.best_delay.t1", "result.best_delay.t2", "result.second_best_delay")
+
+
+def published() -> dict[str, object]:
+    """Every number of the three sections, and the names of the delays."""
+    found: dict[str, object] = {}
+    for section in SECTIONS:
+        for path, value in reference.leaves(reference.lookup(grid.PAPER, section), section):
+            if isinstance(value, int | float) or path in NAMES_OF_DELAYS:
+                found[path] = value
+    return found
+
+
+def carry(engine: Engine, out: Path, scale: str = "quick", exhibit: str | None = None) -> Outcome:
+    order = Order(studies.load(grid.PAPER), scale, exhibit, 2, out, "loiter study run cakarevic2008")
+    return carry_out(order, engine, Console(file=io.StringIO(), width=200))
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file in which the fake simulator notes every run it carries out."""
+    path = tmp_path / "log"
+    path.touch()
+    monkeypatch.setenv("FAKE_LOG", str(path))
+    return path
+
+
+def ran(log: Path) -> int:
+    count = len(log.read_text().splitlines())
+    log.write_text("")
+    return count
+
+
+def test_every_published_number_has_its_point() -> None:
+    ids = [spec.id for spec in points.specs()]
+    assert len(ids) == len(set(ids))
+    assert len(published()) > 40
+    assert set(ids) == set(published())
+
+
+def test_the_whole_study(engine: Engine, tmp_path: Path) -> None:
+    outcome = carry(engine, tmp_path / "out", "default")
+    text = (tmp_path / "out" / "points.json").read_text()
+    by_id = {point["id"]: point for point in json.loads(text)["points"]}
+    assert set(by_id) == set(published())
+    for name, value in published().items():
+        point = by_id[name]
+        assert set(point) == {"id", "unit", "ours", "published", "source", "note"}
+        assert point["published"] == value
+        assert point["ours"] is not None
+        assert "Cakarevic" in point["source"]
+    expect_by_hand({name: point["ours"] for name, point in by_id.items()})
+    assert [each.id for each in outcome.findings.charts] == [
+        *("figure_4", "figure_5", "figure_6", "figure_7", "figure_7-single", "figure_8-t2", "figure_8-t1"),
+        "t2_1_spinner",
+    ]
+    expect_page(tmp_path / "out" / "report.html", outcome)
+    for chart in outcome.findings.charts:
+        assert (tmp_path / "out" / f"{chart.id}.png").read_bytes().startswith(b"\x89PNG")
+    table = pd.read_parquet(tmp_path / "out" / "runs.parquet")
+    assert len(table) == len(list((tmp_path / "out" / "runs").iterdir())) > 280
+    assert table["slowdown_percent"].notna().sum() == 6 * 45
+
+
+def expect_by_hand(ours: dict[str, object]) -> None:
+    """The fake's rules: n spinners of a loop add n times its share; a loop looks at the lock once a period."""
+
+    def slowdown(loop: str, spinners: int, benchmark: str) -> float:
+        alone = CYCLES.get(benchmark, 5000)
+        return (round(alone * (1 + spinners * SHARE[loop])) + 0.5) / (alone + 0.5) * 100 - 100
+
+    def mean(loop: str, spinners: int, benchmarks: tuple[str, ...]) -> float:
+        return sum(slowdown(loop, spinners, each) for each in benchmarks) / len(benchmarks)
+
+    expected = {
+        "result.t1_default_1_spinner_add": slowdown("default", 1, "add"),
+        "result.t1_default_3_spinners_all_average": mean("default", 3, grid.BENCHMARKS),
+        "result.t1_default_3_spinners_single_average": mean("default", 3, grid.SINGLE),
+        "result.t2_best_3_spinners_multiple_average": mean("l2miss", 3, grid.MULTIPLE),
+        "result.t2_best_3_spinners_multiple_max": max(slowdown("l2miss", 3, each) for each in grid.MULTIPLE),
+        "result.t1_other_1_spinner_each_average_below": mean("fdiv", 1, grid.BENCHMARKS),
+        "result.t2_other_pipe_4_spinners_each_average_below": mean("default", 4, grid.BENCHMARKS),
+        "result.t1_other_3_spinners_single_average": sum(mean(loop, 3, grid.SINGLE) for loop in grid.OTHER_LOOPS) / 4,
+        "active.cpi_alone.t2.baa": 4.0005,
+        "spin_loop.average_cpi.t1": 2.25,
+        "result.responsiveness_ns.t1_l2miss": PERIOD["l2miss"],
+        "result.responsiveness_ns.casx_low": PERIOD["casx"] / 1.4,
+        "result.responsiveness_ns.casx_high": PERIOD["casx"],
+    }
+    for name, value in expected.items():
+        assert ours[name] == pytest.approx(value, rel=1e-3), name
+    assert ours["result.best_delay.t1"] == "l2miss"
+    assert ours["result.second_best_delay"] == "casx"
+
+
+class _Page(html.parser.HTMLParser):
+    """Notes what a browser would fetch, and whether every element is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fetched: list[str] = []
+        self.open: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.fetched += [value or "" for name, value in attrs if name in ("src", "href") and tag != "a"]
+        if tag not in ("meta", "img", "link", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def expect_page(path: Path, outcome: Outcome) -> None:
+    text = path.read_text()
+    page = _Page()
+    page.feed(text)
+    assert page.open == []
+    assert len(page.fetched) == len(outcome.findings.charts)
+    assert all(each.startswith("data:image/svg+xml;base64,") for each in page.fetched), "the page stands alone"
+    assert "url(" not in text
+    for point in outcome.findings.points:
+        assert point.id in page.text
+    missed = sum(point.verdict is Verdict.MISS for point in outcome.findings.points)
+    assert missed > 0, "the fake misses, so that misses are seen"
+    assert page.text.count("MISS") == missed
+    assert "assumed: a test" in page.text
+    assert "loiter study run cakarevic2008" in page.text
+
+
+def test_what_a_scale_leaves_out_is_null_with_a_reason(engine: Engine, tmp_path: Path) -> None:
+    carry(engine, tmp_path / "out", "quick")
+    found = json.loads((tmp_path / "out" / "points.json").read_text())["points"]
+    absent = [point for point in found if point["ours"] is None]
+    measured = [point for point in found if point["ours"] is not None]
+    assert len(absent) > 5
+    assert len(measured) > 15
+    for point in absent:
+        assert "not in --scale quick" in point["note"]
+    t1 = re.compile(r"\.t1[._]")
+    unmeasured_on_t1 = [point["id"] for point in absent if t1.search(point["id"])]
+    assert unmeasured_on_t1 == ["result.t1_other_core_4_casx_or_l2miss_max"]
+
+
+@pytest.mark.parametrize("exhibit", [each.id for each in grid.EXHIBITS])
+def test_every_figure_by_itself(engine: Engine, tmp_path: Path, exhibit: str) -> None:
+    outcome = carry(engine, tmp_path / "out", "default", exhibit)
+    shown = [each.id.split("-")[0] for each in (*outcome.findings.charts, *outcome.findings.grids)]
+    assert exhibit in shown
+    assert any(point.ours is not None for point in outcome.findings.points)
+
+
+def test_a_second_run_repeats_nothing(engine: Engine, tmp_path: Path, log: Path) -> None:
+    carry(engine, tmp_path / "out")
+    first = ran(log)
+    assert first == len(list((tmp_path / "out" / "runs").iterdir())) > 90
+    before = (tmp_path / "out" / "points.json").read_bytes()
+    carry(engine, tmp_path / "out")
+    assert ran(log) == 0
+    assert (tmp_path / "out" / "points.json").read_bytes() == before
+
+
+def test_a_damaged_result_is_run_again(engine: Engine, tmp_path: Path, log: Path) -> None:
+    carry(engine, tmp_path / "out", exhibit="table_2")
+    ran(log)
+    victim = next((tmp_path / "out" / "runs").glob("t1.sort.alone-*"))
+    (victim / "marks.parquet").write_bytes(b"PAR1")
+    carry(engine, tmp_path / "out", exhibit="table_2")
+    assert ran(log) == 1
+
+
+@pytest.mark.parametrize(
+    ("variable", "reason"),
+    [
+        ("FAKE_EXIT", "ended with code 1"),
+        ("FAKE_KILL", "killed by signal 9"),
+        ("FAKE_GUEST_ERROR", "illegal instruction"),
+        ("FAKE_PANIC", "panicked"),
+    ],
+)
+def test_a_failing_run_fails_the_study_and_costs_no_other(
+    engine: Engine, tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch, variable: str, reason: str
+) -> None:
+    monkeypatch.setenv(variable, "t1:sort")
+    said = io.StringIO()
+    order = Order(studies.load(grid.PAPER), "quick", "table_2", 2, tmp_path / "out", "")
+    with pytest.raises(Exception, match=r"t1\.sort\.alone\. 8 of 9 runs are finished and kept"):
+        carry_out(order, engine, Console(file=said, width=1000))
+    assert reason in said.getvalue()
+    assert not (tmp_path / "out" / "report.html").exists()
+    monkeypatch.delenv(variable)
+    ran(log)
+    carry(engine, tmp_path / "out", exhibit="table_2")
+    assert ran(log) == 1
+
+
+def test_a_full_disk_stops_the_study_and_keeps_what_is_finished(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system of its own that is too small: the real thing, where root may make one."""
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "none", str(small)], capture_output=True).returncode:
+        pytest.skip("mounting a small file system needs root")
+    try:
+        with pytest.raises(RunFault, match=r"(?s)No space left on device.*runs are finished and kept"):
+            carry(engine, small / "out")
+        kept = [path for path in (small / "out" / "runs").iterdir() if path.is_dir()]
+        assert kept
+        assert not [path for path in kept if path.name.startswith(".")], "no half result"
+        subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
+        monkeypatch.setenv("FAKE_LOG", str(tmp_path / "log"))
+        carry(engine, small / "out")
+        total = len(list((small / "out" / "runs").iterdir()))
+        assert ran(tmp_path / "log") == total - len(kept)
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_spinners_that_do_not_cover_the_measurement_are_refused(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_SHORT_SPINNERS", "1")
+    with pytest.raises(RunFault, match="0 of 3 spinners spun from before the first"):
+        carry(engine, tmp_path / "out", exhibit="figure_5")
+
+
+STUDY = """
+import sys
+from pathlib import Path
+sys.path[:0] = {paths!r}
+import conftest
+from loiter import cli, engine as engines, resources
+if __name__ == "__main__":
+    resources.MACHINES, resources.GUESTS = Path({data!r}, "machines"), Path({data!r}, "guests")
+    load = engines.load
+    engines.load = lambda name="fake_native": load(name)
+    cli.main(["study", "run", "cakarevic2008", "--scale", "quick", "--out", {out!r}, "--jobs", "2"])
+"""
+
+
+def start(tmp_path: Path, seconds: str) -> subprocess.Popen[str]:
+    script = tmp_path / "study.py"
+    script.write_text(STUDY.format(paths=sys.path, data=str(tmp_path / "data"), out=str(tmp_path / "out")))
+    environment = dict(os.environ, FAKE_SECONDS=seconds, FAKE_LOG=str(tmp_path / "log"))
+    return subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True,
+    )  # fmt: skip
+
+
+def wait_for_results(tmp_path: Path, count: int) -> None:
+    deadline = time.monotonic() + 30
+    while len(list((tmp_path / "out" / "runs").glob("t1*"))) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_ctrl_c_keeps_finished_runs_and_says_how_to_go_on(engine: Engine, tmp_path: Path) -> None:
+    with start(tmp_path, "0.1") as study:
+        wait_for_results(tmp_path, 4)
+        os.killpg(study.pid, signal.SIGINT)  # as a terminal does it: to every process of the group
+        out, err = study.communicate(timeout=20)
+        assert study.returncode == 130
+    assert re.search(r"interrupted\. \d+ of \d+ runs are finished and kept in .*the same command goes on", err)
+    assert "Traceback" not in err
+    assert out == ""
+    kept = list((tmp_path / "out" / "runs").iterdir())
+    assert len(kept) >= 4
+    assert not [path for path in kept if path.name.startswith(".")]
+    (tmp_path / "log").write_text("")
+    with start(tmp_path, "0") as study:
+        out, err = study.communicate(timeout=60)
+        assert study.returncode == 0, err
+    total = len(list((tmp_path / "out" / "runs").iterdir()))
+    assert ran(tmp_path / "log") == total - len(kept)
+    assert f"{len(kept)} of {total} runs are there already" in err
+    assert "Published and ours" in out
+
+
+def test_workers_end_when_their_parent_is_killed(engine: Engine, tmp_path: Path) -> None:
+    with start(tmp_path, "30") as study:
+        deadline = time.monotonic() + 20
+        while not (tmp_path / "log").exists() or len((tmp_path / "log").read_text().splitlines()) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        study.kill()
+        study.communicate(timeout=10)
+    deadline = time.monotonic() + 10
+    while members(study.pid):
+        assert time.monotonic() < deadline, "a worker outlives its parent"
+        time.sleep(0.1)
+
+
+def members(group: int) -> list[int]:
+    """The processes that are left of a process group."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group and fields[0] != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
+def test_a_point_knows_how_it_stands() -> None:
+    def stands(**changes: object) -> str:
+        base = points.Point("result.x", "percent", 10.0, 12.0, "", "", points.Tolerance(5))
+        return dataclasses.replace(base, **changes).verdict.name  # type: ignore[arg-type]
+
+    assert stands() == "WITHIN"
+    assert stands(ours=17.0) == "WITHIN"
+    assert stands(ours=17.1) == "MISS"
+    assert stands(ours=6.9) == "MISS"
+    assert stands(ours=None) == "NOT_MEASURED"
+    assert stands(ours=11.99, bound=True) == "WITHIN"
+    assert stands(ours=12.0, bound=True) == "MISS"
+    assert stands(ours="casx", published="l2miss") == "MISS"
+    assert stands(ours="casx", published="casx") == "WITHIN"
+    relative = points.Tolerance(2, relative=True)
+    assert stands(ours=12.23, tolerance=relative) == "WITHIN"
+    assert stands(ours=12.25, tolerance=relative) == "MISS"
