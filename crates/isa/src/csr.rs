@@ -1,4 +1,4 @@
-//! Names of control and status registers.
+//! Names of control and status registers: those of privileged specification 1.12, as binutils has them.
 
 /// Registers with a name of their own, by number.
 #[rustfmt::skip]

@@ -36,7 +36,9 @@ pub trait Executor {
     fn lr(&mut self, i: &Inst, width: Width) -> Self::Out;
     /// Store-conditional: rd = 0 on success, 1 on failure.
     fn sc(&mut self, i: &Inst, width: Width) -> Self::Out;
-    /// Compare-and-swap: compare with rd, swap in rs2, `rd = sext(old)`; `Q` uses register pairs.
+    /// Compare-and-swap: compare with the old value of rd, which is source rs3; swap in rs2;
+    /// `rd = sext(old)`. `Q` uses pairs of registers, the slot and the one after it; the pair of x0
+    /// reads as zero and is not written.
     fn cas(&mut self, i: &Inst, width: Width) -> Self::Out;
     /// `rd = f(context, rs1, rs2, rs3)`: everything of F and D but loads and stores, whatever the
     /// register file of its operands. Values are 64-bit register images (NaN-boxed singles).

@@ -35,12 +35,13 @@ pub struct Inst {
     pub rs1: u8,
     /// Second source slot.
     pub rs2: u8,
-    /// Third source slot (fused multiply-add).
+    /// Third source slot: the addend of a fused multiply-add; for a compare-and-swap the old value
+    /// of rd, which is slot 0 (and not [`SINK`]) if rd is x0.
     pub rs3: u8,
     /// Bytes: 2 or 4.
     pub len: u8,
-    /// Rounding mode field of a floating-point instruction (7 = dynamic; 0 when it has none), or
-    /// bit 1 `aq` and bit 0 `rl` of an atomic.
+    /// Rounding mode field of a floating-point instruction (7 = dynamic; 0 when it has none; never
+    /// a reserved value), or bit 1 `aq` and bit 0 `rl` of an atomic.
     pub rm: u8,
     /// Immediate, sign-extended. For CSR instructions bits 11:0 are the CSR number and bits 16:12
     /// the zero-extended immediate of the `i` forms; for FENCE bits 3:0 are the successor and bits

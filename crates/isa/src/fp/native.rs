@@ -165,7 +165,7 @@ pub(super) fn fmadd<F: Format>(c: &FpContext, x: u64, y: u64, z: u64) -> Option<
     // An exact product makes this a plain sum, with the same rule for the sign of a zero.
     let p = a * b;
     let product = F::of_host(p);
-    let exact = zero::<F>(x) || zero::<F>(y) || usual::<F>(product) && exact_product(a, b, p);
+    let exact = zero::<F>(x) || zero::<F>(y) || exact_product(a, b, p);
     if exact { add::<F>(c, product, z) } else { None }
 }
 

@@ -2,7 +2,8 @@
 //! tininess after rounding, saturating conversions.
 //!
 //! The library keeps rounding mode and flags in thread-local variables. Each operation here sets
-//! both before and reads the flags after, so nothing survives from one call to the next.
+//! both before and reads the flags after, so nothing survives from one call to the next. Its build
+//! rules know Linux on x86-64 only; another host needs another library behind this file.
 
 use softfloat_wrapper::{ExceptionFlags, F64, Float, RoundingMode as Mode};
 
