@@ -17,6 +17,8 @@ pub enum RequestKind {
     Load,
     /// A store that leaves its store buffer.
     Store,
+    /// The acknowledgement of a store reaches its store buffer. Never sent: it follows the store.
+    Acknowledge,
     /// An atomic, which the second level serves.
     Atomic,
     /// An access to a device.
@@ -241,8 +243,21 @@ impl MemorySystem {
                 if own != 0 {
                     self.share(served.index, core);
                 }
+                if request.kind == RequestKind::Store {
+                    let request = Request {
+                        kind: RequestKind::Acknowledge,
+                        ..request
+                    };
+                    let level = served.level;
+                    let response = Response {
+                        request,
+                        done,
+                        level,
+                    };
+                    self.events.insert(done, Event::Perform(response));
+                }
             }
-            RequestKind::Device => {}
+            RequestKind::Device | RequestKind::Acknowledge => {}
         }
     }
 

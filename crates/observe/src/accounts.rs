@@ -47,10 +47,8 @@ words! {
 words! {
     /// What became of a context's cycle.
     Slot {
-        /// It issued an instruction, which retired.
+        /// It issued an instruction, which retires unless it traps.
         Retired = "retired",
-        /// It issued an instruction that trapped.
-        Trapped = "trapped",
         /// It could have issued; its pipe served another context.
         NotSelected = "not_selected",
         /// Its last instruction is executing (multiply, divide, floating point, CSR).

@@ -1,0 +1,152 @@
+//! One context: the seat of a hart, and what it waits for.
+
+use loiter_hart::{Hart, Nap, Privilege};
+use loiter_isa::{Inst, Op};
+use loiter_observe::{Accounts, Activity, Doing, Mode, Slot};
+use loiter_types::{ContextId, Cycle, HartId};
+
+use super::store_buffer::StoreBuffer;
+
+/// What a context without a known time of readiness waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Waits {
+    /// Nothing: it is ready at a known cycle.
+    Time,
+    /// Its instruction line.
+    Fetch,
+    /// A load, atomic or device access under way.
+    Access,
+    /// An entry of its store buffer.
+    StoreEntry,
+    /// Its store buffer to be empty.
+    Drain,
+    /// The event that ends its nap.
+    Wake(Nap),
+    /// A hart.
+    Hart,
+}
+
+/// One context.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) id: ContextId,
+    pub(super) hart: Option<HartId>,
+    /// First cycle in which it may issue, as far as is known.
+    pub(super) ready_at: Cycle,
+    /// First cycle in which it may issue without relying on a hit that is not confirmed.
+    pub(super) firm_at: Cycle,
+    /// What it waits for when `ready_at` is not known.
+    pub(super) waits: Waits,
+    /// What the cycles before `ready_at` are charged to.
+    pub(super) slot: Slot,
+    pub(super) activity: Activity,
+    pub(super) accounts: Accounts,
+    pub(super) stores: StoreBuffer,
+    /// The next instruction, when `fetched`; at `inst_pc`.
+    pub(super) inst: Inst,
+    pub(super) inst_pc: u64,
+    pub(super) fetched: bool,
+    /// Whether probes stand between the pc and the next instruction.
+    pub(super) probes: bool,
+    /// Line of the instruction cache that it fetches from.
+    pub(super) fetch_line: u64,
+    /// Between the probes "acquire" and "acquired".
+    pub(super) spinning: bool,
+    /// Whether interrupts must be looked at before the next instruction.
+    pub(super) check_interrupts: bool,
+    /// When each register slot can be read, with stall = "use".
+    pub(super) operands: Box<[Cycle; 65]>,
+}
+
+/// No line: larger than the number of any line.
+pub(super) const NO_LINE: u64 = u64::MAX;
+
+impl Context {
+    /// A vacant context.
+    pub(super) fn new(id: ContextId, stores: StoreBuffer, nothing: Inst, now: Cycle) -> Self {
+        Self {
+            id,
+            hart: None,
+            ready_at: Cycle::NEVER,
+            firm_at: Cycle(0),
+            waits: Waits::Hart,
+            slot: Slot::Vacant,
+            activity: Activity::Vacant,
+            accounts: Accounts::new(id, now),
+            stores,
+            inst: nothing,
+            inst_pc: 0,
+            fetched: false,
+            probes: false,
+            fetch_line: NO_LINE,
+            spinning: false,
+            check_interrupts: true,
+            operands: Box::new([Cycle(0); 65]),
+        }
+    }
+
+    /// Charges the cycles before `now`: stalled until it was ready, then passed over.
+    #[inline]
+    pub(super) fn settle(&mut self, now: Cycle) {
+        self.accounts
+            .charge(self.ready_at.min(now), self.activity, self.slot);
+        self.accounts.charge(now, self.activity, Slot::NotSelected);
+    }
+
+    /// Stalls until `until`, for a reason that begins now.
+    #[inline]
+    pub(super) fn stall(&mut self, now: Cycle, until: Cycle, slot: Slot) {
+        self.settle(now);
+        self.ready_at = until;
+        self.slot = slot;
+        self.waits = Waits::Time;
+    }
+
+    /// Stalls until an event, for a reason that begins now.
+    #[inline]
+    pub(super) fn block(&mut self, now: Cycle, waits: Waits, slot: Slot) {
+        self.stall(now, Cycle::NEVER, slot);
+        self.waits = waits;
+    }
+
+    /// The event has come; ready at `at`.
+    #[inline]
+    pub(super) fn unblock(&mut self, at: Cycle) {
+        self.ready_at = at;
+        self.waits = Waits::Time;
+    }
+
+    /// Charges what has been, then notes what the hart does from now on.
+    pub(super) fn reconsider(&mut self, now: Cycle, hart: &Hart, doing: Doing) {
+        self.settle(now);
+        let mode = match hart.csr.privilege {
+            Privilege::User => Mode::User,
+            Privilege::Supervisor => Mode::Supervisor,
+            Privilege::Machine => Mode::Machine,
+        };
+        self.activity = Activity::of(doing, self.spinning, mode);
+    }
+
+    /// Sleeps from `now` until something ends the nap.
+    pub(super) fn sleep(&mut self, now: Cycle, nap: Nap, hart: &Hart) {
+        let doing = match nap {
+            Nap::Wfi => Doing::Idle,
+            Nap::WrsNto | Nap::WrsSto => Doing::Napping,
+        };
+        self.reconsider(now, hart, doing);
+        self.block(now, Waits::Wake(nap), Slot::Waiting);
+    }
+
+    /// Forgets the fetched instruction: the pc has changed.
+    #[inline(always)]
+    pub(super) fn refetch(&mut self) {
+        self.fetched = false;
+        self.probes = false;
+    }
+}
+
+/// Whether an instruction is a probe.
+#[inline(always)]
+pub(super) fn is_probe(inst: &Inst) -> bool {
+    inst.op == Op::Probe
+}

@@ -1,0 +1,33 @@
+//! Counters of a core and of its contexts.
+
+use loiter_types::counters;
+
+counters! {
+    /// Counters of a core.
+    pub struct CoreCounters {
+        /// Instructions issued by all pipes.
+        issued: "instructions",
+        /// Loads issued.
+        loads: "instructions",
+        /// Stores issued.
+        stores: "instructions",
+        /// Atomics issued.
+        atomics: "instructions",
+        /// Conditional branches issued.
+        branches: "instructions",
+        /// Those that were taken.
+        branches_taken: "instructions",
+        /// Floating-point operations issued, loads and stores not counted.
+        fp_operations: "instructions",
+        /// Instructions issued behind a load whose hit was not yet confirmed.
+        speculative_issues: "instructions",
+        /// Loads whose value came from the context's own store buffer.
+        forwarded_loads: "instructions",
+        /// Cycles that a pipe lost because the other pipes had taken a shared unit.
+        pipe_conflicts: "cycles",
+        /// Traps entered, interrupts included.
+        traps: "events",
+        /// Naps (wfi, wrs) begun.
+        naps: "events",
+    }
+}

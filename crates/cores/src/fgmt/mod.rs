@@ -1,0 +1,29 @@
+//! In-order, fine-grained multithreaded cores in the manner of the UltraSPARC T1 and T2: several
+//! contexts share a pipe, which issues one instruction a cycle from the least recently selected
+//! context that is not stalled.
+//!
+//! The rules, each with its parameter:
+//! - A context that issues an instruction is stalled for the instruction's latency (`core.stall =
+//!   "issue"`), or goes on until it needs a result that is not there (`"use"`).
+//! - Behind a load that hits, a context is ready only on the assumption of the hit until the hit is
+//!   confirmed (`latency.load_confirmed_cycles`); until then it is taken only when no other is ready.
+//! - A context whose next instruction needs a busy unit is stalled until the unit is free; it loses
+//!   no slot to others by that.
+//! - Where pipes share a load/store or floating-point unit and both want it, a favour bit that
+//!   alternates decides, and the other pipe loses its cycle.
+//! - A load that misses blocks its context. Stores go through a store buffer; atomics are performed
+//!   by the second-level cache after the store buffer has drained.
+
+mod context;
+mod core;
+mod counters;
+mod issue;
+mod obstacle;
+mod params;
+mod respond;
+mod store_buffer;
+mod units;
+
+pub use self::core::{Chip, Shared};
+pub use self::counters::CoreCounters;
+pub use self::params::{CoreParams, FgmtParams, FpuParams, LatencyParams};

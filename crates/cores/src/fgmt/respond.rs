@@ -1,0 +1,131 @@
+//! Events from outside a core: memory responses, lost watches, interrupts.
+
+use loiter_hart::Nap;
+use loiter_memory::{Level, RequestKind, Response};
+use loiter_observe::{Observer, Slot};
+use loiter_types::{Cycle, HartId};
+
+use super::context::Waits;
+use super::core::{Chip, Core, Shared};
+
+impl Chip {
+    /// An access performs, or a store is acknowledged: the value moves now.
+    pub fn respond<O: Observer>(
+        &mut self,
+        response: Response,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        let core = &mut self.cores[response.request.core.index()];
+        let c = response.request.context.index() % core.contexts.len();
+        core.respond(c, response, now, shared);
+        core.next = core.next.min(core.contexts[c].ready_at);
+    }
+
+    /// The line that `hart` watches was written by another.
+    pub fn watch_lost(&mut self, hart: HartId, now: Cycle) {
+        let (core, c) = self.seats[hart.index()];
+        let core = &mut self.cores[core];
+        let wakes = matches!(
+            core.contexts[c].waits,
+            Waits::Wake(Nap::WrsNto | Nap::WrsSto)
+        );
+        if wakes {
+            core.wake(c, now);
+        }
+    }
+
+    /// Interrupt lines have changed: harts see them, and those that sleep may wake.
+    pub fn interrupts_changed<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        for (hart, &(core, c)) in shared.harts.iter_mut().zip(&self.seats) {
+            hart.csr.set_lines(shared.machine.interrupt_lines(hart.id));
+            let core = &mut self.cores[core];
+            let context = &mut core.contexts[c];
+            context.check_interrupts = true;
+            // An instruction that was fetched but not issued gives way to the interrupt.
+            context.refetch();
+            if hart.wakes() && matches!(context.waits, Waits::Wake(_)) {
+                core.wake(c, now);
+            }
+        }
+    }
+}
+
+impl Core {
+    fn wake(&mut self, c: usize, now: Cycle) {
+        let at = now.after(self.params.latency.wake_cycles);
+        let context = &mut self.contexts[c];
+        let at = at.min(context.ready_at);
+        context.unblock(at);
+        self.next = self.next.min(at);
+    }
+
+    fn respond<O: Observer>(
+        &mut self,
+        c: usize,
+        response: Response,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        let done = response.done;
+        match response.request.kind {
+            RequestKind::Fetch => {
+                self.contexts[c].fetch_line = shared.memory.fetch_line(response.request.addr);
+                self.contexts[c].unblock(done);
+            }
+            RequestKind::Load | RequestKind::Atomic | RequestKind::Device => {
+                self.perform(c, response, now, shared);
+            }
+            RequestKind::Store => {
+                let store = self.contexts[c].stores.perform();
+                let hart = self.hart(c);
+                // The store found RAM at its address when it issued.
+                let stored = shared
+                    .machine
+                    .store(hart, store.addr, store.width, store.value);
+                debug_assert!(stored.is_ok());
+                self.send_store(c, now, shared);
+            }
+            RequestKind::Acknowledge => {
+                self.contexts[c].stores.acknowledge();
+                self.send_store(c, now, shared);
+                let context = &mut self.contexts[c];
+                let satisfied = match context.waits {
+                    Waits::StoreEntry => true,
+                    Waits::Drain => context.stores.is_empty(),
+                    _ => false,
+                };
+                if satisfied {
+                    context.unblock(now);
+                }
+            }
+        }
+    }
+
+    /// A blocking access performs: its instruction runs, and the context goes on when the answer is
+    /// back.
+    fn perform<O: Observer>(
+        &mut self,
+        c: usize,
+        response: Response,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        debug_assert_eq!(self.contexts[c].waits, Waits::Access);
+        if response.level == Level::Device {
+            let hart = self.hart(c);
+            shared.set_clock(hart, now);
+            shared.device_accessed = true;
+        }
+        let inst = self.contexts[c].inst;
+        self.contexts[c].slot = match (response.request.kind, response.level) {
+            (RequestKind::Atomic, _) => Slot::Atomic,
+            (_, Level::L2) => Slot::L2Hit,
+            (_, Level::Memory) => Slot::L2Miss,
+            (_, Level::Device) => Slot::Device,
+        };
+        if self.run_now(c, now, &inst, shared) {
+            self.contexts[c].unblock(response.done);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The store buffer of a context: stores between issue and acknowledgement, in program order.
+
+use std::collections::VecDeque;
+
+use loiter_isa::Width;
+use loiter_types::PhysAddr;
+
+/// How far a store has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It waits to be sent.
+    Queued,
+    /// It is on its way to the second level.
+    Sent,
+    /// It has performed: its value is in memory. Waits for the acknowledgement.
+    Performed,
+}
+
+/// One store.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Store {
+    pub(super) addr: PhysAddr,
+    pub(super) width: Width,
+    pub(super) value: u64,
+    stage: Stage,
+}
+
+/// What a load finds among the stores that have not performed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Forward {
+    /// No older store touches its bytes.
+    Memory,
+    /// One store holds all of its bytes; this is their value, zero-extended.
+    Value(u64),
+    /// Its bytes come from several places: it must wait until the stores have drained.
+    Partial,
+}
+
+/// The stores of one context.
+#[derive(Debug)]
+pub(super) struct StoreBuffer {
+    entries: VecDeque<Store>,
+    capacity: usize,
+    line_log2: u32,
+    same_line: bool,
+}
+
+impl StoreBuffer {
+    /// An empty buffer. With `same_line`, a store follows the one ahead without waiting for its
+    /// acknowledgement when both are to one line.
+    pub(super) fn new(capacity: usize, line_bytes: u64, same_line: bool) -> Self {
+        Self {
+            entries: VecDeque::with_capacity(capacity),
+            capacity,
+            line_log2: line_bytes.trailing_zeros(),
+            same_line,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    #[inline(always)]
+    pub(super) fn is_full(&self) -> bool {
+        self.entries.len() == self.capacity
+    }
+
+    pub(super) fn push(&mut self, addr: PhysAddr, width: Width, value: u64) {
+        debug_assert!(!self.is_full());
+        self.entries.push_back(Store {
+            addr,
+            width,
+            value,
+            stage: Stage::Queued,
+        });
+    }
+
+    /// The next store that may go, marked as sent.
+    pub(super) fn send_next(&mut self) -> Option<PhysAddr> {
+        let next = self
+            .entries
+            .iter()
+            .position(|store| store.stage == Stage::Queued)?;
+        let line = |store: &Store| store.addr.block(self.line_log2);
+        let behind_same_line =
+            self.same_line && next > 0 && line(&self.entries[next - 1]) == line(&self.entries[next]);
+        if next != 0 && !behind_same_line {
+            return None;
+        }
+        self.entries[next].stage = Stage::Sent;
+        Some(self.entries[next].addr)
+    }
+
+    /// The oldest store under way performs: answers it.
+    pub(super) fn perform(&mut self) -> Store {
+        let store = self
+            .entries
+            .iter_mut()
+            .find(|store| store.stage == Stage::Sent)
+            .expect("a store that performs was sent");
+        store.stage = Stage::Performed;
+        *store
+    }
+
+    /// The oldest store is acknowledged and leaves.
+    pub(super) fn acknowledge(&mut self) {
+        let store = self.entries.pop_front();
+        debug_assert!(store.is_some_and(|store| store.stage == Stage::Performed));
+    }
+
+    /// What a load of `width` bytes at `addr` finds here.
+    #[inline]
+    pub(super) fn forward(&self, addr: PhysAddr, width: Width) -> Forward {
+        if self.entries.is_empty() {
+            return Forward::Memory;
+        }
+        let end = addr.0 + width.bytes();
+        for store in self.entries.iter().rev() {
+            let store_end = store.addr.0 + store.width.bytes();
+            if store.stage == Stage::Performed || store_end <= addr.0 || end <= store.addr.0 {
+                continue;
+            }
+            if store.addr.0 <= addr.0 && end <= store_end {
+                let value = store.value >> (8 * (addr.0 - store.addr.0));
+                return Forward::Value(match width {
+                    Width::B => value & 0xff,
+                    Width::H => value & 0xffff,
+                    Width::W => value & 0xffff_ffff,
+                    Width::D | Width::Q => value,
+                });
+            }
+            return Forward::Partial;
+        }
+        Forward::Memory
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(addr: u64) -> PhysAddr {
+        PhysAddr(addr)
+    }
+
+    #[test]
+    fn the_youngest_store_that_covers_a_load_gives_its_bytes() {
+        let mut buffer = StoreBuffer::new(8, 64, false);
+        buffer.push(at(0x100), Width::D, 0x1111_2222_3333_4444);
+        buffer.push(at(0x104), Width::W, 0xaabb_ccdd);
+        assert_eq!(buffer.forward(at(0x106), Width::H), Forward::Value(0xaabb));
+        assert_eq!(buffer.forward(at(0x100), Width::W), Forward::Value(0x3333_4444));
+        assert_eq!(buffer.forward(at(0x100), Width::D), Forward::Partial);
+        assert_eq!(buffer.forward(at(0x108), Width::D), Forward::Memory);
+    }
+
+    #[test]
+    fn a_performed_store_is_memory_and_keeps_its_entry() {
+        let mut buffer = StoreBuffer::new(1, 64, false);
+        buffer.push(at(0x100), Width::B, 7);
+        assert_eq!(buffer.send_next(), Some(at(0x100)));
+        assert_eq!(buffer.forward(at(0x100), Width::B), Forward::Value(7));
+        assert_eq!(buffer.perform().value, 7);
+        assert_eq!(buffer.forward(at(0x100), Width::B), Forward::Memory);
+        assert!(buffer.is_full());
+        buffer.acknowledge();
+        assert!(buffer.is_empty());
+    }
+
+    #[test]
+    fn stores_leave_one_at_a_time_or_pipelined_within_a_line() {
+        for same_line in [false, true] {
+            let mut buffer = StoreBuffer::new(8, 64, same_line);
+            buffer.push(at(0x100), Width::D, 1);
+            buffer.push(at(0x108), Width::D, 2);
+            buffer.push(at(0x140), Width::D, 3);
+            assert_eq!(buffer.send_next(), Some(at(0x100)));
+            assert_eq!(buffer.send_next(), same_line.then_some(at(0x108)));
+            assert_eq!(buffer.send_next(), None);
+            buffer.perform();
+            buffer.acknowledge();
+            assert_eq!(buffer.send_next().is_some(), !same_line);
+        }
+    }
+}

@@ -1,0 +1,470 @@
+//! What each shape of instruction does to a hart: the one implementation for all engines.
+
+use loiter_isa::{CsrOperand, Executor, FpContext, Inst, RoundingMode, SINK, System, Width};
+use loiter_machine::{AccessFault, Watches};
+use loiter_types::{HartId, PhysAddr, VirtAddr};
+
+use crate::csr::Privilege;
+use crate::hart::Hart;
+use crate::trap::{Cause, Trap};
+
+/// Where loads and stores go, now. The reference engine's port is the machine itself; a timing core's
+/// port stands between hart and machine with the core's store buffer.
+pub trait DataPort {
+    /// Reads; zero-extended.
+    ///
+    /// # Errors
+    /// Nothing answers there.
+    fn load(&mut self, hart: HartId, addr: PhysAddr, width: Width) -> Result<u64, AccessFault>;
+
+    /// Writes the low `width` bytes of `value`.
+    ///
+    /// # Errors
+    /// Nothing answers there.
+    fn store(
+        &mut self,
+        hart: HartId,
+        addr: PhysAddr,
+        width: Width,
+        value: u64,
+    ) -> Result<(), AccessFault>;
+
+    /// Writes as part of an atomic, whose read came just before: never buffered.
+    ///
+    /// # Errors
+    /// Nothing answers there.
+    fn store_atomic(
+        &mut self,
+        hart: HartId,
+        addr: PhysAddr,
+        width: Width,
+        value: u64,
+    ) -> Result<(), AccessFault> {
+        self.store(hart, addr, width, value)
+    }
+
+    /// The watches that reservations live in.
+    fn watches(&mut self) -> &mut Watches;
+}
+
+/// How a hart sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nap {
+    /// `wfi`: until an interrupt pends.
+    Wfi,
+    /// `wrs.nto`: until the watched line is lost or an interrupt pends.
+    WrsNto,
+    /// `wrs.sto`: the same, or a short time has passed.
+    WrsSto,
+}
+
+/// What an instruction asks of the engine after it ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Nothing; the pc stands at the next instruction.
+    Next,
+    /// It did not run: hot executors leave CSR and system instructions to a full one.
+    Full,
+    /// It did not run and raised this.
+    Trap(Trap),
+    /// It retired and changed what interrupts can be taken.
+    Interrupts,
+    /// It retired; decoded instructions may be stale.
+    FenceI,
+    /// It retired; the context should yield for a moment.
+    Pause,
+    /// It retired; the hart wants to sleep.
+    Nap(Nap),
+    /// A probe passed with this code and value; it is no instruction.
+    Probe(u16, u64),
+}
+
+/// Runs instructions on one hart. `FULL` executors run every instruction; the others answer
+/// [`Flow::Full`] for those that need exact counters or change privileged state, which keeps their
+/// state out of the hot loop.
+pub struct Exec<'a, P, const FULL: bool> {
+    /// The hart.
+    pub hart: &'a mut Hart,
+    /// Where its loads and stores go.
+    pub port: &'a mut P,
+    /// Its pc while this executor lives; [`Exec::finish`] puts it back.
+    pub pc: u64,
+}
+
+impl<'a, P: DataPort, const FULL: bool> Exec<'a, P, FULL> {
+    /// An executor at the hart's pc.
+    #[inline(always)]
+    pub fn new(hart: &'a mut Hart, port: &'a mut P) -> Self {
+        let pc = hart.pc;
+        Self { hart, port, pc }
+    }
+
+    /// Puts the pc back into the hart.
+    #[inline(always)]
+    pub fn finish(self) {
+        self.hart.pc = self.pc;
+    }
+
+    #[inline(always)]
+    fn reg(&self, slot: u8) -> u64 {
+        self.hart.regs[slot as usize]
+    }
+
+    #[inline(always)]
+    fn next(&mut self, i: &Inst) -> Flow {
+        self.pc = self.pc.wrapping_add(u64::from(i.len));
+        Flow::Next
+    }
+
+    #[inline(always)]
+    fn write_and_next(&mut self, i: &Inst, value: u64) -> Flow {
+        self.hart.write(i.rd, value);
+        self.next(i)
+    }
+
+    #[inline(always)]
+    fn data_address(&self, i: &Inst) -> Result<PhysAddr, Trap> {
+        let addr = self.reg(i.rs1).wrapping_add(i.imm as i64 as u64);
+        self.hart.translate_data(VirtAddr(addr))
+    }
+
+    #[inline(always)]
+    fn load_value(&mut self, i: &Inst, width: Width) -> Result<u64, Trap> {
+        let addr = self.data_address(i)?;
+        self.port
+            .load(self.hart.id, addr, width)
+            .map_err(|fault| load_fault(fault.addr))
+    }
+
+    #[inline(always)]
+    fn store_value(&mut self, i: &Inst, width: Width) -> Flow {
+        let addr = match self.data_address(i) {
+            Ok(addr) => addr,
+            Err(trap) => return Flow::Trap(trap),
+        };
+        match self.port.store(self.hart.id, addr, width, self.reg(i.rs2)) {
+            Ok(()) => self.next(i),
+            Err(fault) => Flow::Trap(store_fault(fault.addr)),
+        }
+    }
+
+    /// Address of an atomic, which must be aligned to its width.
+    fn atomic_address(&self, i: &Inst, width: Width, misaligned: Cause) -> Result<PhysAddr, Trap> {
+        let addr = self.reg(i.rs1);
+        if addr & (width.bytes() - 1) != 0 {
+            return Err(Trap::Exception(misaligned, addr));
+        }
+        self.hart.translate_data(VirtAddr(addr))
+    }
+
+    fn amo_value(
+        &mut self,
+        i: &Inst,
+        width: Width,
+        f: impl FnOnce(u64, u64) -> u64,
+    ) -> Result<u64, Trap> {
+        let addr = self.atomic_address(i, width, Cause::StoreMisaligned)?;
+        let fault = |fault: AccessFault| store_fault(fault.addr);
+        let old = self.port.load(self.hart.id, addr, width).map_err(fault)?;
+        let old = sign_extend(old, width);
+        let new = f(old, sign_extend(self.reg(i.rs2), width));
+        self.port
+            .store_atomic(self.hart.id, addr, width, new)
+            .map_err(fault)?;
+        Ok(old)
+    }
+
+    fn sc_value(&mut self, i: &Inst, width: Width) -> Result<u64, Trap> {
+        let addr = self.atomic_address(i, width, Cause::StoreMisaligned)?;
+        let id = self.hart.id;
+        let held = self.port.watches().is_held(id, addr);
+        if held {
+            let value = self.reg(i.rs2);
+            self.port
+                .store_atomic(id, addr, width, value)
+                .map_err(|fault| store_fault(fault.addr))?;
+        }
+        self.port.watches().disarm(id);
+        Ok(u64::from(!held))
+    }
+
+    /// `amocas.q`: pairs (rd, rd+1) and (rs2, rs2+1), x0 pairing with zero.
+    fn cas_pair(&mut self, i: &Inst) -> Result<(), Trap> {
+        let addr = self.atomic_address(i, Width::Q, Cause::StoreMisaligned)?;
+        let high = PhysAddr(addr.0 + 8);
+        let id = self.hart.id;
+        let fault = |fault: AccessFault| store_fault(fault.addr);
+        let pair = |hart: &Hart, low: u8| match low {
+            0 => [0, 0],
+            low => [hart.regs[low as usize], hart.regs[low as usize + 1]],
+        };
+        let old = [
+            self.port.load(id, addr, Width::D).map_err(fault)?,
+            self.port.load(id, high, Width::D).map_err(fault)?,
+        ];
+        if old == pair(self.hart, i.rs3) {
+            let [low, upper] = pair(self.hart, i.rs2);
+            self.port
+                .store_atomic(id, addr, Width::D, low)
+                .map_err(fault)?;
+            self.port
+                .store_atomic(id, high, Width::D, upper)
+                .map_err(fault)?;
+        }
+        if i.rd != SINK {
+            self.hart.write(i.rd, old[0]);
+            self.hart.write(i.rd + 1, old[1]);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn value_or_trap(&mut self, i: &Inst, value: Result<u64, Trap>) -> Flow {
+        match value {
+            Ok(value) => self.write_and_next(i, value),
+            Err(trap) => Flow::Trap(trap),
+        }
+    }
+
+    fn full_system(&mut self, i: &Inst, what: System) -> Flow {
+        let illegal = Flow::Trap(illegal(i));
+        let privilege = self.hart.csr.privilege;
+        let flow = match what {
+            System::Illegal => return illegal,
+            System::Ecall => {
+                let cause = match privilege {
+                    Privilege::User => Cause::EcallUser,
+                    Privilege::Supervisor => Cause::EcallSupervisor,
+                    Privilege::Machine => Cause::EcallMachine,
+                };
+                return Flow::Trap(Trap::Exception(cause, 0));
+            }
+            System::Ebreak => return Flow::Trap(Trap::Exception(Cause::Breakpoint, self.pc)),
+            System::Mret | System::Sret => {
+                let target = if what == System::Mret {
+                    self.hart.csr.leave_machine_trap()
+                } else {
+                    self.hart.csr.leave_supervisor_trap()
+                };
+                return match target {
+                    Some(pc) => {
+                        self.pc = pc;
+                        Flow::Interrupts
+                    }
+                    None => illegal,
+                };
+            }
+            System::Wfi if self.hart.csr.wfi_allowed() => Flow::Nap(Nap::Wfi),
+            System::WrsNto if self.hart.csr.wfi_allowed() => Flow::Nap(Nap::WrsNto),
+            System::Wfi | System::WrsNto => return illegal,
+            System::WrsSto => Flow::Nap(Nap::WrsSto),
+            System::SfenceVma if self.hart.csr.sfence_allowed() => Flow::Next,
+            System::SfenceVma => return illegal,
+            System::Pause => Flow::Pause,
+            System::Fence => Flow::Next,
+            System::FenceI => Flow::FenceI,
+            System::Probe => Flow::Probe(i.imm as u16 & 0xfff, self.reg(i.rs1)),
+        };
+        self.next(i);
+        flow
+    }
+}
+
+impl<P: DataPort, const FULL: bool> Executor for Exec<'_, P, FULL> {
+    type Out = Flow;
+
+    #[inline(always)]
+    fn alu_reg(&mut self, i: &Inst, f: impl FnOnce(u64, u64) -> u64) -> Flow {
+        let value = f(self.reg(i.rs1), self.reg(i.rs2));
+        self.write_and_next(i, value)
+    }
+
+    #[inline(always)]
+    fn alu_imm(&mut self, i: &Inst, f: impl FnOnce(u64, u64) -> u64) -> Flow {
+        let value = f(self.reg(i.rs1), i.imm as i64 as u64);
+        self.write_and_next(i, value)
+    }
+
+    #[inline(always)]
+    fn alu_pc(&mut self, i: &Inst, f: impl FnOnce(u64, u64) -> u64) -> Flow {
+        let value = f(self.pc, i.imm as i64 as u64);
+        self.write_and_next(i, value)
+    }
+
+    #[inline(always)]
+    fn branch(&mut self, i: &Inst, f: impl FnOnce(u64, u64) -> bool) -> Flow {
+        let taken = f(self.reg(i.rs1), self.reg(i.rs2));
+        let step = if taken {
+            i.imm as i64 as u64
+        } else {
+            u64::from(i.len)
+        };
+        self.pc = self.pc.wrapping_add(step);
+        Flow::Next
+    }
+
+    #[inline(always)]
+    fn jump(&mut self, i: &Inst, f: impl FnOnce(u64, u64, u64) -> u64) -> Flow {
+        let target = f(self.pc, self.reg(i.rs1), i.imm as i64 as u64);
+        let link = self.pc.wrapping_add(u64::from(i.len));
+        self.hart.write(i.rd, link);
+        self.pc = target;
+        Flow::Next
+    }
+
+    #[inline(always)]
+    fn load(&mut self, i: &Inst, width: Width, f: impl FnOnce(u64) -> u64) -> Flow {
+        match self.load_value(i, width) {
+            Ok(raw) => self.write_and_next(i, f(raw)),
+            Err(trap) => Flow::Trap(trap),
+        }
+    }
+
+    #[inline(always)]
+    fn store(&mut self, i: &Inst, width: Width) -> Flow {
+        self.store_value(i, width)
+    }
+
+    #[inline(always)]
+    fn fp_load(&mut self, i: &Inst, width: Width, f: impl FnOnce(u64) -> u64) -> Flow {
+        if self.hart.csr.fp_off() {
+            return Flow::Trap(illegal(i));
+        }
+        match self.load_value(i, width) {
+            Ok(raw) => {
+                self.hart.csr.mark_fp_dirty();
+                self.write_and_next(i, f(raw))
+            }
+            Err(trap) => Flow::Trap(trap),
+        }
+    }
+
+    #[inline(always)]
+    fn fp_store(&mut self, i: &Inst, width: Width) -> Flow {
+        if self.hart.csr.fp_off() {
+            return Flow::Trap(illegal(i));
+        }
+        self.store_value(i, width)
+    }
+
+    #[inline(always)]
+    fn amo(&mut self, i: &Inst, width: Width, f: impl FnOnce(u64, u64) -> u64) -> Flow {
+        let old = self.amo_value(i, width, f);
+        self.value_or_trap(i, old)
+    }
+
+    #[inline(always)]
+    fn lr(&mut self, i: &Inst, width: Width) -> Flow {
+        let value = self
+            .atomic_address(i, width, Cause::LoadMisaligned)
+            .and_then(|addr| {
+                let value = self
+                    .port
+                    .load(self.hart.id, addr, width)
+                    .map_err(|fault| load_fault(fault.addr))?;
+                self.port.watches().arm(self.hart.id, addr);
+                Ok(sign_extend(value, width))
+            });
+        self.value_or_trap(i, value)
+    }
+
+    #[inline(always)]
+    fn sc(&mut self, i: &Inst, width: Width) -> Flow {
+        let failed = self.sc_value(i, width);
+        self.value_or_trap(i, failed)
+    }
+
+    #[inline(always)]
+    fn cas(&mut self, i: &Inst, width: Width) -> Flow {
+        if width == Width::Q {
+            return match self.cas_pair(i) {
+                Ok(()) => self.next(i),
+                Err(trap) => Flow::Trap(trap),
+            };
+        }
+        let expected = sign_extend(self.reg(i.rs3), width);
+        let old = self.amo_value(i, width, |old, new| if old == expected { new } else { old });
+        self.value_or_trap(i, old)
+    }
+
+    #[inline(always)]
+    fn fp(&mut self, i: &Inst, f: impl FnOnce(&mut FpContext, u64, u64, u64) -> u64) -> Flow {
+        if self.hart.csr.fp_off() {
+            return Flow::Trap(illegal(i));
+        }
+        let field = if i.rm == 7 { self.hart.csr.frm() } else { i.rm };
+        let Some(rounding) = RoundingMode::from_bits(field) else {
+            return Flow::Trap(illegal(i));
+        };
+        let mut context = FpContext {
+            rounding,
+            flags: self.hart.csr.fflags,
+        };
+        let value = f(&mut context, self.reg(i.rs1), self.reg(i.rs2), self.reg(i.rs3));
+        self.hart.csr.fflags = context.flags;
+        self.hart.csr.mark_fp_dirty();
+        self.write_and_next(i, value)
+    }
+
+    #[inline(always)]
+    fn csr(&mut self, i: &Inst, operand: CsrOperand, f: impl FnOnce(u64, u64) -> u64) -> Flow {
+        if !FULL {
+            return Flow::Full;
+        }
+        let number = i.imm as u16 & 0xfff;
+        let immediate = (i.imm as u64 >> 12) & 0x1f;
+        let (operand, writes) = match operand {
+            CsrOperand::Write => (self.reg(i.rs1), true),
+            CsrOperand::Modify => (self.reg(i.rs1), i.rs1 != 0),
+            CsrOperand::WriteImm => (immediate, true),
+            CsrOperand::ModifyImm => (immediate, immediate != 0),
+        };
+        let retired = self.hart.retired;
+        let csr = &mut self.hart.csr;
+        let old = match csr.read(number, retired, writes) {
+            Some(old) => old,
+            None => return Flow::Trap(illegal(i)),
+        };
+        if writes {
+            csr.write(number, f(csr.modify_base(number, old), operand), retired);
+        }
+        self.write_and_next(i, old);
+        if writes { Flow::Interrupts } else { Flow::Next }
+    }
+
+    #[inline(always)]
+    fn system(&mut self, i: &Inst, what: System) -> Flow {
+        if FULL {
+            self.full_system(i, what)
+        } else if what == System::Fence {
+            self.next(i)
+        } else {
+            Flow::Full
+        }
+    }
+}
+
+#[cold]
+fn load_fault(addr: PhysAddr) -> Trap {
+    Trap::Exception(Cause::LoadAccess, addr.0)
+}
+
+#[cold]
+fn store_fault(addr: PhysAddr) -> Trap {
+    Trap::Exception(Cause::StoreAccess, addr.0)
+}
+
+#[cold]
+fn illegal(i: &Inst) -> Trap {
+    Trap::Exception(Cause::IllegalInstruction, u64::from(i.raw))
+}
+
+#[inline(always)]
+fn sign_extend(value: u64, width: Width) -> u64 {
+    match width {
+        Width::B => value as i8 as u64,
+        Width::H => value as i16 as u64,
+        Width::W => value as i32 as u64,
+        Width::D | Width::Q => value,
+    }
+}

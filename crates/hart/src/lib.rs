@@ -1,0 +1,24 @@
+//! Architectural state of one hart, what each instruction does to it, and the reference engine.
+//!
+//! May depend on `loiter-types`, `loiter-isa` and `loiter-machine`; knows nothing of caches, pipes or
+//! cycles beyond the counters that a program can read.
+//!
+//! Invariants: [`Exec`] is the only code that changes a hart on behalf of an instruction, for the
+//! reference engine and for every timing core; a trap is a returned value until [`Hart::take_trap`]
+//! enters it; register slot 0 is zero between any two instructions.
+
+mod code;
+mod csr;
+mod exec;
+mod hart;
+mod reference;
+mod trap;
+mod width;
+
+pub use code::CodeCache;
+pub use csr::{Clock, CsrFile, Privilege};
+pub use exec::{DataPort, Exec, Flow, Nap};
+pub use hart::{Hart, HartState};
+pub use reference::{Burst, Stop, run};
+pub use trap::{Cause, Interrupt, Trap, Unhandled};
+pub use width::access_width;

@@ -1,0 +1,182 @@
+//! The reference engine: one instruction after the other, a hart at a time, no timing.
+//!
+//! It is the definition that timing cores are checked against and the fast way through the parts of
+//! a run that nobody measures. An instruction costs one cycle of the hart's clock.
+
+use loiter_isa::{Width, dispatch};
+use loiter_machine::{AccessFault, Machine, Watches};
+use loiter_types::{HartId, PhysAddr, VirtAddr};
+
+use crate::code::{CodeCache, crosses, fetch_crossing, slot};
+use crate::exec::{DataPort, Exec, Flow, Nap};
+use crate::hart::{Hart, HartState};
+use crate::trap::{Trap, Unhandled};
+
+impl DataPort for Machine {
+    #[inline(always)]
+    fn load(&mut self, _: HartId, addr: PhysAddr, width: Width) -> Result<u64, AccessFault> {
+        Machine::load(self, addr, width)
+    }
+
+    #[inline(always)]
+    fn store(
+        &mut self,
+        hart: HartId,
+        addr: PhysAddr,
+        width: Width,
+        value: u64,
+    ) -> Result<(), AccessFault> {
+        Machine::store(self, hart, addr, width, value)
+    }
+
+    fn watches(&mut self) -> &mut Watches {
+        &mut self.watches
+    }
+}
+
+/// Why a burst of instructions ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The budget is used up.
+    Budget,
+    /// The hart sleeps.
+    Napping(Nap),
+    /// The hart asked to yield (`pause`).
+    Pause,
+    /// A probe passed: code and value.
+    Probe(u16, u64),
+    /// A trap has no handler.
+    Unhandled(Unhandled),
+    /// The program ended the machine.
+    Ended,
+}
+
+/// How many instructions a burst retired and why it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// Instructions retired.
+    pub retired: u64,
+    /// Why it ended.
+    pub stop: Stop,
+}
+
+/// Runs `hart` for at most `budget` instructions. The caller has set the hart's clocks for the start
+/// of the burst and its interrupt lines.
+pub fn run(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache, budget: u64) -> Burst {
+    let before = hart.retired;
+    let cycle = hart.csr.clock.cycle;
+    let end = before + budget;
+    let stop = loop {
+        if let Some(interrupt) = hart.pending_interrupt()
+            && let Err(unhandled) = hart.take_trap(Trap::Interrupt(interrupt), machine)
+        {
+            break Stop::Unhandled(unhandled);
+        }
+        if hart.retired >= end {
+            break Stop::Budget;
+        }
+        let flow = match hot(hart, machine, code, end) {
+            Ok(Flow::Full) => {
+                hart.csr.clock.cycle = cycle + (hart.retired - before);
+                full(hart, machine, code)
+            }
+            Ok(flow) => flow,
+            Err(trap) => Flow::Trap(trap),
+        };
+        if let Some(stop) = after(flow, hart, machine, code) {
+            break stop;
+        }
+        if machine.ended().is_some() {
+            break Stop::Ended;
+        }
+    };
+    Burst {
+        retired: hart.retired - before,
+        stop,
+    }
+}
+
+/// What the engine does once an instruction asked for something.
+#[inline]
+fn after(flow: Flow, hart: &mut Hart, machine: &Machine, code: &mut CodeCache) -> Option<Stop> {
+    match flow {
+        Flow::Next | Flow::Full | Flow::Interrupts => None,
+        Flow::Trap(trap) => hart.take_trap(trap, machine).err().map(Stop::Unhandled),
+        Flow::FenceI => {
+            code.flush();
+            None
+        }
+        Flow::Pause => Some(Stop::Pause),
+        Flow::Nap(nap) => {
+            hart.state = HartState::Napping(nap);
+            Some(Stop::Napping(nap))
+        }
+        Flow::Probe(code, value) => Some(Stop::Probe(code, value)),
+    }
+}
+
+/// Runs until an instruction asks for something, the budget ends, or the page cannot be fetched.
+/// What it returns has not retired unless it is `Next`.
+#[inline(never)]
+fn hot(
+    hart: &mut Hart,
+    machine: &mut Machine,
+    code: &mut CodeCache,
+    end: u64,
+) -> Result<Flow, Trap> {
+    let mut left = end - hart.retired;
+    let outcome = 'pages: loop {
+        let pc = hart.pc;
+        let Ok(physical) = hart.translate_fetch(VirtAddr(pc)) else {
+            break Err(hart.fetch_fault());
+        };
+        let Some(page) = code.page(machine, physical) else {
+            break Err(hart.fetch_fault());
+        };
+        let base = pc & !0xfff;
+        let mut exec = Exec::<_, false>::new(hart, machine);
+        loop {
+            if exec.pc.wrapping_sub(base) > 0xfff {
+                exec.finish();
+                continue 'pages;
+            }
+            if left == 0 {
+                exec.finish();
+                break 'pages Ok(Flow::Next);
+            }
+            let inst = &page[slot(exec.pc)];
+            match dispatch(&mut exec, inst) {
+                Flow::Next => left -= 1,
+                flow => {
+                    exec.finish();
+                    break 'pages Ok(flow);
+                }
+            }
+        }
+    };
+    hart.retired = end - left;
+    outcome
+}
+
+/// Runs the one instruction at the pc, whatever it is, and counts it if it retired.
+#[cold]
+fn full(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache) -> Flow {
+    hart.csr.clock.time = machine.time();
+    let pc = PhysAddr(hart.pc);
+    let Some(mut inst) = code.fetch(machine, pc) else {
+        return Flow::Trap(hart.fetch_fault());
+    };
+    if crosses(&inst) {
+        match fetch_crossing(machine, pc) {
+            Some(whole) => inst = whole,
+            None => return Flow::Trap(hart.fetch_fault()),
+        }
+    }
+    let mut exec = Exec::<_, true>::new(hart, machine);
+    let flow = dispatch(&mut exec, &inst);
+    exec.finish();
+    if !matches!(flow, Flow::Trap(_) | Flow::Probe(..)) {
+        hart.retired += 1;
+    }
+    flow
+}

@@ -1,0 +1,91 @@
+//! The Python module `loiter._native`: machines described, programs inspected, runs made.
+//!
+//! Depends on `loiter-sim` only. Requests and results are JSON text, so that their shape is declared
+//! once, in `loiter-sim`. A run releases the interpreter's lock but for its progress calls.
+
+use loiter_sim::{Error, MachineFile, Request};
+use pyo3::create_exception;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+
+create_exception!(_native, UserError, PyException, "The user's mistake.");
+create_exception!(_native, GuestError, PyException, "The guest failed.");
+create_exception!(_native, Interrupted, PyException, "The run was told to stop.");
+
+fn to_python(error: Error) -> PyErr {
+    match error {
+        Error::User(message) => UserError::new_err(message),
+        Error::Guest(message) => GuestError::new_err(message),
+        Error::Interrupted => Interrupted::new_err("interrupted"),
+    }
+}
+
+fn to_json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("results have text keys and finite numbers")
+}
+
+/// Describes the machine file `toml`, called `name` in messages, with the changes `sets`; JSON.
+#[pyfunction]
+fn describe_machine(name: &str, toml: &str, sets: Vec<String>) -> PyResult<String> {
+    let file = MachineFile::read(name, toml, &sets).map_err(to_python)?;
+    Ok(to_json(&file.describe()))
+}
+
+/// Says what the program `elf`, called `path` in messages, consists of; JSON.
+#[pyfunction]
+fn inspect_program(path: &str, elf: &[u8]) -> PyResult<String> {
+    loiter_sim::inspect(path, elf)
+        .map(|inspection| to_json(&inspection))
+        .map_err(to_python)
+}
+
+/// Runs the program `elf` as the JSON `request` says; answers the result as JSON. `progress` gets
+/// JSON about five times a second and answers whether to go on.
+#[pyfunction]
+#[pyo3(signature = (request, elf, progress=None))]
+fn run(
+    py: Python<'_>,
+    request: &str,
+    elf: &[u8],
+    progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let request: Request = serde_json::from_str(request)
+        .map_err(|error| UserError::new_err(format!("the request of a run: {error}")))?;
+    let mut raised = None;
+    let result = py.detach(|| {
+        loiter_sim::run(&request, elf, &mut |now| {
+            let Some(progress) = &progress else {
+                return true;
+            };
+            Python::attach(|py| {
+                let answer = py
+                    .check_signals()
+                    .and_then(|()| progress.call1(py, (to_json(&now),)))
+                    .and_then(|answer| answer.is_truthy(py));
+                match answer {
+                    Ok(go_on) => go_on,
+                    Err(error) => {
+                        raised = Some(error);
+                        false
+                    }
+                }
+            })
+        })
+    });
+    if let Some(error) = raised {
+        return Err(error);
+    }
+    result.map(|result| to_json(&result)).map_err(to_python)
+}
+
+#[pymodule]
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("UserError", module.py().get_type::<UserError>())?;
+    module.add("GuestError", module.py().get_type::<GuestError>())?;
+    module.add("Interrupted", module.py().get_type::<Interrupted>())?;
+    module.add_function(wrap_pyfunction!(describe_machine, module)?)?;
+    module.add_function(wrap_pyfunction!(inspect_program, module)?)?;
+    module.add_function(wrap_pyfunction!(run, module)?)?;
+    Ok(())
+}

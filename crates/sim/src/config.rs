@@ -1,0 +1,432 @@
+//! Machine files: reading, overriding, checking, describing.
+
+use loiter_cores::fgmt::FgmtParams;
+use loiter_memory::MemoryConfig;
+use loiter_types::{ParamInfo, ParamKind, ParamValue, Params, Unknown};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use toml_edit::{DocumentMut, Item, Table, Value};
+
+use crate::error::Error;
+use crate::params::{CoreKind, CoreKindParams, HartParams, Section, SystemParams, sections};
+
+/// One parameter with its value.
+#[derive(Clone, Debug)]
+struct Entry {
+    section: &'static str,
+    info: ParamInfo,
+    value: ParamValue,
+    /// What stands behind the value in the machine file.
+    source: String,
+    changed: bool,
+}
+
+/// A machine file with the user's changes, complete and checked.
+#[derive(Clone, Debug)]
+pub struct MachineFile {
+    name: String,
+    description: String,
+    sources: Vec<(String, String)>,
+    entries: Vec<Entry>,
+}
+
+/// A machine in words, for people and for results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Description {
+    /// Name of the machine.
+    pub name: String,
+    /// One line about it.
+    pub description: String,
+    /// SHA-256 over all parameters and their values.
+    pub hash: String,
+    /// Tags of sources and what they stand for.
+    pub sources: Vec<(String, String)>,
+    /// Every parameter.
+    pub parameters: Vec<ParameterDescription>,
+}
+
+/// A parameter in words.
+#[derive(Clone, Debug, Serialize)]
+pub struct ParameterDescription {
+    /// `section.name`.
+    pub key: String,
+    /// Its value.
+    pub value: serde_json::Value,
+    /// Its unit; empty for counts and words.
+    pub unit: &'static str,
+    /// Its type: int, bool, text or choice.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// What it means.
+    pub description: &'static str,
+    /// Where its value is from.
+    pub source: String,
+    /// Whether the user changed it.
+    pub changed: bool,
+}
+
+impl MachineFile {
+    /// Reads the machine file `text`, called `path` in messages, and applies `sets` (`key=value`).
+    ///
+    /// # Errors
+    /// What is wrong, where, and what would be right.
+    pub fn read(path: &str, text: &str, sets: &[String]) -> Result<Self, Error> {
+        let document: DocumentMut = text
+            .parse()
+            .map_err(|error| Error::User(format!("{path}: not a machine file: {error}")))?;
+        let changes = sets
+            .iter()
+            .map(|set| split_set(set))
+            .collect::<Result<Vec<_>, _>>()?;
+        let kind = kind_of_core(path, &document, &changes)?;
+        let sections = sections(&kind);
+        refuse_unknown(path, &document, &sections, &kind)?;
+        refuse_unknown_sets(&changes, &sections)?;
+        let mut entries = Vec::new();
+        for (section, infos) in sections {
+            let table = document.get(section).and_then(Item::as_table);
+            for info in infos {
+                entries.push(entry(path, section, info, table, &changes)?);
+            }
+        }
+        Ok(Self {
+            name: text_of(&document, "name").unwrap_or_else(|| path.to_owned()),
+            description: text_of(&document, "description").unwrap_or_default(),
+            sources: sources(&document),
+            entries,
+        })
+    }
+
+    /// The machine in words.
+    #[must_use]
+    pub fn describe(&self) -> Description {
+        Description {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            hash: self.hash(),
+            sources: self.sources.clone(),
+            parameters: self
+                .entries
+                .iter()
+                .map(|entry| ParameterDescription {
+                    key: format!("{}.{}", entry.section, entry.info.name),
+                    value: match &entry.value {
+                        ParamValue::Int(n) => (*n).into(),
+                        ParamValue::Bool(b) => (*b).into(),
+                        ParamValue::Text(s) => s.as_str().into(),
+                    },
+                    unit: entry.info.unit(),
+                    kind: match entry.info.kind {
+                        ParamKind::Int { .. } => "int",
+                        ParamKind::Bool => "bool",
+                        ParamKind::Text => "text",
+                        ParamKind::Choice(_) => "choice",
+                    },
+                    description: entry.info.description,
+                    source: entry.source.clone(),
+                    changed: entry.changed,
+                })
+                .collect(),
+        }
+    }
+
+    /// SHA-256 over all parameters and their values; names and comments do not count.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        let mut hasher = Sha256::new();
+        for entry in &self.entries {
+            hasher.update(format!(
+                "{}.{}={}\n",
+                entry.section, entry.info.name, entry.value
+            ));
+        }
+        hex(&hasher.finalize())
+    }
+
+    fn section<P: Params>(&self, section: &str) -> P {
+        P::build(&mut |name| {
+            self.entries
+                .iter()
+                .find(|entry| entry.section == section && entry.info.name == name)
+                .map(|entry| entry.value.clone())
+                .expect("every declared parameter has a value")
+        })
+    }
+
+    pub(crate) fn system(&self) -> SystemParams {
+        self.section("system")
+    }
+
+    pub(crate) fn hart(&self) -> HartParams {
+        self.section("hart")
+    }
+
+    pub(crate) fn contexts(&self) -> usize {
+        self.section::<CoreKindParams>("core").contexts as usize
+    }
+
+    /// Parameters of the cores and of the memory system.
+    #[must_use]
+    pub fn core(&self) -> CoreKind {
+        let common: CoreKindParams = self.section("core");
+        if common.kind == "reference" {
+            return CoreKind::Reference;
+        }
+        let fgmt = FgmtParams {
+            contexts: common.contexts,
+            core: self.section("core"),
+            latency: self.section("latency"),
+            fpu: self.section("fpu"),
+        };
+        let memory = MemoryConfig {
+            cores: self.system().cores as usize,
+            l1i: self.section("l1i"),
+            l1d: self.section("l1d"),
+            l2: self.section("l2"),
+            memory: self.section("memory"),
+        };
+        CoreKind::Fgmt(Box::new(fgmt), Box::new(memory))
+    }
+}
+
+/// Lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn split_set(set: &str) -> Result<(&str, &str), Error> {
+    set.split_once('=')
+        .map(|(key, value)| (key.trim(), value.trim()))
+        .ok_or_else(|| {
+            Error::User(format!(
+                "--set {set}: expected key=value, such as core.contexts=8"
+            ))
+        })
+}
+
+fn text_of(document: &DocumentMut, key: &str) -> Option<String> {
+    document
+        .get("machine")?
+        .get(key)?
+        .as_str()
+        .map(str::to_owned)
+}
+
+fn sources(document: &DocumentMut) -> Vec<(String, String)> {
+    let Some(table) = document.get("sources").and_then(Item::as_table) else {
+        return Vec::new();
+    };
+    table
+        .iter()
+        .filter_map(|(tag, item)| Some((tag.to_owned(), item.as_str()?.to_owned())))
+        .collect()
+}
+
+/// `core.kind`, which decides what other keys there are.
+fn kind_of_core(
+    path: &str,
+    document: &DocumentMut,
+    changes: &[(&str, &str)],
+) -> Result<String, Error> {
+    let changed = changes.iter().rev().find(|(key, _)| *key == "core.kind");
+    let written = document
+        .get("core")
+        .and_then(|core| core.get("kind"))
+        .and_then(Item::as_str);
+    let kind = changed.map(|(_, value)| *value).or(written).ok_or_else(|| {
+        Error::User(format!(
+            "{path}: core.kind is missing; a machine file says what kind of core it is about"
+        ))
+    })?;
+    let info = &CoreKindParams::infos()[0];
+    info.kind
+        .check(&ParamValue::Text(kind.to_owned()))
+        .map_err(|problem| Error::User(format!("{path}: core.kind: {problem}")))?;
+    Ok(kind.to_owned())
+}
+
+fn known_keys(sections: &[Section]) -> Vec<String> {
+    sections
+        .iter()
+        .flat_map(|(section, infos)| {
+            infos
+                .iter()
+                .map(move |info| format!("{section}.{}", info.name))
+        })
+        .collect()
+}
+
+fn refuse_unknown(
+    path: &str,
+    document: &DocumentMut,
+    sections: &[Section],
+    kind: &str,
+) -> Result<(), Error> {
+    let keys = known_keys(sections);
+    for (section, item) in document.iter() {
+        if section == "sources" {
+            continue;
+        }
+        let Some(table) = item.as_table() else {
+            return Err(Error::User(format!(
+                "{path}: {section} stands outside of any section"
+            )));
+        };
+        let known = sections.iter().any(|(name, _)| *name == section);
+        if !known && section != "machine" {
+            let names = sections.iter().map(|(name, _)| *name);
+            let unknown = Unknown::new("section", section, names);
+            return Err(Error::User(format!(
+                "{path}: {unknown} (core.kind is \"{kind}\")"
+            )));
+        }
+        for (key, _) in table.iter() {
+            let full = format!("{section}.{key}");
+            let about = section == "machine" && matches!(key, "name" | "description");
+            if !about && !keys.contains(&full) {
+                let unknown = Unknown::new("key", &full, keys.iter().map(String::as_str));
+                return Err(Error::User(format!(
+                    "{path}: {unknown} (core.kind is \"{kind}\")"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn refuse_unknown_sets(changes: &[(&str, &str)], sections: &[Section]) -> Result<(), Error> {
+    let keys = known_keys(sections);
+    for (key, value) in changes {
+        if !keys.iter().any(|known| known == key) {
+            let unknown = Unknown::new("key", key, keys.iter().map(String::as_str));
+            return Err(Error::User(format!("--set {key}={value}: {unknown}")));
+        }
+    }
+    Ok(())
+}
+
+/// The value of one parameter: the user's, the file's, or the default.
+fn entry(
+    path: &str,
+    section: &'static str,
+    info: ParamInfo,
+    table: Option<&Table>,
+    changes: &[(&str, &str)],
+) -> Result<Entry, Error> {
+    let key = format!("{section}.{}", info.name);
+    let problem = |problem: String| Error::User(format!("{path}: {key}: {problem}"));
+    let change = changes.iter().rev().find(|(changed, _)| *changed == key);
+    let written = table
+        .and_then(|table| table.get(info.name))
+        .and_then(Item::as_value);
+    let (value, source) = match (change, written) {
+        (Some((_, text)), _) => (
+            info.kind
+                .parse(text)
+                .map_err(|problem| Error::User(format!("--set {key}={text}: {problem}")))?,
+            "set by the user".to_owned(),
+        ),
+        (None, Some(value)) => (to_param(value).map_err(problem)?, comment(value)),
+        (None, None) => (
+            info.default
+                .clone()
+                .ok_or_else(|| problem(format!("missing; it means: {}", info.description)))?,
+            "default".to_owned(),
+        ),
+    };
+    info.kind.check(&value).map_err(|text| match change {
+        Some((_, given)) => Error::User(format!("--set {key}={given}: {text}")),
+        None => problem(text),
+    })?;
+    Ok(Entry {
+        section,
+        info,
+        value,
+        source,
+        changed: change.is_some(),
+    })
+}
+
+fn to_param(value: &Value) -> Result<ParamValue, String> {
+    match value {
+        Value::Integer(n) => u64::try_from(*n.value())
+            .map(ParamValue::Int)
+            .map_err(|_| format!("{} is negative", n.value())),
+        Value::Boolean(b) => Ok(ParamValue::Bool(*b.value())),
+        Value::String(s) => Ok(ParamValue::Text(s.value().clone())),
+        other => Err(format!(
+            "a {} cannot be the value of a parameter",
+            other.type_name()
+        )),
+    }
+}
+
+/// The comment behind a value.
+fn comment(value: &Value) -> String {
+    value
+        .decor()
+        .suffix()
+        .and_then(|suffix| suffix.as_str())
+        .unwrap_or_default()
+        .trim()
+        .trim_start_matches('#')
+        .trim()
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VIRT: &str = "[machine]\nname = \"v\"\n[system]\ncores = 1 # [x] table 1\nclock_mhz = 1000\n\
+                        ram_mib = 64\ntimebase_hz = 10000000\n[core]\nkind = \"reference\"\ncontexts = 4\n";
+
+    fn user_error(text: &str, sets: &[&str]) -> String {
+        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+        match MachineFile::read("v.toml", text, &sets) {
+            Err(Error::User(message)) => message,
+            other => panic!("expected the user's error, got {other:?}"),
+        }
+    }
+
+    #[test]
+    fn sources_and_changes_are_shown() {
+        let file = MachineFile::read("v.toml", VIRT, &["system.ram_mib=128".into()]).unwrap();
+        let description = file.describe();
+        let find = |key: &str| {
+            description
+                .parameters
+                .iter()
+                .find(|parameter| parameter.key == key)
+                .unwrap()
+        };
+        assert_eq!(find("system.cores").source, "[x] table 1");
+        assert!(find("system.ram_mib").changed);
+        assert_eq!(find("system.ram_mib").value, 128);
+        assert_eq!(find("system.ram_mib").unit, "MiB");
+        let other = MachineFile::read("v.toml", VIRT, &[]).unwrap();
+        assert_ne!(other.hash(), file.hash());
+    }
+
+    #[test]
+    fn mistakes_are_named_with_what_would_be_right() {
+        let message = user_error(&VIRT.replace("contexts", "contxts"), &[]);
+        assert!(message.contains("core.contxts") && message.contains("core.contexts"), "{message}");
+        let message = user_error(VIRT, &["core.contxts=8"]);
+        assert!(message.contains("nearest: core.contexts"), "{message}");
+        let message = user_error(VIRT, &["core.contexts=many"]);
+        assert!(message.contains("whole number"), "{message}");
+        let message = user_error(VIRT, &["core.contexts=0"]);
+        assert!(message.contains("1 to 64"), "{message}");
+        let message = user_error(VIRT, &["core.contexts"]);
+        assert!(message.contains("key=value"), "{message}");
+        let message = user_error(&VIRT.replace("ram_mib = 64\n", ""), &[]);
+        assert!(message.contains("system.ram_mib: missing"), "{message}");
+        let message = user_error(VIRT, &["core.kind=smt"]);
+        assert!(message.contains("fgmt, reference"), "{message}");
+        let message = user_error("[core\n", &[]);
+        assert!(message.contains("line 1"), "{message}");
+        let message = user_error(&format!("{VIRT}[l9]\nx = 1\n"), &[]);
+        assert!(message.contains("section \"l9\""), "{message}");
+    }
+}

@@ -1,0 +1,36 @@
+//! What can go wrong with a run.
+
+use loiter_machine::{LoadError, MachineError};
+use loiter_types::Unknown;
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The user's mistake: the message says what, where and what to do.
+    #[error("{0}")]
+    User(String),
+    /// The guest did something that nothing handles.
+    #[error("{0}")]
+    Guest(String),
+    /// The caller asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl From<Unknown> for Error {
+    fn from(error: Unknown) -> Self {
+        Error::User(error.to_string())
+    }
+}
+
+impl From<LoadError> for Error {
+    fn from(error: LoadError) -> Self {
+        Error::User(error.to_string())
+    }
+}
+
+impl From<MachineError> for Error {
+    fn from(error: MachineError) -> Self {
+        Error::User(error.to_string())
+    }
+}

@@ -1,0 +1,23 @@
+//! Configuration, assembly of a system, the run loop, the watchdog, and the result of a run.
+//!
+//! May depend on every other crate; only the Python binding depends on it.
+//!
+//! Invariants: a run is a function of machine, program and request, whatever the host; a user's
+//! mistake is an [`Error::User`] that names what, where and what to do; the guest's failure is an
+//! [`Error::Guest`]; anything else that goes wrong is ours and panics.
+
+mod config;
+mod error;
+mod params;
+mod reference_phase;
+mod request;
+mod result;
+mod system;
+mod timing_phase;
+
+pub use config::{Description, MachineFile, ParameterDescription};
+pub use error::Error;
+pub use params::{CoreKind, SystemParams};
+pub use request::{Progress, Request};
+pub use result::{Exit, ExitReason, RunResult};
+pub use system::{inspect, run};

@@ -1,0 +1,73 @@
+//! Which sections a machine file has, and what they build.
+
+use loiter_cores::fgmt::{CoreParams, FgmtParams, FpuParams, LatencyParams};
+use loiter_memory::{L1Params, L2Params, MemoryConfig, MemoryParams};
+use loiter_types::{ParamInfo, Params, params};
+
+params! {
+    /// Section `system`.
+    pub struct SystemParams {
+        /// Cores of the chip.
+        cores: int(1..=256),
+        /// Clock of the cores.
+        clock_mhz: int(1..=100000),
+        /// Memory that programs see.
+        ram_mib: int(1..=1048576),
+        /// Ticks of the platform's timer (mtime) in a second. The core clock must be a multiple.
+        timebase_hz: int(1000..=1000000000),
+    }
+}
+
+params! {
+    /// Section `hart`.
+    pub struct HartParams {
+        /// ISA string of the device tree.
+        isa: text = "rv64imafdc_zicsr_zifencei_zihintpause_zawrs_zacas_zba_zbb_zbs_zicond",
+        /// Bytes of the lines that a hart can watch (reservations of lr, wrs), a power of two.
+        watch_line_bytes: int(16..=4096) = 64,
+    }
+}
+
+params! {
+    /// Section `core`, the keys of every kind of core.
+    pub struct CoreKindParams {
+        /// Model of the core: fgmt is in order with fine-grained multithreading; reference is the
+        /// untimed engine, one instruction a cycle for each hart.
+        kind: choice("fgmt", "reference"),
+        /// Contexts of a core.
+        contexts: int(1..=64),
+    }
+}
+
+/// A section of a machine file: its name and its keys.
+pub(crate) type Section = (&'static str, Vec<ParamInfo>);
+
+/// The sections of a machine with this kind of core.
+pub(crate) fn sections(kind: &str) -> Vec<Section> {
+    let mut sections = vec![
+        ("system", SystemParams::infos()),
+        ("hart", HartParams::infos()),
+        ("core", CoreKindParams::infos()),
+    ];
+    if kind == "fgmt" {
+        sections[2].1.extend(CoreParams::infos());
+        sections.extend([
+            ("latency", LatencyParams::infos()),
+            ("fpu", FpuParams::infos()),
+            ("l1i", L1Params::infos()),
+            ("l1d", L1Params::infos()),
+            ("l2", L2Params::infos()),
+            ("memory", MemoryParams::infos()),
+        ]);
+    }
+    sections
+}
+
+/// What the timing of a machine is built from.
+#[derive(Clone, Debug)]
+pub enum CoreKind {
+    /// No timing.
+    Reference,
+    /// Fine-grained multithreading.
+    Fgmt(Box<FgmtParams>, Box<MemoryConfig>),
+}

@@ -1,0 +1,137 @@
+//! Running in the reference engine: all harts in turn, a fixed number of instructions each.
+
+use loiter_hart::{Burst, HartState, Nap, Stop, run};
+use loiter_machine::WatchState;
+use loiter_observe::{Moment, Observer, Probe};
+use loiter_types::{Cycle, HartId, PhysAddr};
+
+use crate::error::Error;
+use crate::system::{PhaseEnd, System};
+
+/// Instructions that a hart runs before the next one's turn.
+const QUANTUM: u64 = 5_000;
+/// Longest name of a report.
+const NAME_BYTES: usize = 256;
+
+impl System<'_> {
+    /// Runs until the program ends or, with `until_region`, until a hart begins the region of
+    /// interest.
+    pub(crate) fn reference_phase(&mut self, until_region: bool) -> Result<PhaseEnd, Error> {
+        loop {
+            if self.now.0 >= self.max_cycles {
+                return Ok(PhaseEnd::Exit(self.limit_reached()));
+            }
+            self.machine.set_time(self.now.0 / self.cycles_per_tick);
+            let mut asleep = true;
+            for hart in 0..self.harts.len() {
+                if !self.awake(hart) {
+                    continue;
+                }
+                asleep = false;
+                if self.turn(hart, until_region)? {
+                    return Ok(PhaseEnd::RegionBegins);
+                }
+                if let Some(exit) = self.ended() {
+                    self.now = self.now.after(QUANTUM);
+                    return Ok(PhaseEnd::Exit(exit));
+                }
+            }
+            self.now = self.now.after(QUANTUM);
+            if asleep {
+                match self.machine.next_timer_ticks() {
+                    Some(tick) => {
+                        let due = Cycle(tick.saturating_mul(self.cycles_per_tick));
+                        self.now = self.now.max(due);
+                    }
+                    None if !self.someone_wakes() => {
+                        let who = self.who_sleeps();
+                        return Ok(PhaseEnd::Exit(self.watchdog(&who)));
+                    }
+                    None => {}
+                }
+            }
+            self.report("reference")?;
+        }
+    }
+
+    /// Whether a hart executes, after waking it if what it waits for has happened.
+    fn awake(&mut self, n: usize) -> bool {
+        let hart = &mut self.harts[n];
+        hart.csr.set_lines(self.machine.interrupt_lines(hart.id));
+        if let HartState::Napping(nap) = hart.state {
+            let over = match nap {
+                Nap::Wfi => false,
+                Nap::WrsNto => self.machine.watches.state(hart.id) != WatchState::Held,
+                Nap::WrsSto => true,
+            };
+            if over || hart.wakes() {
+                hart.state = HartState::Running;
+            }
+        }
+        hart.state == HartState::Running
+    }
+
+    fn someone_wakes(&mut self) -> bool {
+        (0..self.harts.len()).any(|n| self.awake(n))
+    }
+
+    fn who_sleeps(&self) -> Vec<String> {
+        let sleeper = |hart: &loiter_hart::Hart| {
+            let what = match hart.state {
+                HartState::Napping(Nap::Wfi) => "sleeps in wfi until an interrupt pends",
+                HartState::Napping(_) => "sleeps in wrs until its watched line is written",
+                HartState::Running => "executes",
+            };
+            format!(
+                "{} at {:#x}{} {what}",
+                hart.id,
+                hart.pc,
+                self.symbol(hart.pc)
+            )
+        };
+        self.harts.iter().map(sleeper).collect()
+    }
+
+    /// A hart's turn. Answers whether it began the region of interest.
+    fn turn(&mut self, n: usize, until_region: bool) -> Result<bool, Error> {
+        let mut left = QUANTUM;
+        while left > 0 {
+            let start = self.now.after(QUANTUM - left);
+            self.harts[n].csr.clock.cycle = start.0;
+            let Burst { retired, stop } =
+                run(&mut self.harts[n], &mut self.machine, &mut self.code, left);
+            left -= retired;
+            match stop {
+                Stop::Probe(code, value) => {
+                    let at = start.after(retired);
+                    let begins = self.probe(HartId::new(n), at, code, value);
+                    if begins && until_region {
+                        return Ok(true);
+                    }
+                }
+                Stop::Unhandled(unhandled) => {
+                    return Err(self.unhandled(HartId::new(n), unhandled));
+                }
+                Stop::Budget | Stop::Napping(_) | Stop::Pause | Stop::Ended => break,
+            }
+        }
+        Ok(false)
+    }
+
+    /// Records a probe; answers whether it begins the region of interest.
+    fn probe(&mut self, hart: HartId, cycle: Cycle, code: u16, value: u64) -> bool {
+        let ram = &self.machine.ram;
+        let probe = Probe::decode(code, value, |addr| {
+            ram.c_string(PhysAddr(addr), NAME_BYTES).unwrap_or_default()
+        });
+        let Some(probe) = probe else { return false };
+        let begins = matches!(probe, Probe::RoiBegin(_));
+        let moment = Moment {
+            hart,
+            cycle,
+            retired: self.harts[hart.index()].retired,
+        };
+        self.recorder.probe(moment, probe);
+        begins
+    }
+}

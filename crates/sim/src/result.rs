@@ -1,0 +1,221 @@
+//! The result of a run.
+
+use loiter_cores::fgmt::Chip;
+use loiter_memory::MemorySystem;
+use loiter_observe::Recorder;
+use loiter_types::{CoreId, CounterSet, Cycle};
+use serde::Serialize;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExitReason {
+    /// The program wrote to the test finisher.
+    Finisher,
+    /// The program wrote to `tohost`.
+    Htif,
+    /// Nothing could ever happen again.
+    Watchdog,
+    /// The limit of the request was reached.
+    MaxCycles,
+}
+
+/// How a run ended, for programs and for people.
+#[derive(Clone, Debug, Serialize)]
+pub struct Exit {
+    /// Why.
+    pub reason: ExitReason,
+    /// The program's exit code, 1 for the watchdog and the limit.
+    pub code: u32,
+    /// In words.
+    pub message: String,
+}
+
+/// A counter of a component.
+#[derive(Clone, Debug, Serialize)]
+pub struct CounterRow {
+    /// Such as `core0.l1d`.
+    pub component: String,
+    /// Name of the counter.
+    pub name: &'static str,
+    /// What it counts.
+    pub unit: &'static str,
+    /// Its value.
+    pub value: u64,
+}
+
+/// An entry of a context's account.
+#[derive(Clone, Debug, Serialize)]
+pub struct AccountRow {
+    /// The context.
+    pub context: u16,
+    /// The hart in it, if any.
+    pub hart: Option<u16>,
+    /// What the hart was doing.
+    pub activity: &'static str,
+    /// What became of the slot.
+    pub slot: &'static str,
+    /// Context-cycles.
+    pub cycles: u64,
+}
+
+/// A mark that a probe left.
+#[derive(Clone, Debug, Serialize)]
+pub struct MarkRow {
+    /// The hart.
+    pub hart: u16,
+    /// Which probe.
+    pub kind: &'static str,
+    /// Its value.
+    pub value: u64,
+    /// When.
+    pub cycle: u64,
+    /// Instructions that the hart had retired before.
+    pub retired: u64,
+}
+
+/// A value that a probe reported.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReportRow {
+    /// The hart.
+    pub hart: u16,
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: u64,
+    /// When.
+    pub cycle: u64,
+}
+
+/// How often a waiting hart looked at its lock.
+#[derive(Clone, Debug, Serialize)]
+pub struct LockReadRow {
+    /// The hart.
+    pub hart: u16,
+    /// Address of the lock.
+    pub lock: u64,
+    /// Number of reads.
+    pub reads: u64,
+    /// Number of times between two reads of one wait.
+    pub intervals: u64,
+    /// Their sum.
+    pub interval_sum_cycles: u64,
+    /// The shortest; 0 when there is none.
+    pub interval_min_cycles: u64,
+    /// The longest.
+    pub interval_max_cycles: u64,
+    /// Entry n: how many were at least 2^n and less than 2^(n+1) cycles.
+    pub log2_histogram: Vec<u64>,
+}
+
+/// Everything that a run found out. All but `host_seconds` is the same on every host.
+#[derive(Clone, Debug, Serialize)]
+pub struct RunResult {
+    /// How it ended.
+    pub exit: Exit,
+    /// SHA-256 of the machine.
+    pub machine_hash: String,
+    /// SHA-256 of the program.
+    pub program_hash: String,
+    /// What the program printed.
+    pub console: String,
+    /// Simulated time at the end.
+    pub cycles: u64,
+    /// Simulated time at which the timing model took over; equal to `cycles` when it never did.
+    pub timing_from_cycle: u64,
+    /// Instructions retired by all harts.
+    pub instructions: u64,
+    /// Those that the timing model retired.
+    pub timing_instructions: u64,
+    /// Clock of the cores.
+    pub clock_mhz: u64,
+    /// Host time.
+    pub host_seconds: f64,
+    /// Counters.
+    pub counters: Vec<CounterRow>,
+    /// Context-cycle accounts; they sum to contexts x cycles of the timing model.
+    pub accounts: Vec<AccountRow>,
+    /// Marks.
+    pub marks: Vec<MarkRow>,
+    /// Reported values.
+    pub reports: Vec<ReportRow>,
+    /// Lock reads.
+    pub lock_reads: Vec<LockReadRow>,
+}
+
+fn rows<C: CounterSet>(component: &str, counters: &C, out: &mut Vec<CounterRow>) {
+    for (info, value) in C::INFOS.iter().zip(counters.values()) {
+        out.push(CounterRow {
+            component: component.to_owned(),
+            name: info.name,
+            unit: info.unit,
+            value,
+        });
+    }
+}
+
+/// The counters of a chip and its memory system.
+pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow> {
+    let mut out = Vec::new();
+    for (CoreId(core), counters) in chip.counters() {
+        rows(&format!("core{core}"), counters, &mut out);
+        let (instructions, data) = memory.l1_counters(CoreId(core));
+        rows(&format!("core{core}.l1i"), instructions, &mut out);
+        rows(&format!("core{core}.l1d"), data, &mut out);
+    }
+    rows("l2", memory.l2_counters(), &mut out);
+    out
+}
+
+/// The accounts of a chip, closed at `now`.
+///
+/// # Panics
+/// When they do not add up to contexts x cycles, which is our error.
+pub(crate) fn account_rows(chip: &mut Chip, opened: Cycle, now: Cycle) -> Vec<AccountRow> {
+    let mut out = Vec::new();
+    for (hart, accounts) in chip.close(now) {
+        assert_eq!(accounts.total(), now.since(opened), "{}", accounts.context);
+        out.extend(accounts.entries().map(|(activity, slot, cycles)| AccountRow {
+            context: accounts.context.0,
+            hart: hart.map(|hart| hart.0),
+            activity: activity.word(),
+            slot: slot.word(),
+            cycles,
+        }));
+    }
+    out
+}
+
+/// What the recorder has, as rows.
+pub(crate) fn recorder_rows(
+    recorder: &Recorder,
+) -> (Vec<MarkRow>, Vec<ReportRow>, Vec<LockReadRow>) {
+    let marks = recorder.marks.iter().map(|mark| MarkRow {
+        hart: mark.moment.hart.0,
+        kind: mark.kind.word(),
+        value: mark.value,
+        cycle: mark.moment.cycle.0,
+        retired: mark.moment.retired,
+    });
+    let reports = recorder.reports.iter().map(|report| ReportRow {
+        hart: report.moment.hart.0,
+        name: report.name.clone(),
+        value: report.value,
+        cycle: report.moment.cycle.0,
+    });
+    let reads = recorder.lock_reads().map(|reads| LockReadRow {
+        hart: reads.hart.0,
+        lock: reads.lock,
+        reads: reads.reads,
+        intervals: reads.intervals,
+        interval_sum_cycles: reads.interval_sum_cycles,
+        interval_min_cycles: if reads.intervals == 0 {
+            0
+        } else {
+            reads.interval_min_cycles
+        },
+        interval_max_cycles: reads.interval_max_cycles,
+        log2_histogram: reads.log2_histogram.clone(),
+    });
+    (marks.collect(), reports.collect(), reads.collect())
+}

@@ -1,0 +1,155 @@
+//! Running on the timing model: the loop over cycles, and the watchdog.
+
+use loiter_cores::fgmt::{Chip, FgmtParams, Shared};
+use loiter_memory::{MemoryConfig, MemorySystem, Response};
+use loiter_types::{ContextId, Cycle, HartId};
+
+use crate::error::Error;
+use crate::result::{AccountRow, CounterRow, Exit, account_rows, counter_rows};
+use crate::system::System;
+
+/// Simulated steps between two looks at the host's clock.
+const STEPS_PER_LOOK: u32 = 1 << 16;
+
+/// The timing model of a system.
+pub(crate) struct Timing {
+    chip: Chip,
+    memory: MemorySystem,
+    opened: Cycle,
+}
+
+impl Timing {
+    /// Builds the model and seats every hart in the context of its number, at the present cycle.
+    pub(crate) fn new(
+        name: &str,
+        params: &FgmtParams,
+        memory: MemoryConfig,
+        system: &mut System<'_>,
+    ) -> Result<Self, Error> {
+        let contradiction = |(section, problem): (&'static str, String)| {
+            Error::User(format!("{name}: section {section}: {problem}"))
+        };
+        let line_bytes = memory.l2.line_bytes;
+        let cores = memory.cores;
+        let memory = MemorySystem::new(memory).map_err(contradiction)?;
+        let mut chip = Chip::new(params, cores, line_bytes, system.now).map_err(contradiction)?;
+        for (n, hart) in system.harts.iter_mut().enumerate() {
+            chip.attach(hart, ContextId::new(n), system.now);
+        }
+        Ok(Self {
+            chip,
+            memory,
+            opened: system.now,
+        })
+    }
+
+    /// Counters and accounts up to `now`.
+    pub(crate) fn close(&mut self, now: Cycle) -> (Vec<CounterRow>, Vec<AccountRow>) {
+        let accounts = account_rows(&mut self.chip, self.opened, now);
+        (counter_rows(&self.chip, &self.memory), accounts)
+    }
+
+    /// Runs to the end.
+    pub(crate) fn run(&mut self, system: &mut System<'_>) -> Result<Exit, Error> {
+        let mut performed = Vec::new();
+        loop {
+            if let Some(exit) = self.steps(system, &mut performed)? {
+                return Ok(exit);
+            }
+            system.report("timing")?;
+        }
+    }
+
+    /// Many cycles. Within one, the order is: memory (accesses perform, in the order in which they
+    /// were sent), wake-ups that follow from them, interrupts, then the cores. So what memory
+    /// delivers in a cycle can be used in that cycle.
+    fn steps(
+        &mut self,
+        system: &mut System<'_>,
+        performed: &mut Vec<Response>,
+    ) -> Result<Option<Exit>, Error> {
+        let mut now = system.now;
+        let mut timer = timer_cycle(system);
+        let max_cycles = Cycle(system.max_cycles);
+        let mut shared = Shared {
+            harts: &mut system.harts,
+            machine: &mut system.machine,
+            memory: &mut self.memory,
+            code: &mut system.code,
+            observer: &mut system.recorder,
+            cycles_per_tick: system.cycles_per_tick,
+            unhandled: None,
+            device_accessed: false,
+        };
+        let mut end = None;
+        for _ in 0..STEPS_PER_LOOK {
+            let next = self.chip.next().min(shared.memory.next()).min(timer);
+            if next >= max_cycles || next == Cycle::NEVER {
+                end = Some(next);
+                break;
+            }
+            now = next.max(now);
+            if shared.memory.next() <= now {
+                shared.memory.advance(now, performed);
+                for response in performed.drain(..) {
+                    self.chip.respond(response, now, &mut shared);
+                }
+                if shared.machine.watches.any_lost() {
+                    for hart in shared.machine.watches.take_lost() {
+                        self.chip.watch_lost(hart, now);
+                    }
+                }
+            }
+            if timer <= now || shared.device_accessed {
+                shared.device_accessed = false;
+                shared.machine.set_time(now.0 / shared.cycles_per_tick);
+                timer = next_timer(shared.machine.next_timer_ticks(), shared.cycles_per_tick);
+                if shared.machine.interrupts_changed() {
+                    self.chip.interrupts_changed(now, &mut shared);
+                }
+            }
+            self.chip.tick(now, &mut shared);
+            if shared.unhandled.is_some() || shared.machine.ended().is_some() {
+                end = Some(now);
+                break;
+            }
+        }
+        let unhandled = shared.unhandled;
+        system.now = now;
+        let Some(end) = end else { return Ok(None) };
+        system.now = now.after(1);
+        if let Some((hart, unhandled)) = unhandled {
+            return Err(system.unhandled(hart, unhandled));
+        }
+        if let Some(exit) = system.ended() {
+            return Ok(Some(exit));
+        }
+        if end == Cycle::NEVER {
+            return Ok(Some(system.watchdog(&self.who_waits(system))));
+        }
+        system.now = max_cycles;
+        Ok(Some(system.limit_reached()))
+    }
+
+    fn who_waits(&self, system: &System<'_>) -> Vec<String> {
+        let describe = |(context, hart, what): (ContextId, HartId, String)| {
+            let pc = system.harts[hart.index()].pc;
+            format!(
+                "{context} ({hart}) at {pc:#x}{} {what}",
+                system.symbol(pc)
+            )
+        };
+        self.chip.who_waits().into_iter().map(describe).collect()
+    }
+}
+
+fn timer_cycle(system: &System<'_>) -> Cycle {
+    next_timer(system.machine.next_timer_ticks(), system.cycles_per_tick)
+}
+
+/// The cycle in which the earliest timer is due.
+fn next_timer(ticks: Option<u64>, cycles_per_tick: u64) -> Cycle {
+    ticks.map_or(Cycle::NEVER, |ticks| {
+        Cycle(ticks.saturating_mul(cycles_per_tick))
+    })
+}
