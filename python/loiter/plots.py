@@ -12,7 +12,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
 
-from loiter.studies.base import Chart
+from loiter.studies.base import Chart, Mark
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 COLOURS = ("#444444", "#0072b2", "#e69f00", "#cc79a7", "#009e73", "#56b4e9", "#d55e00", "#f0e442")
 INK = "#1b1f24"
 PUBLISHED = "#c1121f"
-_BAR_WIDTH = 0.16
 _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -49,33 +48,32 @@ def draw(chart: Chart) -> dict[str, bytes]:
 
 
 def _figure(chart: Chart) -> Figure:
-    width = max(6.4, 1.0 + 0.92 * len(chart.groups))
-    figure, axes = plt.subplots(figsize=(width, 3.9), layout="constrained")
+    # One width for all: the page shows them at one width, so letters are of one size.
+    figure, axes = plt.subplots(figsize=(10.4, 4.1), layout="constrained")
     for index, series in enumerate(chart.series):
         _bars(axes, chart, index, series)
-    top = _top(chart)
-    axes.set_ylim(min(0.0, _bottom(chart)), top)
+    axes.set_ylim(min(0.0, _bottom(chart)), _top(chart))
     for mark in chart.marks:
-        _mark(axes, chart, mark.group, mark.series, mark.value, mark.bound)
+        _mark(axes, chart, mark)
     for line in chart.lines:
-        colour = COLOURS[chart.series.index(line.series)]
-        axes.axhline(line.value, color=colour, linestyle=(0, (5, 3)), linewidth=1.1, zorder=1)
-        axes.annotate(
-            f"{line.label}: {line.value:g}",
-            (0.995, line.value),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, 3),
-            textcoords="offset points",
-            ha="right",
-            fontsize=7.5,
-            color=colour,
+        axes.axhline(
+            line.value,
+            color=COLOURS[chart.series.index(line.series)],
+            linestyle=(0, (5, 3)),
+            linewidth=1.2,
+            zorder=1,
+            label=f"{line.label}: {line.value:g}",
         )
     _dress(axes, chart)
     return figure
 
 
+def _bar_width(chart: Chart) -> float:
+    return 0.8 / len(chart.series)
+
+
 def _centre(chart: Chart, series: str) -> float:
-    return (chart.series.index(series) - (len(chart.series) - 1) / 2) * _BAR_WIDTH
+    return (chart.series.index(series) - (len(chart.series) - 1) / 2) * _bar_width(chart)
 
 
 def _bars(axes: Axes, chart: Chart, index: int, series: str) -> None:
@@ -84,7 +82,7 @@ def _bars(axes: Axes, chart: Chart, index: int, series: str) -> None:
     axes.bar(
         places,
         [value for value, _ in values],
-        width=_BAR_WIDTH * 0.92,
+        width=_bar_width(chart) * 0.9,
         color=COLOURS[index],
         yerr=[deviation for _, deviation in values],
         error_kw={"elinewidth": 0.8, "capsize": 1.6, "ecolor": "#57606a"},
@@ -93,16 +91,16 @@ def _bars(axes: Axes, chart: Chart, index: int, series: str) -> None:
     )
 
 
-def _mark(axes: Axes, chart: Chart, group: str, series: tuple[str, ...], value: float, bound: bool) -> None:
-    """A published value over its bars: a bar of its own colour, with an arrow down where it is an upper bound."""
-    middle = chart.groups.index(group)
-    left = middle + _centre(chart, series[0]) - _BAR_WIDTH * 0.6
-    right = middle + _centre(chart, series[-1]) + _BAR_WIDTH * 0.6
+def _mark(axes: Axes, chart: Chart, mark: Mark) -> None:
+    """A published value over its bars: a stroke of its own colour, with an arrow down where it is an upper bound."""
+    middle, overhang, value = chart.groups.index(mark.group), _bar_width(chart) * 0.55, mark.value
+    left = middle + _centre(chart, mark.series[0]) - overhang
+    right = middle + _centre(chart, mark.series[-1]) + overhang
     axes.plot([left, right], [value, value], color=PUBLISHED, linewidth=2.0, solid_capstyle="butt", zorder=4)
-    if bound:
+    if mark.bound:
         axes.plot([(left + right) / 2], [value], marker="v", markersize=5, color=PUBLISHED, zorder=4)
     axes.annotate(
-        f"{'< ' if bound else ''}{value:g}",
+        f"{'< ' if mark.bound else ''}{value:g}",
         ((left + right) / 2, value),
         xytext=(0, 4),
         textcoords="offset points",
@@ -144,4 +142,4 @@ def _dress(axes: Axes, chart: Chart) -> None:
     if chart.marks:
         handles.append(Line2D([], [], color=PUBLISHED, linewidth=2.0))
         labels.append("published")
-    axes.legend(handles, labels, ncols=6, fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+    axes.legend(handles, labels, ncols=6, fontsize=8.5, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.13))

@@ -1,0 +1,74 @@
+# make demo     set up, then the T1 study in its quick form: table here, PNG and report.html in results/demo
+# make test     set up, then every check, cheapest first
+# make bench    speed of the simulator: a table, and target/bench.json
+# make setup    only set up: system packages, .venv, the Python package (release), the guests
+# make study    the whole study, as published figures are compared (about six minutes on two processors)
+#
+# Everything is incremental. PYTHON=... and CROSS=... choose another Python and another cross compiler.
+
+PYTHON ?= python3
+CROSS ?= riscv64-linux-gnu-
+export CROSS
+
+bin := .venv/bin
+stamps := build/stamps
+export PYO3_PYTHON := $(CURDIR)/$(bin)/python
+
+sources := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c')
+
+.PHONY: demo study test bench setup packages packages-test guests lint test-rust test-guests test-python clean
+.NOTPARALLEL:
+
+demo: setup
+	$(bin)/loiter study run cakarevic2008 --scale quick --out results/demo
+
+study: setup
+	$(bin)/loiter study run cakarevic2008
+
+bench: setup
+	$(bin)/python tools/bench.py target/bench.json
+
+setup: packages $(stamps)/package guests
+
+packages:
+	@PYTHON=$(PYTHON) tools/packages.sh build
+
+packages-test:
+	@PYTHON=$(PYTHON) tools/packages.sh test
+
+$(bin)/python: | packages
+	$(PYTHON) -m venv .venv
+
+$(stamps)/maturin: | $(bin)/python
+	$(bin)/pip install -q --disable-pip-version-check 'maturin>=1.8,<2'
+	@mkdir -p $(@D) && touch $@
+
+$(stamps)/package: $(sources) | $(stamps)/maturin
+	$(bin)/maturin develop --release --extras dev
+	@mkdir -p $(@D) && touch $@
+
+guests: | packages
+	@$(MAKE) --no-print-directory -s -C guests
+
+# --- checks, cheapest first ------------------------------------------------------------------------------------------
+
+test: setup packages-test lint test-rust test-guests test-python
+
+lint: setup
+	cargo fmt --all --check
+	$(bin)/ruff check -q python tests tools guests
+	$(bin)/ruff format --check -q python tests tools guests
+	$(bin)/mypy
+	cargo clippy --workspace --all-targets --release -q -- -D warnings
+
+test-rust: setup packages-test
+	cargo test --workspace --release
+
+test-guests: setup packages-test
+	@$(MAKE) --no-print-directory -s -C guests test
+
+test-python: setup
+	$(bin)/pytest
+
+clean:
+	rm -rf build results guests/build target .venv

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Installs the system packages that loiter builds and tests with, where they are missing, and checks the toolchains.
+#
+#   tools/packages.sh build    C compiler, RISC-V cross compiler, Python's venv
+#   tools/packages.sh test     these and QEMU
+#
+# PYTHON names the Python to use, CROSS the prefix of the cross compiler. Looks first; a call with nothing to do is quick.
+set -euo pipefail
+
+PYTHON=${PYTHON:-python3}
+CROSS=${CROSS:-riscv64-linux-gnu-}
+
+fail() {
+    printf 'error: %s\n' "$*" >&2
+    exit 1
+}
+
+case "${1:-}" in build | test) ;; *) fail "usage: $0 build|test" ;; esac
+
+command -v "$PYTHON" > /dev/null || fail "no $PYTHON. Install Python 3.10 or newer, or name one: make PYTHON=python3.12 ..."
+"$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
+    fail "$("$PYTHON" --version) is too old; loiter needs 3.10 or newer. Name another: make PYTHON=python3.12 ..."
+
+command -v cargo > /dev/null || fail "no cargo. Install a Rust toolchain (rustup does it) and run this again."
+wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml")
+found=$(cargo --version | sed 's/^cargo \([0-9.]*\).*/\1/')
+[ "$(printf '%s\n%s\n' "$wanted" "$found" | sort -V | head -n 1)" = "$wanted" ] ||
+    fail "Rust $found is too old; loiter needs $wanted or newer (rustup update)."
+
+missing=()
+need() { # need COMMAND PACKAGE
+    command -v "$1" > /dev/null || missing+=("$2")
+}
+need cc build-essential
+need "${CROSS}gcc" gcc-riscv64-linux-gnu
+"$PYTHON" -c 'import ensurepip, venv' 2> /dev/null || missing+=(python3-venv)
+if [ "$1" = test ]; then
+    need qemu-system-riscv64 qemu-system-misc
+fi
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+command -v apt-get > /dev/null || fail "missing, by their Debian names: ${missing[*]}. This system has no apt-get: install
+    them with its own package manager and run this again. The cross compiler may have another prefix: make CROSS=riscv64-elf- ..."
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo > /dev/null ||
+        fail "missing packages, and neither root nor sudo to install them. Ask an administrator for: apt-get install ${missing[*]}"
+    as_root=(sudo)
+fi
+echo "==> installing ${missing[*]} (apt-get)"
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
