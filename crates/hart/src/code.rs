@@ -53,15 +53,23 @@ impl CodeCache {
     }
 
     /// The instruction at `addr`; `None` outside RAM.
-    #[inline]
+    #[inline(always)]
     pub fn fetch(&mut self, machine: &Machine, addr: PhysAddr) -> Option<Inst> {
         let page = addr.0.wrapping_sub(RAM_BASE) >> PAGE_LOG2;
-        let known = self.index.get(page as usize).copied().unwrap_or(0);
-        let inst = if known != 0 {
-            self.pages[known as usize - 1][slot(addr.0)]
-        } else {
-            self.page(machine, addr)?[slot(addr.0)]
-        };
+        if let Some(&known) = self.index.get(page as usize)
+            && let Some(page) = self.pages.get((known as usize).wrapping_sub(1))
+        {
+            let inst = page[slot(addr.0)];
+            if !crosses(&inst) {
+                return Some(inst);
+            }
+        }
+        self.fetch_slowly(machine, addr)
+    }
+
+    #[cold]
+    fn fetch_slowly(&mut self, machine: &Machine, addr: PhysAddr) -> Option<Inst> {
+        let inst = self.page(machine, addr)?[slot(addr.0)];
         if crosses(&inst) {
             return fetch_crossing(machine, addr);
         }

@@ -495,7 +495,11 @@ mod tests {
         assert_eq!(csr.read(SCAUSE, 0, false), Some(8));
         assert_eq!(csr.leave_supervisor_trap(), Some(0x8000_0100));
         assert_eq!(csr.privilege, Privilege::User);
-        assert_eq!(csr.leave_supervisor_trap(), None, "sret is illegal in user mode");
+        assert_eq!(
+            csr.leave_supervisor_trap(),
+            None,
+            "sret is illegal in user mode"
+        );
     }
 
     #[test]
@@ -516,8 +520,14 @@ mod tests {
     fn vectored_interrupts_spread_and_exceptions_do_not() {
         let mut csr = csrs();
         csr.write(MTVEC, 0x8000_2001, 0);
-        assert_eq!(csr.handler(Trap::Interrupt(Interrupt::MachineTimer)), 0x8000_201c);
-        assert_eq!(csr.handler(Trap::Exception(Cause::Breakpoint, 0)), 0x8000_2000);
+        assert_eq!(
+            csr.handler(Trap::Interrupt(Interrupt::MachineTimer)),
+            0x8000_201c
+        );
+        assert_eq!(
+            csr.handler(Trap::Exception(Cause::Breakpoint, 0)),
+            0x8000_2000
+        );
     }
 
     #[test]

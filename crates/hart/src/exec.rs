@@ -400,7 +400,12 @@ impl<P: DataPort, const FULL: bool> Executor for Exec<'_, P, FULL> {
             rounding,
             flags: self.hart.csr.fflags,
         };
-        let value = f(&mut context, self.reg(i.rs1), self.reg(i.rs2), self.reg(i.rs3));
+        let value = f(
+            &mut context,
+            self.reg(i.rs1),
+            self.reg(i.rs2),
+            self.reg(i.rs3),
+        );
         self.hart.csr.fflags = context.flags;
         self.hart.csr.mark_fp_dirty();
         self.write_and_next(i, value)

@@ -49,11 +49,7 @@ impl Executor for Measure {
     fn cas(&mut self, _: &Inst, width: Width) -> Self::Out {
         Some(width)
     }
-    fn fp(
-        &mut self,
-        _: &Inst,
-        _: impl FnOnce(&mut FpContext, u64, u64, u64) -> u64,
-    ) -> Self::Out {
+    fn fp(&mut self, _: &Inst, _: impl FnOnce(&mut FpContext, u64, u64, u64) -> u64) -> Self::Out {
         None
     }
     fn csr(&mut self, _: &Inst, _: CsrOperand, _: impl FnOnce(u64, u64) -> u64) -> Self::Out {

@@ -84,6 +84,12 @@ impl Cache {
         self.tags.len()
     }
 
+    /// log2 of the bytes of a line.
+    #[must_use]
+    pub fn line_log2(&self) -> u32 {
+        self.line_log2
+    }
+
     /// The number of the line that holds `addr`.
     #[inline(always)]
     #[must_use]

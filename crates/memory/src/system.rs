@@ -165,11 +165,10 @@ impl MemorySystem {
         &self.l2.counters
     }
 
-    /// Number of the instruction-cache line that holds `addr`.
-    #[inline(always)]
+    /// log2 of the bytes of an instruction-cache line.
     #[must_use]
-    pub fn fetch_line(&self, addr: PhysAddr) -> u64 {
-        self.first[0].instructions.line(addr)
+    pub fn fetch_line_log2(&self) -> u32 {
+        self.first[0].instructions.line_log2()
     }
 
     /// Looks up the instruction cache: whether `addr` can be fetched now. A miss must be followed by
@@ -262,6 +261,7 @@ impl MemorySystem {
     }
 
     /// The earliest cycle in which something happens.
+    #[inline(always)]
     #[must_use]
     pub fn next(&self) -> Cycle {
         self.events.next()

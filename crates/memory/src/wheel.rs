@@ -17,6 +17,8 @@ pub struct Wheel<T> {
     /// Events at or after `now + SLOTS`.
     far: BTreeMap<u64, Vec<T>>,
     now: u64,
+    /// Cycle of the earliest event.
+    next: Cycle,
 }
 
 impl<T> Default for Wheel<T> {
@@ -26,6 +28,7 @@ impl<T> Default for Wheel<T> {
             occupied: [0; WORDS],
             far: BTreeMap::new(),
             now: 0,
+            next: Cycle::NEVER,
         }
     }
 }
@@ -35,6 +38,7 @@ impl<T> Wheel<T> {
     #[inline]
     pub fn insert(&mut self, at: Cycle, event: T) {
         debug_assert!(at.0 >= self.now, "event in the past");
+        self.next = self.next.min(at);
         if at.0 - self.now < SLOTS as u64 {
             let slot = at.0 as usize % SLOTS;
             self.slots[slot].push(event);
@@ -45,8 +49,14 @@ impl<T> Wheel<T> {
     }
 
     /// The cycle of the earliest event.
+    #[inline(always)]
     #[must_use]
     pub fn next(&self) -> Cycle {
+        self.next
+    }
+
+    /// Looks for the earliest event.
+    fn find_next(&self) -> Cycle {
         let start = self.now as usize % SLOTS;
         for step in 0..=WORDS {
             let word = (start / 64 + step) % WORDS;
@@ -81,6 +91,7 @@ impl<T> Wheel<T> {
             self.occupied[slot / 64] &= !bit;
             out.append(&mut self.slots[slot]);
         }
+        self.next = self.find_next();
     }
 
     /// Events that come within the wheel's reach go to their slots, before any later insertion.

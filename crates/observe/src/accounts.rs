@@ -167,6 +167,21 @@ impl Accounts {
         }
     }
 
+    /// Charges the issue of an instruction in cycle `now`, by a context that was stalled for `slot`
+    /// until `ready_at` and passed over since.
+    #[inline(always)]
+    pub fn issue(&mut self, ready_at: Cycle, now: Cycle, activity: Activity, slot: Slot) {
+        let row = &mut self.cycles[activity as usize];
+        if now > self.until {
+            let ready = ready_at.clamp(self.until, now);
+            row[slot as usize] += ready.0 - self.until.0;
+            row[Slot::NotSelected as usize] += now.0 - ready.0;
+        }
+        debug_assert!(now >= self.until, "a cycle would be charged twice");
+        row[Slot::Retired as usize] += 1;
+        self.until = Cycle(now.0 + 1);
+    }
+
     /// The entries that are not zero.
     pub fn entries(&self) -> impl Iterator<Item = (Activity, Slot, u64)> + '_ {
         Activity::ALL.iter().flat_map(move |&activity| {

@@ -10,7 +10,12 @@ use pyo3::prelude::*;
 
 create_exception!(_native, UserError, PyException, "The user's mistake.");
 create_exception!(_native, GuestError, PyException, "The guest failed.");
-create_exception!(_native, Interrupted, PyException, "The run was told to stop.");
+create_exception!(
+    _native,
+    Interrupted,
+    PyException,
+    "The run was told to stop."
+);
 
 fn to_python(error: Error) -> PyErr {
     match error {
@@ -43,12 +48,7 @@ fn inspect_program(path: &str, elf: &[u8]) -> PyResult<String> {
 /// JSON about five times a second and answers whether to go on.
 #[pyfunction]
 #[pyo3(signature = (request, elf, progress=None))]
-fn run(
-    py: Python<'_>,
-    request: &str,
-    elf: &[u8],
-    progress: Option<Py<PyAny>>,
-) -> PyResult<String> {
+fn run(py: Python<'_>, request: &str, elf: &[u8], progress: Option<Py<PyAny>>) -> PyResult<String> {
     let request: Request = serde_json::from_str(request)
         .map_err(|error| UserError::new_err(format!("the request of a run: {error}")))?;
     let mut raised = None;

@@ -233,11 +233,14 @@ fn kind_of_core(
         .get("core")
         .and_then(|core| core.get("kind"))
         .and_then(Item::as_str);
-    let kind = changed.map(|(_, value)| *value).or(written).ok_or_else(|| {
-        Error::User(format!(
-            "{path}: core.kind is missing; a machine file says what kind of core it is about"
-        ))
-    })?;
+    let kind = changed
+        .map(|(_, value)| *value)
+        .or(written)
+        .ok_or_else(|| {
+            Error::User(format!(
+                "{path}: core.kind is missing; a machine file says what kind of core it is about"
+            ))
+        })?;
     let info = &CoreKindParams::infos()[0];
     info.kind
         .check(&ParamValue::Text(kind.to_owned()))
@@ -411,7 +414,10 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_what_would_be_right() {
         let message = user_error(&VIRT.replace("contexts", "contxts"), &[]);
-        assert!(message.contains("core.contxts") && message.contains("core.contexts"), "{message}");
+        assert!(
+            message.contains("core.contxts") && message.contains("core.contexts"),
+            "{message}"
+        );
         let message = user_error(VIRT, &["core.contxts=8"]);
         assert!(message.contains("nearest: core.contexts"), "{message}");
         let message = user_error(VIRT, &["core.contexts=many"]);

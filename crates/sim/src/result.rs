@@ -175,13 +175,17 @@ pub(crate) fn account_rows(chip: &mut Chip, opened: Cycle, now: Cycle) -> Vec<Ac
     let mut out = Vec::new();
     for (hart, accounts) in chip.close(now) {
         assert_eq!(accounts.total(), now.since(opened), "{}", accounts.context);
-        out.extend(accounts.entries().map(|(activity, slot, cycles)| AccountRow {
-            context: accounts.context.0,
-            hart: hart.map(|hart| hart.0),
-            activity: activity.word(),
-            slot: slot.word(),
-            cycles,
-        }));
+        out.extend(
+            accounts
+                .entries()
+                .map(|(activity, slot, cycles)| AccountRow {
+                    context: accounts.context.0,
+                    hart: hart.map(|hart| hart.0),
+                    activity: activity.word(),
+                    slot: slot.word(),
+                    cycles,
+                }),
+        );
     }
     out
 }

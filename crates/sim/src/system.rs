@@ -118,7 +118,7 @@ impl<'a> System<'a> {
         let params = file.system();
         let hart = file.hart();
         let clock_hz = params.clock_mhz * 1_000_000;
-        if clock_hz % params.timebase_hz != 0 {
+        if !clock_hz.is_multiple_of(params.timebase_hz) {
             return Err(Error::User(format!(
                 "{}: system.timebase_hz = {} does not divide the clock of {clock_hz} Hz",
                 request.machine_name, params.timebase_hz

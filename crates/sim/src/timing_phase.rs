@@ -9,7 +9,7 @@ use crate::result::{AccountRow, CounterRow, Exit, account_rows, counter_rows};
 use crate::system::System;
 
 /// Simulated steps between two looks at the host's clock.
-const STEPS_PER_LOOK: u32 = 1 << 16;
+const STEPS_PER_LOOK: u32 = 1 << 12;
 
 /// The timing model of a system.
 pub(crate) struct Timing {
@@ -32,7 +32,14 @@ impl Timing {
         let line_bytes = memory.l2.line_bytes;
         let cores = memory.cores;
         let memory = MemorySystem::new(memory).map_err(contradiction)?;
-        let mut chip = Chip::new(params, cores, line_bytes, system.now).map_err(contradiction)?;
+        let mut chip = Chip::new(
+            params,
+            cores,
+            line_bytes,
+            memory.fetch_line_log2(),
+            system.now,
+        )
+        .map_err(contradiction)?;
         for (n, hart) in system.harts.iter_mut().enumerate() {
             chip.attach(hart, ContextId::new(n), system.now);
         }
@@ -94,6 +101,10 @@ impl Timing {
                 for response in performed.drain(..) {
                     self.chip.respond(response, now, &mut shared);
                 }
+                if shared.machine.ended().is_some() {
+                    end = Some(now);
+                    break;
+                }
                 if shared.machine.watches.any_lost() {
                     for hart in shared.machine.watches.take_lost() {
                         self.chip.watch_lost(hart, now);
@@ -108,8 +119,16 @@ impl Timing {
                     self.chip.interrupts_changed(now, &mut shared);
                 }
             }
-            self.chip.tick(now, &mut shared);
-            if shared.unhandled.is_some() || shared.machine.ended().is_some() {
+            // While memory and timers have nothing to say, only the cores are asked.
+            for _ in 0..STEPS_PER_LOOK {
+                let next = self.chip.tick(now, &mut shared);
+                let quiet = shared.memory.next().min(timer).min(max_cycles);
+                if next >= quiet || shared.unhandled.is_some() {
+                    break;
+                }
+                now = next;
+            }
+            if shared.unhandled.is_some() {
                 end = Some(now);
                 break;
             }
@@ -134,10 +153,7 @@ impl Timing {
     fn who_waits(&self, system: &System<'_>) -> Vec<String> {
         let describe = |(context, hart, what): (ContextId, HartId, String)| {
             let pc = system.harts[hart.index()].pc;
-            format!(
-                "{context} ({hart}) at {pc:#x}{} {what}",
-                system.symbol(pc)
-            )
+            format!("{context} ({hart}) at {pc:#x}{} {what}", system.symbol(pc))
         };
         self.chip.who_waits().into_iter().map(describe).collect()
     }

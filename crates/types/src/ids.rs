@@ -91,11 +91,11 @@ impl Cycle {
     /// Later than every cycle that is ever simulated.
     pub const NEVER: Cycle = Cycle(u64::MAX);
 
-    /// The cycle `cycles` later. `NEVER` stays `NEVER`.
+    /// The cycle `cycles` later. Nothing comes after [`Cycle::NEVER`].
     #[inline(always)]
     #[must_use]
     pub fn after(self, cycles: u64) -> Cycle {
-        Cycle(self.0.saturating_add(cycles))
+        Cycle(self.0 + cycles)
     }
 
     /// Cycles from `earlier` to `self`.

@@ -1,7 +1,7 @@
 //! One context: the seat of a hart, and what it waits for.
 
 use loiter_hart::{Hart, Nap, Privilege};
-use loiter_isa::{Inst, Op};
+use loiter_isa::{Class, Inst, Op};
 use loiter_observe::{Accounts, Activity, Doing, Mode, Slot};
 use loiter_types::{ContextId, Cycle, HartId};
 
@@ -44,6 +44,7 @@ pub(super) struct Context {
     pub(super) stores: StoreBuffer,
     /// The next instruction, when `fetched`; at `inst_pc`.
     pub(super) inst: Inst,
+    pub(super) class: Class,
     pub(super) inst_pc: u64,
     pub(super) fetched: bool,
     /// Whether probes stand between the pc and the next instruction.
@@ -52,8 +53,10 @@ pub(super) struct Context {
     pub(super) fetch_line: u64,
     /// Between the probes "acquire" and "acquired".
     pub(super) spinning: bool,
-    /// Whether interrupts must be looked at before the next instruction.
+    /// Whether interrupts must be looked at before the next instruction, or a rest has ended.
     pub(super) check_interrupts: bool,
+    /// `hart` as an index.
+    pub(super) hart_index: usize,
     /// When each register slot can be read, with stall = "use".
     pub(super) operands: Box<[Cycle; 65]>,
 }
@@ -75,14 +78,22 @@ impl Context {
             accounts: Accounts::new(id, now),
             stores,
             inst: nothing,
+            class: nothing.op.class(),
             inst_pc: 0,
             fetched: false,
             probes: false,
             fetch_line: NO_LINE,
             spinning: false,
             check_interrupts: true,
+            hart_index: 0,
             operands: Box::new([Cycle(0); 65]),
         }
+    }
+
+    /// The hart that sits here.
+    #[inline(always)]
+    pub(super) fn seated(&self) -> HartId {
+        self.hart.expect("a context that is due has a hart")
     }
 
     /// Charges the cycles before `now`: stalled until it was ready, then passed over.
@@ -125,6 +136,7 @@ impl Context {
             Privilege::Machine => Mode::Machine,
         };
         self.activity = Activity::of(doing, self.spinning, mode);
+        self.check_interrupts |= doing != Doing::Executing;
     }
 
     /// Sleeps from `now` until something ends the nap.

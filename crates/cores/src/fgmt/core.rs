@@ -44,20 +44,12 @@ impl<O: Observer> Shared<'_, O> {
     }
 }
 
-/// A pipe: its contexts, the least recently selected first.
+/// What the contexts of a core share.
 #[derive(Debug)]
-struct Pipe {
-    order: Vec<usize>,
-}
-
-/// One core.
-#[derive(Debug)]
-pub(super) struct Core {
+pub(super) struct CoreState {
     pub(super) id: CoreId,
-    pub(super) contexts: Vec<Context>,
-    pipes: Vec<Pipe>,
-    /// The pipe that goes first when several want one unit.
-    favoured: usize,
+    /// log2 of the bytes of an instruction line.
+    pub(super) fetch_line_log2: u32,
     pub(super) units: CoreUnits,
     pub(super) latency: [u64; CLASSES],
     pub(super) params: FgmtParams,
@@ -66,6 +58,40 @@ pub(super) struct Core {
     /// `core.store_buffer_full_stops = "thread"`.
     pub(super) full_stops_thread: bool,
     pub(super) counters: CoreCounters,
+}
+
+/// What selection knows of a context. The cycles are copies that [`Core::reschedule`] keeps.
+#[derive(Clone, Copy, Debug)]
+struct Due {
+    /// `ready_at`.
+    ready: u64,
+    /// `firm_at`.
+    firm: u64,
+    /// When it was last selected.
+    selected: u64,
+}
+
+impl Due {
+    /// The order of preference among contexts that may issue, the least first: those that rely on an
+    /// unconfirmed hit last, then the least recently selected.
+    #[inline(always)]
+    fn rank(&self, now: Cycle) -> u64 {
+        u64::from(self.firm > now.0) << 63 | self.selected
+    }
+}
+
+/// One core.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) state: CoreState,
+    pub(super) contexts: Vec<Context>,
+    /// What selection looks at, side by side for the scan of every cycle.
+    due: Vec<Due>,
+    /// Contexts of a pipe: pipe n has those from n times this on.
+    contexts_per_pipe: usize,
+    pipes: usize,
+    /// The pipe that goes first when several want one unit.
+    favoured: usize,
     /// No context can issue before.
     pub(super) next: Cycle,
 }
@@ -81,7 +107,7 @@ pub struct Chip {
 
 impl Chip {
     /// A chip of `cores` cores with vacant contexts, at cycle `now`. `line_bytes` is the line of the
-    /// second level.
+    /// second level, `fetch_line_log2` that of the instruction caches.
     ///
     /// # Errors
     /// The section and what contradicts what.
@@ -89,12 +115,13 @@ impl Chip {
         params: &FgmtParams,
         cores: usize,
         line_bytes: u64,
+        fetch_line_log2: u32,
         now: Cycle,
     ) -> Result<Self, (&'static str, String)> {
         params.check()?;
         Ok(Self {
             cores: (0..cores)
-                .map(|id| Core::new(id, params, line_bytes, now))
+                .map(|id| Core::new(id, params, line_bytes, fetch_line_log2, now))
                 .collect(),
             fpu: ChipFpu::new(&params.fpu),
             seats: Vec::new(),
@@ -114,6 +141,7 @@ impl Chip {
         debug_assert!(context.hart.is_none(), "{} is taken", context.id);
         context.settle(now);
         context.hart = Some(hart.id);
+        context.hart_index = hart.id.index();
         context.fetch_line = NO_LINE;
         context.refetch();
         context.check_interrupts = true;
@@ -124,7 +152,7 @@ impl Chip {
                 context.unblock(now);
             }
         }
-        core.next = core.next.min(context.ready_at);
+        core.rescheduled(seat);
     }
 
     /// The first cycle in which a context may issue.
@@ -137,8 +165,11 @@ impl Chip {
             .unwrap_or(Cycle::NEVER)
     }
 
-    /// One cycle of every core that has something to do.
-    pub fn tick<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+    /// One cycle of every core that has something to do. Answers the first cycle in which a context
+    /// may issue again.
+    #[inline]
+    pub fn tick<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
+        let mut next = Cycle::NEVER;
         for core in &mut self.cores {
             if core.next <= now {
                 core.tick(now, &mut self.fpu, shared);
@@ -146,10 +177,12 @@ impl Chip {
                 debug_assert!(
                     core.contexts.iter().all(|context| context.ready_at > now),
                     "{} was passed over although it has work",
-                    core.id
+                    core.state.id
                 );
             }
+            next = next.min(core.next);
         }
+        next
     }
 
     /// Charges every context up to `now`, and answers the accounts with the hart of each.
@@ -166,7 +199,9 @@ impl Chip {
 
     /// Counters by core.
     pub fn counters(&self) -> impl Iterator<Item = (CoreId, &CoreCounters)> {
-        self.cores.iter().map(|core| (core.id, &core.counters))
+        self.cores
+            .iter()
+            .map(|core| (core.state.id, &core.state.counters))
     }
 
     /// What every seated context waits for, for the watchdog's message.
@@ -189,9 +224,14 @@ impl Chip {
 }
 
 impl Core {
-    fn new(id: usize, params: &FgmtParams, line_bytes: u64, now: Cycle) -> Self {
+    fn new(
+        id: usize,
+        params: &FgmtParams,
+        line_bytes: u64,
+        fetch_line_log2: u32,
+        now: Cycle,
+    ) -> Self {
         let contexts = params.contexts as usize;
-        let in_pipe = contexts / params.core.pipes as usize;
         let nothing = decode(0);
         let stores = || {
             StoreBuffer::new(
@@ -201,22 +241,30 @@ impl Core {
             )
         };
         Self {
-            id: CoreId::new(id),
+            state: CoreState {
+                id: CoreId::new(id),
+                fetch_line_log2,
+                units: CoreUnits::new(&params.fpu),
+                latency: params.latency.table(),
+                stall_on_use: params.core.stall == "use",
+                full_stops_thread: params.core.store_buffer_full_stops == "thread",
+                params: params.clone(),
+                counters: CoreCounters::default(),
+            },
             contexts: (0..contexts)
                 .map(|n| Context::new(ContextId::new(id * contexts + n), stores(), nothing, now))
                 .collect(),
-            pipes: (0..params.core.pipes as usize)
-                .map(|pipe| Pipe {
-                    order: (pipe * in_pipe..(pipe + 1) * in_pipe).collect(),
-                })
-                .collect(),
+            contexts_per_pipe: contexts / params.core.pipes as usize,
+            pipes: params.core.pipes as usize,
+            due: vec![
+                Due {
+                    ready: u64::MAX,
+                    firm: 0,
+                    selected: 0,
+                };
+                contexts
+            ],
             favoured: 0,
-            units: CoreUnits::new(&params.fpu),
-            latency: params.latency.table(),
-            stall_on_use: params.core.stall == "use",
-            full_stops_thread: params.core.store_buffer_full_stops == "thread",
-            params: params.clone(),
-            counters: CoreCounters::default(),
             next: Cycle::NEVER,
         }
     }
@@ -224,43 +272,60 @@ impl Core {
     /// One cycle: every pipe selects a context and issues its instruction. The favoured pipe goes
     /// first, so that it gets a unit that several want.
     fn tick<O: Observer>(&mut self, now: Cycle, fpu: &mut ChipFpu, shared: &mut Shared<'_, O>) {
-        let pipes = self.pipes.len();
+        debug_assert!(
+            self.contexts
+                .iter()
+                .zip(&self.due)
+                .all(|(context, due)| context.ready_at.0 == due.ready),
+            "{}: a context was changed without notice",
+            self.state.id
+        );
         let first = self.favoured;
         let mut memory_taken = false;
         let mut fp_taken = false;
-        for n in 0..pipes {
-            let pipe = (first + n) % pipes;
-            let Some(position) = self.select(pipe, now, fpu, shared) else {
-                continue;
-            };
-            let chosen = self.pipes[pipe].order[position];
-            if pipes > 1 {
-                let class = self.contexts[chosen].inst.op.class();
+        let mut pipe = first;
+        for _ in 0..self.pipes {
+            let selected = self.select(pipe, now, fpu, shared);
+            pipe += 1;
+            if pipe == self.pipes {
+                pipe = 0;
+            }
+            let Some(chosen) = selected else { continue };
+            if self.pipes > 1 {
+                let class = self.contexts[chosen].class;
                 let memory = matches!(class, Class::Load | Class::Store | Class::Atomic);
-                let fp = self.units.wants_fp_slot(class);
+                let fp = self.state.units.wants_fp_slot(class);
                 if memory && memory_taken || fp && fp_taken {
                     self.contexts[chosen].stall(now, now.after(1), Slot::UnitBusy);
-                    self.counters.pipe_conflicts += 1;
-                    self.favoured = (first + 1) % pipes;
+                    self.reschedule(chosen);
+                    self.state.counters.pipe_conflicts += 1;
+                    self.favoured = (first + 1) % self.pipes;
                     continue;
                 }
                 memory_taken |= memory;
                 fp_taken |= fp;
             }
-            self.pipes[pipe].order[position..].rotate_left(1);
-            self.issue(chosen, now, fpu, shared);
+            self.due[chosen].selected = now.0;
+            self.contexts[chosen].issue(&mut self.state, now, fpu, shared);
+            self.reschedule(chosen);
         }
-        self.next = self
-            .contexts
-            .iter()
-            .map(|context| context.ready_at)
-            .min()
-            .unwrap_or(Cycle::NEVER)
-            .max(now.after(1));
+        // Most often somebody is due at once; a plain minimum would look at everybody.
+        let soonest = now.0 + 1;
+        let mut earliest = u64::MAX;
+        for due in &self.due {
+            if due.ready < earliest {
+                earliest = due.ready;
+                if earliest <= soonest {
+                    earliest = soonest;
+                    break;
+                }
+            }
+        }
+        self.next = Cycle(earliest);
     }
 
-    /// The position in the pipe's order of the context that issues now: the least recently selected
-    /// that can, those that rely on an unconfirmed hit only when no other can.
+    /// The context of `pipe` that issues now: the least recently selected that can, the lower number
+    /// first; those that rely on an unconfirmed hit only when no other can.
     #[inline]
     fn select<O: Observer>(
         &mut self,
@@ -269,18 +334,44 @@ impl Core {
         fpu: &ChipFpu,
         shared: &mut Shared<'_, O>,
     ) -> Option<usize> {
-        let mut speculative = None;
-        for position in 0..self.pipes[pipe].order.len() {
-            let candidate = self.pipes[pipe].order[position];
-            if self.contexts[candidate].ready_at > now || !self.can_issue(candidate, now, fpu, shared)
-            {
-                continue;
+        let first = pipe * self.contexts_per_pipe;
+        loop {
+            let mut best = usize::MAX;
+            let mut best_rank = u64::MAX;
+            let group = &self.due[first..first + self.contexts_per_pipe];
+            for (n, due) in group.iter().enumerate() {
+                if due.ready > now.0 {
+                    continue;
+                }
+                let rank = due.rank(now);
+                if rank < best_rank {
+                    best = first + n;
+                    best_rank = rank;
+                }
             }
-            if self.contexts[candidate].firm_at <= now {
-                return Some(position);
+            if best == usize::MAX {
+                return None;
             }
-            speculative = speculative.or(Some(position));
+            if self.contexts[best].can_issue(&mut self.state, now, fpu, shared) {
+                return Some(best);
+            }
+            // What it has in its way has made it wait: look again among the others.
+            self.reschedule(best);
         }
-        speculative
+    }
+
+    /// As [`Core::reschedule`], from outside the core's own cycle.
+    pub(super) fn rescheduled(&mut self, c: usize) {
+        self.reschedule(c);
+        self.next = self.next.min(self.contexts[c].ready_at);
+    }
+
+    /// Notes when context `c` is due, after anything that may have changed it.
+    #[inline(always)]
+    pub(super) fn reschedule(&mut self, c: usize) {
+        let context = &self.contexts[c];
+        let due = &mut self.due[c];
+        due.ready = context.ready_at.0;
+        due.firm = context.firm_at.0;
     }
 }

@@ -7,8 +7,8 @@ use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Doing, Moment, Observer, Probe, Slot};
 use loiter_types::{Cycle, HartId, PhysAddr};
 
-use super::context::{Waits, is_probe};
-use super::core::{Core, Shared};
+use super::context::{Context, Waits, is_probe};
+use super::core::{CoreState, Shared};
 use super::store_buffer::{Forward, StoreBuffer};
 use super::units::{ChipFpu, is_fp};
 
@@ -70,52 +70,49 @@ fn run(hart: &mut Hart, machine: &mut Machine, stores: &mut StoreBuffer, inst: &
     flow
 }
 
-impl Core {
-    /// Issues the fetched instruction of context `c`, which has nothing in its way.
+impl Context {
+    /// Issues the fetched instruction of this context, which has nothing in its way.
     #[inline]
     pub(super) fn issue<O: Observer>(
         &mut self,
-        c: usize,
+        core: &mut CoreState,
         now: Cycle,
         fpu: &mut ChipFpu,
         shared: &mut Shared<'_, O>,
     ) {
-        if self.contexts[c].probes {
-            self.pass_probes(c, now, shared);
+        if self.probes {
+            self.pass_probes(now, shared);
         }
-        let context = &mut self.contexts[c];
-        context.settle(now);
-        context
-            .accounts
-            .charge(now.after(1), context.activity, Slot::Retired);
-        self.counters.issued += 1;
-        self.counters.speculative_issues += u64::from(context.firm_at > now);
-        let inst = context.inst;
-        context.refetch();
-        match inst.op.class() {
-            Class::Load => self.issue_load(c, now, &inst, shared),
-            Class::Store => self.issue_store(c, now, &inst, shared),
+        self.accounts
+            .issue(self.ready_at, now, self.activity, self.slot);
+        core.counters.issued += 1;
+        core.counters.speculative_issues += u64::from(self.firm_at > now);
+        let inst = self.inst;
+        self.refetch();
+        match self.class {
+            Class::Load => self.issue_load(core, now, &inst, shared),
+            Class::Store => self.issue_store(core, now, &inst, shared),
             Class::Atomic => {
-                self.counters.atomics += 1;
-                let hart = &shared.harts[self.hart(c).index()];
+                core.counters.atomics += 1;
+                let hart = &shared.harts[self.seated().index()];
                 let addr = PhysAddr(hart.regs[inst.rs1 as usize]);
-                self.send(c, now, RequestKind::Atomic, addr, Slot::Atomic, shared);
+                self.send(core, now, RequestKind::Atomic, addr, Slot::Atomic, shared);
             }
-            class => self.execute(c, now, &inst, class, fpu, shared),
+            class => self.execute(core, now, &inst, class, fpu, shared),
         }
     }
 
     /// Tells the observer of the probes before the next instruction.
     #[cold]
-    fn pass_probes<O: Observer>(&mut self, c: usize, now: Cycle, shared: &mut Shared<'_, O>) {
-        let id = self.hart(c);
-        while shared.harts[id.index()].pc != self.contexts[c].inst_pc {
-            let pc = PhysAddr(shared.harts[id.index()].pc);
+    fn pass_probes<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        let id = self.seated();
+        while shared.harts[self.hart_index].pc != self.inst_pc {
+            let pc = PhysAddr(shared.harts[self.hart_index].pc);
             let Some(inst) = shared.code.fetch(shared.machine, pc) else {
                 return;
             };
             debug_assert!(is_probe(&inst));
-            let hart = &mut shared.harts[id.index()];
+            let hart = &mut shared.harts[self.hart_index];
             let moment = Moment {
                 hart: id,
                 cycle: now,
@@ -135,10 +132,9 @@ impl Core {
                 _ => None,
             };
             if let Some(spinning) = spinning {
-                let context = &mut self.contexts[c];
-                context.settle(now);
-                context.spinning = spinning;
-                context.reconsider(now, &shared.harts[id.index()], Doing::Executing);
+                self.settle(now);
+                self.spinning = spinning;
+                self.reconsider(now, &shared.harts[self.hart_index], Doing::Executing);
             }
             shared.observer.probe(moment, probe);
         }
@@ -146,98 +142,96 @@ impl Core {
 
     fn send<O: Observer>(
         &mut self,
-        c: usize,
+        core: &mut CoreState,
         now: Cycle,
         kind: RequestKind,
         addr: PhysAddr,
         slot: Slot,
         shared: &mut Shared<'_, O>,
     ) {
-        let context = &mut self.contexts[c];
         let ram = shared.machine.is_ram(addr, 1);
         let request = Request {
             kind: if ram { kind } else { RequestKind::Device },
-            core: self.id,
-            context: context.id,
+            core: core.id,
+            context: self.id,
             addr,
         };
         shared.memory.send(now, request);
-        context.block(now.after(1), Waits::Access, slot);
+        self.block(now.after(1), Waits::Access, slot);
     }
 
     fn issue_load<O: Observer>(
         &mut self,
-        c: usize,
+        core: &mut CoreState,
         now: Cycle,
         inst: &Inst,
         shared: &mut Shared<'_, O>,
     ) {
-        self.counters.loads += 1;
-        let Some(addr) = self.data_address(c, inst, shared) else {
-            self.run_now(c, now, inst, shared);
+        core.counters.loads += 1;
+        let Some(addr) = self.data_address(inst, shared) else {
+            self.run_now(core, now, inst, shared);
             return;
         };
-        let stores = &self.contexts[c].stores;
+        let stores = &self.stores;
         let forwards = !stores.is_empty()
             && access_width(inst.op)
                 .is_some_and(|width| stores.forward(addr, width) != Forward::Memory);
-        self.counters.forwarded_loads += u64::from(forwards);
+        core.counters.forwarded_loads += u64::from(forwards);
         if !forwards && !shared.machine.is_ram(addr, 1) {
-            return self.send(c, now, RequestKind::Device, addr, Slot::Device, shared);
+            return self.send(core, now, RequestKind::Device, addr, Slot::Device, shared);
         }
-        if !forwards && !shared.memory.load(self.id, addr) {
-            return self.send(c, now, RequestKind::Load, addr, Slot::L2Hit, shared);
+        if !forwards && !shared.memory.load(core.id, addr) {
+            return self.send(core, now, RequestKind::Load, addr, Slot::L2Hit, shared);
         }
-        let latency = &self.params.latency;
+        let latency = &core.params.latency;
         let (cycles, confirmed) = if inst.rd >= 32 && inst.rd < 64 {
             (latency.fp_load_cycles, latency.fp_load_cycles)
         } else {
             (latency.load_cycles, latency.load_confirmed_cycles)
         };
-        if self.run_now(c, now, inst, shared) {
-            self.contexts[c].firm_at = now.after(confirmed);
-            self.pay(c, now, inst, cycles, Slot::LoadHit, true);
+        if self.run_now(core, now, inst, shared) {
+            self.firm_at = now.after(confirmed);
+            self.pay(core, now, inst, cycles, Slot::LoadHit, true);
         }
     }
 
     fn issue_store<O: Observer>(
         &mut self,
-        c: usize,
+        core: &mut CoreState,
         now: Cycle,
         inst: &Inst,
         shared: &mut Shared<'_, O>,
     ) {
-        self.counters.stores += 1;
-        if let Some(addr) = self.data_address(c, inst, shared)
+        core.counters.stores += 1;
+        if let Some(addr) = self.data_address(inst, shared)
             && !shared.machine.is_ram(addr, 1)
         {
-            return self.send(c, now, RequestKind::Device, addr, Slot::Device, shared);
+            return self.send(core, now, RequestKind::Device, addr, Slot::Device, shared);
         }
-        let latency = &self.params.latency;
+        let latency = &core.params.latency;
         let cycles = if inst.rs2 >= 32 {
             latency.fp_store_cycles
         } else {
             latency.store_cycles
         };
-        if self.run_now(c, now, inst, shared) {
-            self.pay(c, now, inst, cycles, Slot::Executing, false);
-            self.send_store(c, now, shared);
+        if self.run_now(core, now, inst, shared) {
+            self.pay(core, now, inst, cycles, Slot::Executing, false);
+            self.send_store(core, now, shared);
         }
     }
 
-    /// Sends the next store of context `c` to the second level, if it may go.
+    /// Sends the next store of this context to the second level, if it may go.
     pub(super) fn send_store<O: Observer>(
         &mut self,
-        c: usize,
+        core: &mut CoreState,
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
-        let context = &mut self.contexts[c];
-        if let Some(addr) = context.stores.send_next() {
+        if let Some(addr) = self.stores.send_next() {
             let request = Request {
                 kind: RequestKind::Store,
-                core: self.id,
-                context: context.id,
+                core: core.id,
+                context: self.id,
                 addr,
             };
             shared.memory.send(now, request);
@@ -248,21 +242,19 @@ impl Core {
     /// been entered.
     pub(super) fn run_now<O: Observer>(
         &mut self,
-        c: usize,
+        core: &mut CoreState,
         now: Cycle,
         inst: &Inst,
         shared: &mut Shared<'_, O>,
     ) -> bool {
-        let id = self.hart(c);
-        let context = &mut self.contexts[c];
-        let hart = &mut shared.harts[id.index()];
-        match run(hart, shared.machine, &mut context.stores, inst) {
+        let hart = &mut shared.harts[self.hart_index];
+        match run(hart, shared.machine, &mut self.stores, inst) {
             Flow::Next => {
                 hart.retired += 1;
                 true
             }
             Flow::Trap(trap) => {
-                self.trap(c, now, trap, shared);
+                self.trap(core, now, trap, shared);
                 false
             }
             other => unreachable!("a load, store or atomic answers {other:?}"),
@@ -273,32 +265,31 @@ impl Core {
     #[inline]
     fn execute<O: Observer>(
         &mut self,
-        c: usize,
+        core: &mut CoreState,
         now: Cycle,
         inst: &Inst,
         class: Class,
         fpu: &mut ChipFpu,
         shared: &mut Shared<'_, O>,
     ) {
-        let id = self.hart(c);
         if class == Class::Csr {
-            shared.set_clock(id, now);
+            shared.set_clock(self.seated(), now);
         }
-        let context = &mut self.contexts[c];
-        let hart = &mut shared.harts[id.index()];
-        let latency = &self.params.latency;
-        let mut cycles = self.latency[class as usize];
+        let hart = &mut shared.harts[self.hart_index];
+        let latency = &core.params.latency;
+        let mut cycles = core.latency[class as usize];
         let mut slot = Slot::Executing;
         if class == Class::Div {
             cycles = latency.div_cycles(hart.regs[inst.rs1 as usize], hart.regs[inst.rs2 as usize]);
         }
         let next_pc = hart.pc.wrapping_add(u64::from(inst.len));
-        let flow = run(hart, shared.machine, &mut context.stores, inst);
+        let flow = run(hart, shared.machine, &mut self.stores, inst);
         match class {
+            Class::Alu => {}
             Class::Branch => {
                 let taken = hart.pc != next_pc;
-                self.counters.branches += 1;
-                self.counters.branches_taken += u64::from(taken);
+                core.counters.branches += 1;
+                core.counters.branches_taken += u64::from(taken);
                 slot = Slot::Branch;
                 cycles = if taken {
                     latency.branch_taken_cycles
@@ -307,48 +298,47 @@ impl Core {
                 };
             }
             Class::Jump => slot = Slot::Branch,
-            Class::FpDiv | Class::FpSqrt => {
-                // Bit 25 of the encoding tells double from single.
-                let double = inst.raw >> 25 & 1 == 1;
-                cycles = match (class, double) {
-                    (Class::FpDiv, false) => latency.fp_div_single_cycles,
-                    (Class::FpDiv, true) => latency.fp_div_double_cycles,
-                    (_, false) => latency.fp_sqrt_single_cycles,
-                    (_, true) => latency.fp_sqrt_double_cycles,
-                };
+            class => {
+                if matches!(class, Class::FpDiv | Class::FpSqrt) {
+                    cycles = latency.fp_long_cycles(inst, class);
+                }
+                core.counters.fp_operations += u64::from(is_fp(class));
+                core.units.start(class, now, now.after(cycles), fpu);
             }
-            _ => {}
-        }
-        if is_fp(class) {
-            self.counters.fp_operations += 1;
         }
         if flow == Flow::Next {
             hart.retired += 1;
-            self.units.start(class, now, now.after(cycles), fpu);
             let pipelined = matches!(
                 class,
                 Class::FpAdd | Class::FpMul | Class::FpFma | Class::FpMove
             );
-            self.pay(c, now, inst, cycles, slot, pipelined);
+            self.pay(core, now, inst, cycles, slot, pipelined);
         } else {
-            self.after(c, now, inst, flow, cycles, shared);
+            self.after(core, now, inst, flow, cycles, shared);
         }
     }
 
     /// The context pays for an instruction: it stalls for the latency, or, for a result that later
     /// instructions can be ahead of, notes when the result is there.
     #[inline]
-    fn pay(&mut self, c: usize, now: Cycle, inst: &Inst, cycles: u64, slot: Slot, runs_on: bool) {
-        let context = &mut self.contexts[c];
-        context.waits = Waits::Time;
-        context.slot = slot;
+    fn pay(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        inst: &Inst,
+        cycles: u64,
+        slot: Slot,
+        runs_on: bool,
+    ) {
+        self.waits = Waits::Time;
+        self.slot = slot;
         let done = now.after(cycles);
-        if self.stall_on_use && runs_on {
-            context.operands[inst.rd as usize % 65] = done;
-            context.operands[loiter_isa::SINK as usize] = Cycle(0);
-            context.ready_at = now.after(1);
+        if core.stall_on_use && runs_on {
+            self.operands[inst.rd as usize % 65] = done;
+            self.operands[loiter_isa::SINK as usize] = Cycle(0);
+            self.ready_at = now.after(1);
         } else {
-            context.ready_at = done;
+            self.ready_at = done;
         }
     }
 
@@ -356,7 +346,7 @@ impl Core {
     #[cold]
     fn after<O: Observer>(
         &mut self,
-        c: usize,
+        core: &mut CoreState,
         now: Cycle,
         inst: &Inst,
         flow: Flow,
@@ -364,48 +354,51 @@ impl Core {
         shared: &mut Shared<'_, O>,
     ) {
         if let Flow::Trap(trap) = flow {
-            return self.trap(c, now, trap, shared);
+            return self.trap(core, now, trap, shared);
         }
-        let id = self.hart(c);
-        let hart = &mut shared.harts[id.index()];
+        let hart = &mut shared.harts[self.hart_index];
         hart.retired += 1;
-        self.pay(c, now, inst, cycles, Slot::Executing, false);
-        let context = &mut self.contexts[c];
+        self.pay(core, now, inst, cycles, Slot::Executing, false);
         match flow {
             Flow::Interrupts => {
-                context.check_interrupts = true;
+                self.check_interrupts = true;
                 if inst.op.class() == Class::System {
-                    context.slot = Slot::TrapEntry;
+                    self.slot = Slot::TrapEntry;
                 }
-                context.reconsider(now.after(1), hart, Doing::Executing);
+                self.reconsider(now.after(1), hart, Doing::Executing);
             }
             Flow::FenceI => shared.code.flush(),
             Flow::Pause => {
-                context.slot = Slot::Waiting;
+                self.slot = Slot::Waiting;
                 if cycles > 1 {
-                    context.reconsider(now.after(1), hart, Doing::Pausing);
+                    self.reconsider(now.after(1), hart, Doing::Pausing);
                 }
             }
-            Flow::Nap(nap) => self.nap(c, now, nap, shared),
+            Flow::Nap(nap) => self.nap(core, now, nap, shared),
             other => unreachable!("not an answer of a full executor: {other:?}"),
         }
     }
 
-    /// Puts the hart of context `c` to sleep, unless what it would wait for has already happened.
-    fn nap<O: Observer>(&mut self, c: usize, now: Cycle, nap: Nap, shared: &Shared<'_, O>) {
-        let id = self.hart(c);
-        let hart = &shared.harts[id.index()];
+    /// Puts the hart of this context to sleep, unless what it would wait for has already happened.
+    fn nap<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        nap: Nap,
+        shared: &Shared<'_, O>,
+    ) {
+        let id = self.seated();
+        let hart = &shared.harts[self.hart_index];
         let watched = shared.machine.watches.state(id) == WatchState::Held;
-        let context = &mut self.contexts[c];
         if hart.wakes() || nap != Nap::Wfi && !watched {
-            context.check_interrupts = true;
-            context.ready_at = now.after(1);
+            self.check_interrupts = true;
+            self.ready_at = now.after(1);
             return;
         }
-        self.counters.naps += 1;
-        context.sleep(now.after(1), nap, hart);
+        core.counters.naps += 1;
+        self.sleep(now.after(1), nap, hart);
         if nap == Nap::WrsSto {
-            context.ready_at = now.after(self.params.latency.nap_short_limit_cycles);
+            self.ready_at = now.after(core.params.latency.nap_short_limit_cycles);
         }
     }
 
@@ -413,21 +406,24 @@ impl Core {
     #[cold]
     pub(super) fn trap<O: Observer>(
         &mut self,
-        c: usize,
+        core: &mut CoreState,
         now: Cycle,
         trap: Trap,
         shared: &mut Shared<'_, O>,
     ) {
-        let id = self.hart(c);
-        let hart = &mut shared.harts[id.index()];
-        self.counters.traps += 1;
+        let id = self.seated();
+        let hart = &mut shared.harts[self.hart_index];
+        core.counters.traps += 1;
         if let Err(unhandled) = hart.take_trap(trap, shared.machine) {
             shared.unhandled = Some((id, unhandled));
         }
-        let context = &mut self.contexts[c];
-        context.refetch();
-        context.check_interrupts = true;
-        context.stall(now, now.after(self.params.latency.trap_cycles), Slot::TrapEntry);
-        context.reconsider(now, hart, Doing::Executing);
+        self.refetch();
+        self.check_interrupts = true;
+        self.stall(
+            now,
+            now.after(core.params.latency.trap_cycles),
+            Slot::TrapEntry,
+        );
+        self.reconsider(now, hart, Doing::Executing);
     }
 }

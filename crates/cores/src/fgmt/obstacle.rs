@@ -5,155 +5,158 @@ use loiter_hart::{Trap, access_width};
 use loiter_isa::{Class, Inst, Op};
 use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Activity, Doing, Observer, Slot};
-use loiter_types::{Cycle, HartId, PhysAddr, VirtAddr};
+use loiter_types::{Cycle, PhysAddr, VirtAddr};
 
-use super::context::{Waits, is_probe};
-use super::core::{Core, Shared};
+use super::context::{Context, Waits, is_probe};
+use super::core::{CoreState, Shared};
 use super::store_buffer::Forward;
 use super::units::ChipFpu;
 
-impl Core {
-    /// Whether context `c`, which is due, can issue now. If not, it has been stalled for what is in
+impl Context {
+    /// Whether this context, which is due, can issue now. If not, it has been stalled for what is in
     /// its way.
     #[inline]
     pub(super) fn can_issue<O: Observer>(
         &mut self,
-        c: usize,
+        core: &mut CoreState,
         now: Cycle,
         fpu: &ChipFpu,
         shared: &mut Shared<'_, O>,
     ) -> bool {
-        if !self.contexts[c].fetched && !self.fetch(c, now, shared) {
+        if !self.fetched && !self.fetch(core, now, shared) {
             return false;
         }
-        let context = &mut self.contexts[c];
-        let inst = context.inst;
-        if self.stall_on_use {
-            let operands = &context.operands;
+        let inst = self.inst;
+        if core.stall_on_use {
+            let operands = &self.operands;
             let at = operands[inst.rs1 as usize]
                 .max(operands[inst.rs2 as usize])
                 .max(operands[inst.rs3 as usize])
                 .max(operands[inst.rd as usize]);
             if at > now {
-                context.stall(now, at, Slot::Dependence);
+                self.stall(now, at, Slot::Dependence);
                 return false;
             }
         }
-        let class = inst.op.class();
-        if class == Class::Alu {
-            return !(self.full_stops_thread && self.store_buffer_full(c, now));
+        let class = self.class;
+        if matches!(class, Class::Alu | Class::Branch | Class::Jump) {
+            return !(core.full_stops_thread && self.store_buffer_full(now));
         }
         let moves_fp = inst.rd >= 32 && inst.rd < 64 || inst.rs2 >= 32;
-        let free = self.units.free_at(class, moves_fp, fpu);
+        let free = core.units.free_at(class, moves_fp, fpu);
         if free > now {
-            self.contexts[c].stall(now, free, Slot::UnitBusy);
+            self.stall(now, free, Slot::UnitBusy);
             return false;
         }
-        if self.full_stops_thread && self.store_buffer_full(c, now) {
+        if core.full_stops_thread && self.store_buffer_full(now) {
             return false;
         }
         match class {
-            Class::Load => !self.load_waits(c, now, &inst, shared),
-            Class::Store => !self.store_waits(c, now, &inst, shared),
-            Class::Atomic => !self.must_drain(c, now),
-            Class::Fence if orders_stores_before_loads(&inst) => !self.must_drain(c, now),
+            Class::Load => !self.load_waits(now, &inst, shared),
+            Class::Store => !self.store_waits(now, &inst, shared),
+            Class::Atomic => !self.must_drain(now),
+            Class::Fence if orders_stores_before_loads(&inst) => !self.must_drain(now),
             _ => true,
         }
     }
 
-    fn store_buffer_full(&mut self, c: usize, now: Cycle) -> bool {
-        let full = self.contexts[c].stores.is_full();
+    #[inline(always)]
+    fn store_buffer_full(&mut self, now: Cycle) -> bool {
+        let full = self.stores.is_full();
         if full {
-            self.contexts[c].block(now, Waits::StoreEntry, Slot::StoreBuffer);
+            self.block(now, Waits::StoreEntry, Slot::StoreBuffer);
         }
         full
     }
 
-    fn must_drain(&mut self, c: usize, now: Cycle) -> bool {
-        let waits = !self.contexts[c].stores.is_empty();
+    fn must_drain(&mut self, now: Cycle) -> bool {
+        let waits = !self.stores.is_empty();
         if waits {
-            self.contexts[c].block(now, Waits::Drain, Slot::StoreBuffer);
+            self.block(now, Waits::Drain, Slot::StoreBuffer);
         }
         waits
     }
 
     /// A load waits when only part of its bytes are in the store buffer, or for a device.
-    fn load_waits<O: Observer>(
-        &mut self,
-        c: usize,
-        now: Cycle,
-        inst: &Inst,
-        shared: &Shared<'_, O>,
-    ) -> bool {
-        if self.contexts[c].stores.is_empty() {
+    fn load_waits<O: Observer>(&mut self, now: Cycle, inst: &Inst, shared: &Shared<'_, O>) -> bool {
+        if self.stores.is_empty() {
             return false;
         }
-        let Some(addr) = self.data_address(c, inst, shared) else {
+        let Some(addr) = self.data_address(inst, shared) else {
             return false;
         };
         let Some(width) = access_width(inst.op) else {
             return false;
         };
-        let partial = self.contexts[c].stores.forward(addr, width) == Forward::Partial;
-        (partial || !shared.machine.is_ram(addr, width.bytes())) && self.must_drain(c, now)
+        let partial = self.stores.forward(addr, width) == Forward::Partial;
+        (partial || !shared.machine.is_ram(addr, width.bytes())) && self.must_drain(now)
     }
 
     /// A store waits for an entry of the store buffer, or, to a device, until it is empty.
     fn store_waits<O: Observer>(
         &mut self,
-        c: usize,
         now: Cycle,
         inst: &Inst,
         shared: &Shared<'_, O>,
     ) -> bool {
-        if self.store_buffer_full(c, now) {
+        if self.store_buffer_full(now) {
             return true;
         }
-        let (Some(addr), Some(width)) =
-            (self.data_address(c, inst, shared), access_width(inst.op))
+        let (Some(addr), Some(width)) = (self.data_address(inst, shared), access_width(inst.op))
         else {
             return false;
         };
-        !shared.machine.is_ram(addr, width.bytes()) && self.must_drain(c, now)
+        !shared.machine.is_ram(addr, width.bytes()) && self.must_drain(now)
     }
 
-    /// Physical address of the data that context `c`'s load or store moves.
+    /// Physical address of the data that its load or store moves.
     #[inline]
     pub(super) fn data_address<O: Observer>(
         &self,
-        c: usize,
         inst: &Inst,
         shared: &Shared<'_, O>,
     ) -> Option<PhysAddr> {
-        let hart = &shared.harts[self.hart(c).index()];
+        let hart = &shared.harts[self.hart_index];
         let addr = hart.regs[inst.rs1 as usize].wrapping_add(inst.imm as i64 as u64);
         hart.translate_data(VirtAddr(addr)).ok()
     }
 
-    /// The hart in context `c`.
-    #[inline(always)]
-    pub(super) fn hart(&self, c: usize) -> HartId {
-        self.contexts[c].hart.expect("a context that is due has a hart")
-    }
-
-    /// Finds the next instruction of context `c`, behind any probes. Answers whether it is there.
-    fn fetch<O: Observer>(&mut self, c: usize, now: Cycle, shared: &mut Shared<'_, O>) -> bool {
-        let id = self.hart(c);
-        let hart = &shared.harts[id.index()];
-        let context = &mut self.contexts[c];
+    /// A context that rested executes again, and a pending interrupt is taken. Answers whether one
+    /// was.
+    #[cold]
+    fn interrupted<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) -> bool {
+        let hart = &shared.harts[self.hart_index];
         if matches!(
-            context.activity,
+            self.activity,
             Activity::Idle | Activity::Napping | Activity::Pausing
         ) {
-            context.reconsider(now, hart, Doing::Executing);
+            self.reconsider(now, hart, Doing::Executing);
         }
-        if context.check_interrupts {
-            context.check_interrupts = false;
-            if let Some(interrupt) = hart.pending_interrupt() {
-                self.trap(c, now, Trap::Interrupt(interrupt), shared);
-                return false;
-            }
+        self.check_interrupts = false;
+        let interrupt = hart.pending_interrupt();
+        if let Some(interrupt) = interrupt {
+            self.trap(core, now, Trap::Interrupt(interrupt), shared);
         }
+        interrupt.is_some()
+    }
+
+    /// Finds the next instruction of this context, behind any probes. Answers whether it is there.
+    #[inline(always)]
+    fn fetch<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) -> bool {
+        if self.check_interrupts && self.interrupted(core, now, shared) {
+            return false;
+        }
+        let hart = &shared.harts[self.hart_index];
         let mut pc = hart.pc;
         loop {
             let inst = match hart.translate_fetch(VirtAddr(pc)) {
@@ -162,52 +165,56 @@ impl Core {
             };
             let Some(inst) = inst else {
                 let fault = hart.fetch_fault();
-                self.trap(c, now, fault, shared);
+                self.trap(core, now, fault, shared);
                 return false;
             };
             if !is_probe(&inst) {
-                context.inst = inst;
+                self.inst = inst;
+                self.class = inst.op.class();
                 break;
             }
-            context.probes = true;
+            self.probes = true;
             pc += u64::from(inst.len);
         }
-        context.inst_pc = pc;
-        let last_byte = pc + u64::from(context.inst.len) - 1;
-        if self.line_arrives(c, now, pc, shared) || self.line_arrives(c, now, last_byte, shared) {
+        self.inst_pc = pc;
+        let last_byte = pc + u64::from(self.inst.len) - 1;
+        let line = self.fetch_line;
+        let here = pc >> core.fetch_line_log2 == line && last_byte >> core.fetch_line_log2 == line;
+        if !here
+            && (self.line_arrives(core, now, pc, shared)
+                || self.line_arrives(core, now, last_byte, shared))
+        {
             return false;
         }
-        self.contexts[c].fetched = true;
+        self.fetched = true;
         true
     }
 
     /// Whether the instruction line of `pc` has to come from the second level first.
-    #[inline]
     fn line_arrives<O: Observer>(
         &mut self,
-        c: usize,
+        core: &mut CoreState,
         now: Cycle,
         pc: u64,
         shared: &mut Shared<'_, O>,
     ) -> bool {
         let addr = PhysAddr(pc);
-        let line = shared.memory.fetch_line(addr);
-        let context = &mut self.contexts[c];
-        if line == context.fetch_line {
+        let line = pc >> core.fetch_line_log2;
+        if line == self.fetch_line {
             return false;
         }
-        if shared.memory.fetch(self.id, addr) {
-            context.fetch_line = line;
+        if shared.memory.fetch(core.id, addr) {
+            self.fetch_line = line;
             return false;
         }
         let request = Request {
             kind: RequestKind::Fetch,
-            core: self.id,
-            context: context.id,
+            core: core.id,
+            context: self.id,
             addr,
         };
         shared.memory.send(now, request);
-        context.block(now, Waits::Fetch, Slot::FetchMiss);
+        self.block(now, Waits::Fetch, Slot::FetchMiss);
         true
     }
 }

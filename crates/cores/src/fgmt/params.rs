@@ -1,6 +1,6 @@
 //! Parameters of fine-grained multithreaded cores.
 
-use loiter_isa::Class;
+use loiter_isa::{Class, Inst};
 use loiter_types::params;
 
 params! {
@@ -177,6 +177,18 @@ impl LatencyParams {
         table
     }
 
+    /// Latency of a floating-point divide or square root. Bit 25 of the encoding tells double from
+    /// single.
+    pub(super) fn fp_long_cycles(&self, inst: &Inst, class: Class) -> u64 {
+        let double = inst.raw >> 25 & 1 == 1;
+        match (class, double) {
+            (Class::FpDiv, false) => self.fp_div_single_cycles,
+            (Class::FpDiv, true) => self.fp_div_double_cycles,
+            (_, false) => self.fp_sqrt_single_cycles,
+            (_, true) => self.fp_sqrt_double_cycles,
+        }
+    }
+
     /// Latency of `a / b` or `a % b`. Between the bounds it grows by one for every two bits by which
     /// the dividend is longer than the divisor, which is how the T2's divider counts its rounds.
     pub(super) fn div_cycles(&self, dividend: u64, divisor: u64) -> u64 {
@@ -204,9 +216,8 @@ mod tests {
                 .collect();
         infos.insert("div_min_cycles", 13);
         infos.insert("div_max_cycles", 41);
-        let latency: LatencyParams = loiter_types::Params::build(&mut |name| {
-            loiter_types::ParamValue::Int(infos[name])
-        });
+        let latency: LatencyParams =
+            loiter_types::Params::build(&mut |name| loiter_types::ParamValue::Int(infos[name]));
         assert_eq!(latency.div_cycles(1 << 62, 1), 9 + 31);
         assert_eq!(latency.div_cycles(3, 4), 13);
         assert_eq!(latency.div_cycles(u64::MAX, 1), 13, "-1 is a short number");

@@ -5,8 +5,8 @@ use loiter_memory::{Level, RequestKind, Response};
 use loiter_observe::{Observer, Slot};
 use loiter_types::{Cycle, HartId};
 
-use super::context::Waits;
-use super::core::{Chip, Core, Shared};
+use super::context::{Context, Waits};
+use super::core::{Chip, Core, CoreState, Shared};
 
 impl Chip {
     /// An access performs, or a store is acknowledged: the value moves now.
@@ -18,8 +18,8 @@ impl Chip {
     ) {
         let core = &mut self.cores[response.request.core.index()];
         let c = response.request.context.index() % core.contexts.len();
-        core.respond(c, response, now, shared);
-        core.next = core.next.min(core.contexts[c].ready_at);
+        core.contexts[c].respond(&mut core.state, response, now, shared);
+        core.rescheduled(c);
     }
 
     /// The line that `hart` watches was written by another.
@@ -53,16 +53,18 @@ impl Chip {
 
 impl Core {
     fn wake(&mut self, c: usize, now: Cycle) {
-        let at = now.after(self.params.latency.wake_cycles);
+        let at = now.after(self.state.params.latency.wake_cycles);
         let context = &mut self.contexts[c];
         let at = at.min(context.ready_at);
         context.unblock(at);
-        self.next = self.next.min(at);
+        self.rescheduled(c);
     }
+}
 
+impl Context {
     fn respond<O: Observer>(
         &mut self,
-        c: usize,
+        core: &mut CoreState,
         response: Response,
         now: Cycle,
         shared: &mut Shared<'_, O>,
@@ -70,33 +72,32 @@ impl Core {
         let done = response.done;
         match response.request.kind {
             RequestKind::Fetch => {
-                self.contexts[c].fetch_line = shared.memory.fetch_line(response.request.addr);
-                self.contexts[c].unblock(done);
+                self.fetch_line = response.request.addr.block(core.fetch_line_log2);
+                self.unblock(done);
             }
             RequestKind::Load | RequestKind::Atomic | RequestKind::Device => {
-                self.perform(c, response, now, shared);
+                self.perform(core, response, now, shared);
             }
             RequestKind::Store => {
-                let store = self.contexts[c].stores.perform();
-                let hart = self.hart(c);
+                let store = self.stores.perform();
+                let hart = self.seated();
                 // The store found RAM at its address when it issued.
                 let stored = shared
                     .machine
                     .store(hart, store.addr, store.width, store.value);
                 debug_assert!(stored.is_ok());
-                self.send_store(c, now, shared);
+                self.send_store(core, now, shared);
             }
             RequestKind::Acknowledge => {
-                self.contexts[c].stores.acknowledge();
-                self.send_store(c, now, shared);
-                let context = &mut self.contexts[c];
-                let satisfied = match context.waits {
+                self.stores.acknowledge();
+                self.send_store(core, now, shared);
+                let satisfied = match self.waits {
                     Waits::StoreEntry => true,
-                    Waits::Drain => context.stores.is_empty(),
+                    Waits::Drain => self.stores.is_empty(),
                     _ => false,
                 };
                 if satisfied {
-                    context.unblock(now);
+                    self.unblock(now);
                 }
             }
         }
@@ -106,26 +107,26 @@ impl Core {
     /// back.
     fn perform<O: Observer>(
         &mut self,
-        c: usize,
+        core: &mut CoreState,
         response: Response,
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
-        debug_assert_eq!(self.contexts[c].waits, Waits::Access);
+        debug_assert_eq!(self.waits, Waits::Access);
         if response.level == Level::Device {
-            let hart = self.hart(c);
+            let hart = self.seated();
             shared.set_clock(hart, now);
             shared.device_accessed = true;
         }
-        let inst = self.contexts[c].inst;
-        self.contexts[c].slot = match (response.request.kind, response.level) {
+        let inst = self.inst;
+        self.slot = match (response.request.kind, response.level) {
             (RequestKind::Atomic, _) => Slot::Atomic,
             (_, Level::L2) => Slot::L2Hit,
             (_, Level::Memory) => Slot::L2Miss,
             (_, Level::Device) => Slot::Device,
         };
-        if self.run_now(c, now, &inst, shared) {
-            self.contexts[c].unblock(response.done);
+        if self.run_now(core, now, &inst, shared) {
+            self.unblock(response.done);
         }
     }
 }

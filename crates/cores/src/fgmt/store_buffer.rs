@@ -84,8 +84,9 @@ impl StoreBuffer {
             .iter()
             .position(|store| store.stage == Stage::Queued)?;
         let line = |store: &Store| store.addr.block(self.line_log2);
-        let behind_same_line =
-            self.same_line && next > 0 && line(&self.entries[next - 1]) == line(&self.entries[next]);
+        let behind_same_line = self.same_line
+            && next > 0
+            && line(&self.entries[next - 1]) == line(&self.entries[next]);
         if next != 0 && !behind_same_line {
             return None;
         }
@@ -151,7 +152,10 @@ mod tests {
         buffer.push(at(0x100), Width::D, 0x1111_2222_3333_4444);
         buffer.push(at(0x104), Width::W, 0xaabb_ccdd);
         assert_eq!(buffer.forward(at(0x106), Width::H), Forward::Value(0xaabb));
-        assert_eq!(buffer.forward(at(0x100), Width::W), Forward::Value(0x3333_4444));
+        assert_eq!(
+            buffer.forward(at(0x100), Width::W),
+            Forward::Value(0x3333_4444)
+        );
         assert_eq!(buffer.forward(at(0x100), Width::D), Forward::Partial);
         assert_eq!(buffer.forward(at(0x108), Width::D), Forward::Memory);
     }

@@ -104,12 +104,7 @@ impl CoreUnits {
     /// The first cycle in which an operation of `class` can start. `fp_register` says that a load or
     /// store moves a floating-point register.
     #[inline]
-    pub(super) fn free_at(
-        &self,
-        class: Class,
-        fp_register: bool,
-        chip: &ChipFpu,
-    ) -> Cycle {
+    pub(super) fn free_at(&self, class: Class, fp_register: bool, chip: &ChipFpu) -> Cycle {
         match class {
             Class::Mul => self.multiplier_free,
             Class::Div => self.divider_free,
@@ -122,13 +117,7 @@ impl CoreUnits {
 
     /// Starts an operation that is done at `done`.
     #[inline]
-    pub(super) fn start(
-        &mut self,
-        class: Class,
-        now: Cycle,
-        done: Cycle,
-        chip: &mut ChipFpu,
-    ) {
+    pub(super) fn start(&mut self, class: Class, now: Cycle, done: Cycle, chip: &mut ChipFpu) {
         match class {
             Class::Mul => self.multiplier_free = now.after(self.integer_mul_busy_cycles),
             Class::Div => self.divider_free = done,

@@ -1,0 +1,30 @@
+//! One run without Python around it, for `perf` and `callgrind`:
+//! `profile MACHINE.toml PROGRAM.elf "BOOTARGS" [KEY=VALUE ...]`.
+
+use loiter_sim::{Request, run};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [machine, program, bootargs, set @ ..] = arguments.as_slice() else {
+        eprintln!("usage: profile MACHINE.toml PROGRAM.elf BOOTARGS [KEY=VALUE ...]");
+        std::process::exit(2);
+    };
+    let request = Request {
+        machine_name: machine.clone(),
+        machine_toml: std::fs::read_to_string(machine).expect("the machine file"),
+        set: set.to_vec(),
+        program: program.clone(),
+        bootargs: bootargs.clone(),
+        fast_forward: true,
+        max_cycles: None,
+    };
+    let elf = std::fs::read(program).expect("the program");
+    let result = run(&request, &elf, &mut |_| true).expect("a run that ends");
+    println!(
+        "{} instructions, {} of them timed, {} cycles, {:.1} M/s",
+        result.instructions,
+        result.timing_instructions,
+        result.cycles,
+        result.instructions as f64 / result.host_seconds / 1e6
+    );
+}
