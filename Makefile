@@ -44,7 +44,7 @@ $(stamps)/maturin: | $(bin)/python
 	@mkdir -p $(@D) && touch $@
 
 $(stamps)/package: $(sources) | $(stamps)/maturin
-	$(bin)/maturin develop --release --extras dev
+	PIP_QUIET=1 $(bin)/maturin develop --release --extras dev
 	@mkdir -p $(@D) && touch $@
 
 guests: | packages

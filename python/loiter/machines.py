@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import tomlkit
+from tomlkit.items import Table
+
 from loiter import resources
 from loiter.engine import Engine
 from loiter.errors import UserFault, unknown
@@ -35,6 +38,8 @@ class Machine:
     description: str
     hash: str
     parameters: tuple[Parameter, ...]
+    sources: tuple[tuple[str, str], ...]
+    """What the tags in the parameters' sources stand for."""
 
     def value(self, key: str) -> Value | None:
         """The value of a parameter, or None where this kind of machine has no such key."""
@@ -67,7 +72,7 @@ def load(engine: Engine, name: str, sets: list[str] | None = None) -> Machine:
         if "=" not in each.strip("="):
             raise UserFault(f'--set {each}: an override is written key=value, as in "--set core.contexts=8".')
     path = _path(name)
-    toml = resources.read_text(path, "the machine file")
+    toml = _with_base(path, ())
     facts = engine.describe_machine(path.stem, toml, overrides)
     return Machine(
         name=str(facts["name"]),
@@ -87,6 +92,7 @@ def load(engine: Engine, name: str, sets: list[str] | None = None) -> Machine:
             )
             for each in facts["parameters"]
         ),
+        sources=tuple((tag, citation) for tag, citation in facts["sources"]),
     )
 
 
@@ -97,3 +103,31 @@ def _path(name: str) -> Path:
     if name not in known:
         raise unknown("machine", name, known, advice=f"A file of your own is given by its path: -m ./{name}.toml")
     return resources.MACHINES / f"{name}.toml"
+
+
+def _with_base(path: Path, below: tuple[Path, ...]) -> str:
+    """The text of a machine file, with what it does not say itself from the machine its `base` names.
+
+    Comments stay with their values, for they are the values' sources.
+    """
+    text = resources.read_text(path, "the machine file")
+    try:
+        own = tomlkit.parse(text)
+    except tomlkit.exceptions.ParseError as error:
+        raise UserFault(f"{path}: this is no TOML: {error}.") from None
+    base = own.pop("base", None)
+    if base is None:
+        return text
+    if not isinstance(base, str):
+        raise UserFault(f'{path}: base must be the name or the file of a machine, as in base = "t1".')
+    base_path = path.parent / base if "/" in base or base.endswith(".toml") else _path(base)
+    if base_path.resolve() in (each.resolve() for each in (path, *below)):
+        raise UserFault(f"{path}: base {base} leads back to the machine itself.")
+    merged = tomlkit.parse(_with_base(base_path, (path, *below)))
+    for section, values in own.items():
+        if section in merged and isinstance(values, Table):
+            for key, value in values.items():
+                merged[section][key] = value
+        else:
+            merged[section] = values
+    return tomlkit.dumps(merged)

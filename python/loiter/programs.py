@@ -110,8 +110,8 @@ def _context(text: str, machine: Machine, request: str) -> int:
     if context >= total:
         cores = total // per_core
         raise UserFault(
-            f"--place {request}: {machine.name} has {cores} core{'s' if cores > 1 else ''} of {per_core} contexts "
-            f"here, numbered 0 to {total - 1}; there is no {text}. "
+            f"--place {request}: {machine.name} has {cores} core{'s' if cores > 1 else ''} of {per_core} "
+            f"context{'s' if per_core > 1 else ''} here, numbered 0 to {total - 1}; there is no {text}. "
             f'"--set system.cores={int(core) + 1 if dot else context // per_core + 1}" would make room.'
         )
     return context

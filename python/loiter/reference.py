@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Iterator
 from typing import Any
 
-from loiter import resources
+import tomlkit
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from loiter import resources
 
 
 @functools.cache
 def load(name: str) -> dict[str, Any]:
     """The published figures of a paper."""
     path = resources.REFERENCE / f"{name}.toml"
-    facts: dict[str, Any] = tomllib.loads(resources.read_text(path, "the published figures"))
-    return facts
+    return tomlkit.parse(resources.read_text(path, "the published figures")).unwrap()
 
 
 def lookup(name: str, path: str) -> Any:

@@ -157,7 +157,7 @@ def test_run_writes_a_result_directory_and_replaces_its_own(loiter, tmp_path: Pa
 @pytest.mark.parametrize(
     ("variable", "status", "part"),
     [
-        ("FAKE_EXIT", 1, "ended with code 1"),
+        ("FAKE_EXIT", 1, "cycles: the program said so"),
         ("FAKE_GUEST_ERROR", 1, "illegal instruction at pc 0x80000010"),
         ("FAKE_PANIC", 3, "Please report it"),
     ],

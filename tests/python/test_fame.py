@@ -13,8 +13,9 @@ def mark(hart: int, kind: str, value: int, cycle: int, retired: int) -> dict[str
     return {"hart": hart, "kind": kind, "value": value, "cycle": cycle, "retired": retired}
 
 
-def timed(cycles: list[int], instructions: int = 100) -> fame.Timing:
-    measured = [Repetition(number, each, instructions) for number, each in enumerate(cycles)]
+def timed(cycles: list[int], instructions: int | list[int] = 100) -> fame.Timing:
+    work = instructions if isinstance(instructions, list) else [instructions] * len(cycles)
+    measured = [Repetition(number, *each) for number, each in enumerate(zip(cycles, work, strict=True))]
     return fame.timing(measured, maiv_percent=1, at_least=5)
 
 
@@ -77,8 +78,16 @@ def test_slowdown_and_its_deviation() -> None:
 
 
 def test_different_work_is_no_slowdown() -> None:
-    with pytest.raises(RunFault, match="not the same work"):
+    with pytest.raises(RunFault, match="repetition 0 did not do the same work: 101 instructions, but 100 alone"):
         fame.slowdown(timed([100] * 5, instructions=101), timed([100] * 5, instructions=100))
+
+
+def test_repetitions_that_differ_in_work_and_number_compare_by_instruction() -> None:
+    alone = timed([200, 220, 180, 200, 200], [100, 110, 90, 100, 100])
+    loaded = timed([300, 330, 270, 300, 300, 600, 600], [100, 110, 90, 100, 100, 200, 200])
+    found = fame.slowdown(loaded, alone)
+    assert found.percent == pytest.approx(50)
+    assert found.deviation == pytest.approx(0, abs=1e-9)
 
 
 def test_marks_that_enclose_nothing_are_refused() -> None:

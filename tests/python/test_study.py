@@ -204,7 +204,7 @@ def test_a_damaged_result_is_run_again(engine: Engine, tmp_path: Path, log: Path
 @pytest.mark.parametrize(
     ("variable", "reason"),
     [
-        ("FAKE_EXIT", "ended with code 1"),
+        ("FAKE_EXIT", "the program said so"),
         ("FAKE_KILL", "killed by signal 9"),
         ("FAKE_GUEST_ERROR", "illegal instruction"),
         ("FAKE_PANIC", "panicked"),

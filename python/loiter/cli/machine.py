@@ -52,7 +52,7 @@ def show(
     machine = machines.load(engines.load(), name, sets)
     if as_json:
         parameters = [dataclasses.asdict(each) for each in machine.parameters]
-        print_json(_facts(machine) | {"parameters": parameters})
+        print_json(_facts(machine) | {"parameters": parameters, "sources": dict(machine.sources)})
         return
     console = out()
     console.print(Text.assemble((machine.name, "bold"), f": {machine.description}"))
@@ -69,6 +69,8 @@ def show(
         )
         table.add_row(each.key, value, each.unit, each.description, each.source)
     console.print(table)
+    for tag, citation in machine.sources:
+        console.print(Text.assemble((f"[{tag}] ", "bold"), citation), soft_wrap=True)
     if any(each.changed for each in machine.parameters):
         console.print("* changed by --set", style="yellow", highlight=False)
 

@@ -23,8 +23,11 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for other 
 
 
 def out() -> Console:
-    """Where answers go. Tables are as wide as they need when no terminal limits them."""
-    return Console() if sys.stdout.isatty() else Console(width=160)
+    """Where answers go. Tables are as wide as they need when no terminal limits them.
+
+    Without markup: sources such as "[cak] Table I" are text.
+    """
+    return Console(markup=False, width=None if sys.stdout.isatty() else 160)
 
 
 def err() -> Console:

@@ -20,15 +20,24 @@ from loiter.cli import summary
 from loiter.cli.options import JsonOption, MachineOption, SetOption, err, out, print_json
 from loiter.engine import Engine, Json
 from loiter.errors import Interrupted, RunFault, UserFault
+from loiter.programs import Placement
 from loiter.runs.progress import describe_progress
 from loiter.runs.request import Request
 from loiter.runs.worker import describe_exit, ended_well
 
 
-def list_programs(as_json: JsonOption = False) -> None:
+def list_programs(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME|FILE]", help="Only this one, with the arguments of its tasks.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
     """List the programs that come with loiter and the tasks each has."""
     engine = engines.load()
-    found = [programs.load(engine, name) for name in programs.names()]
+    if name is not None and not as_json:
+        typer.echo(_own_words(engine, name))
+        return
+    found = [programs.load(engine, each) for each in ([name] if name else programs.names())]
     if as_json:
         print_json(
             [{"name": each.name, "path": str(each.path), "hash": each.hash, "tasks": each.tasks} for each in found]
@@ -42,6 +51,17 @@ def list_programs(as_json: JsonOption = False) -> None:
     for each in found:
         table.add_row(Text(each.name, style="bold"), ", ".join(each.tasks))
     out().print(table)
+
+
+def _own_words(engine: Engine, name: str) -> str:
+    """What a program says of itself: one of ours, run without a task, lists its tasks and their arguments."""
+    program = programs.load(engine, name)
+    if not program.tasks:
+        return f"{program.name} has no tasks; it takes its command line as it likes."
+    request = Request(machines.load(engine, "virt"), program, Placement(()), max_cycles=10_000_000)
+    lines = str(engine.run(request.native(), program.elf)["console"]).splitlines()
+    # It ends with an error about the missing task, which is meant here.
+    return "\n".join(line for line in lines if not line.startswith("error:"))
 
 
 def run(
@@ -108,7 +128,7 @@ def _request(
         if len(program.tasks) > 1:
             raise UserFault(
                 f"{program.name} has several tasks and none is placed. Place one with --place TASK=CONTEXT; "
-                f"its tasks: {', '.join(program.tasks)}."
+                f'its tasks: {", ".join(program.tasks)}. "loiter programs {program.path.stem}" says more.'
             )
         places = [f"{program.tasks[0]}=0"]
     placement = programs.place(places or [], program, machine)

@@ -13,8 +13,6 @@ from loiter.cli.options import out
 from loiter.engine import Json
 from loiter.runs.request import Request
 
-_SLEEPING = frozenset({"idle", "off"})
-
 
 def show(request: Request, result: Json, written: Path | None) -> None:
     """The console of the program, then how the run went and where its cycles went."""
@@ -23,7 +21,7 @@ def show(request: Request, result: Json, written: Path | None) -> None:
         sys.stdout.flush()
     console = out()
     console.print(_facts(request, result, written), highlight=False)
-    accounts = _accounts(result)
+    accounts = _accounts(request, result)
     if accounts.row_count:
         console.print(accounts, highlight=False)
 
@@ -49,23 +47,21 @@ def _facts(request: Request, result: Json, written: Path | None) -> Table:
     return table
 
 
-def _accounts(result: Json, most: int = 5) -> Table:
-    """Where the cycles of each context went, the greatest shares first."""
+def _accounts(request: Request, result: Json, most: int = 6) -> Table:
+    """Where the cycles went of each context that has a task, the greatest shares first."""
+    placed = {context for _, contexts in request.placement.tasks for context in contexts}
     by_context: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    busy: set[int] = set()
     for row in result["accounts"]:
-        by_context[row["context"]][f"{row['activity']}: {row['slot']}"] += row["cycles"]
-        if row["activity"] not in _SLEEPING and row["cycles"]:
-            busy.add(row["context"])
+        if row["context"] in placed:
+            by_context[row["context"]][f"{row['activity']}: {row['slot']}"] += row["cycles"]
     table = Table(
         title="Where the cycles went", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
     )
     table.add_column("context", justify="right")
     table.add_column("share of its cycles", overflow="fold")
-    for context in sorted(busy):
-        slots = sorted(by_context[context].items(), key=lambda pair: -pair[1])
-        whole = sum(cycles for _, cycles in slots)
-        table.add_row(
-            str(context), ", ".join(f"{name} {cycles / whole:.1%}" for name, cycles in slots[:most] if cycles)
-        )
+    for context, slots in sorted(by_context.items()):
+        greatest = sorted(slots.items(), key=lambda pair: -pair[1])[:most]
+        whole = sum(slots.values())
+        shares = [f"{name} {cycles / whole:.1%}" for name, cycles in greatest if cycles * 1000 >= whole]
+        table.add_row(str(context), ", ".join(shares))
     return table

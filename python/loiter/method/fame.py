@@ -94,21 +94,20 @@ def last_change_percent(cycles: Sequence[int]) -> float:
 
 
 def slowdown(loaded: Timing, alone: Timing) -> Slowdown:
-    """(time with - time alone) / time alone. Both must have done the same work."""
-    if _work(loaded) != _work(alone):
-        raise RunFault(
-            f"repetitions are not the same work: {_work(loaded)} instructions with spinners, {_work(alone)} alone"
-        )
-    ratio = loaded.mean_cycles / alone.mean_cycles
-    relative = math.hypot(
-        loaded.deviation_cycles / loaded.mean_cycles,
-        alone.deviation_cycles / alone.mean_cycles,
-    )
+    """(time with the others - time alone) / time alone, for the same work.
+
+    Repetitions of one number must have done the same instructions. The runs may differ in how many repetitions they
+    took to settle, and a program's repetitions may differ a little in work, so times are taken for an instruction.
+    """
+    for with_others, by_itself in zip(loaded.repetitions, alone.repetitions, strict=False):
+        if (with_others.number, with_others.instructions) != (by_itself.number, by_itself.instructions):
+            raise RunFault(
+                f"repetition {with_others.number} did not do the same work: {with_others.instructions} instructions, "
+                f"but {by_itself.instructions} alone"
+            )
+    ratio = loaded.cpi / alone.cpi
+    relative = math.hypot(loaded.cpi_deviation / loaded.cpi, alone.cpi_deviation / alone.cpi)
     return Slowdown((ratio - 1) * 100, ratio * relative * 100)
-
-
-def _work(of: Timing) -> set[int]:
-    return {each.instructions for each in of.repetitions}
 
 
 def _deviation(values: Sequence[float]) -> float:

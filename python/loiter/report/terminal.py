@@ -17,7 +17,8 @@ def show(console: Console, findings: Findings) -> None:
     for grid in findings.grids:
         console.print(_grid(grid))
     console.print(_points([point for point in findings.points if point.ours is not None]))
-    console.print(_statements(findings))
+    if any(statement.holds is not None for statement in findings.statements):
+        console.print(_statements(findings))
     for warning in findings.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
     console.print(summary(findings), highlight=False)

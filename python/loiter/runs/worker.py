@@ -99,14 +99,7 @@ def ended_well(result: Json) -> bool:
 def describe_exit(result: Json) -> str:
     """How a run ended, with the last lines of its console, for a person."""
     end = result["exit"]
-    how = {
-        "finisher": f"the program ended with code {end['code']}",
-        "htif": f"the program ended with code {end['code']}",
-        "max_cycles": "stopped at the limit of --max-cycles",
-        "watchdog": "the watchdog stopped it",
-    }.get(end["reason"], str(end["reason"]))
-    text = f"{how} after {result['cycles']:,} cycles"
-    if end["message"]:
-        text += f": {end['message']}"
+    how = end["message"] or f"ended by {end['reason']} with code {end['code']}"
     tail = "\n".join(f"  | {line}" for line in result["console"].splitlines()[-8:])
+    text = f"after {result['cycles']:,} cycles: {how}"
     return f"{text}\n{tail}" if tail else text
