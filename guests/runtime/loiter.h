@@ -27,16 +27,17 @@ struct loiter_task {
 };
 
 // LOITER_TASK(name) { ... } defines a foreground task, LOITER_BACKGROUND_TASK(name) { ... } one that waits for others.
-// The function's symbol is loiter_task_<name>; hosts list the tasks of a program by that prefix.
+// The function's symbol is loiter_task_<name>; hosts list the tasks of a program by that prefix,
+// so nothing else may begin with it.
 #define LOITER_TASK(task_name) LOITER_DEFINE_TASK(task_name, false)
 #define LOITER_BACKGROUND_TASK(task_name) LOITER_DEFINE_TASK(task_name, true)
 
 #define LOITER_DEFINE_TASK(task_name, is_background)                                                                   \
     void loiter_task_##task_name(void);                                                                                \
-    static const struct loiter_task loiter_task_entry_##task_name = {#task_name, loiter_task_##task_name,              \
+    static const struct loiter_task loiter_entry_of_##task_name = {#task_name, loiter_task_##task_name,                \
                                                                      is_background};                                   \
-    static const struct loiter_task *const loiter_task_link_##task_name                                                \
-        __attribute__((used, section("loiter_tasks"))) = &loiter_task_entry_##task_name;                               \
+    static const struct loiter_task *const loiter_link_to_##task_name                                                \
+        __attribute__((used, section("loiter_tasks"))) = &loiter_entry_of_##task_name;                                 \
     void loiter_task_##task_name(void)
 
 // Harts placed on foreground or on background tasks.
