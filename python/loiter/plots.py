@@ -53,6 +53,7 @@ def _figure(chart: Chart) -> Figure:
     for index, series in enumerate(chart.series):
         _bars(axes, chart, index, series)
     axes.set_ylim(min(0.0, _bottom(chart)), _top(chart))
+    _write_cut(axes, chart)
     for mark in chart.marks:
         _mark(axes, chart, mark)
     for line in chart.lines:
@@ -113,9 +114,30 @@ def _mark(axes: Axes, chart: Chart, mark: Mark) -> None:
 
 
 def _top(chart: Chart) -> float:
-    highest = max(value + deviation for value, deviation in chart.values.values())
+    """Upper end of the axis. Bars that tower over all published values are cut, and their values written on them."""
     published = [mark.value for mark in chart.marks] + [line.value for line in chart.lines]
-    return max([highest, *published, 1.0]) * 1.12
+    values = [value + deviation for value, deviation in chart.values.values()]
+    if published:
+        values = [value for value in values if value <= 4 * max(published)]
+    return max([*values, *published, 1.0]) * 1.15
+
+
+def _write_cut(axes: Axes, chart: Chart) -> None:
+    top = _top(chart)
+    for (group, series), (value, _) in chart.values.items():
+        if value > top:
+            axes.annotate(
+                f"{value:.0f} ↑",
+                (chart.groups.index(group) + _centre(chart, series), top),
+                xytext=(0, -3),
+                textcoords="offset points",
+                ha="center",
+                va="top",
+                rotation=90,
+                fontsize=7.5,
+                color="white",
+                zorder=6,
+            )
 
 
 def _bottom(chart: Chart) -> float:
@@ -138,8 +160,22 @@ def _dress(axes: Axes, chart: Chart) -> None:
     axes.tick_params(length=0)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
-    handles, labels = axes.get_legend_handles_labels()
+    _legend(axes, chart)
+
+
+def _legend(axes: Axes, chart: Chart) -> None:
+    by_label = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     if chart.marks:
-        handles.append(Line2D([], [], color=PUBLISHED, linewidth=2.0))
-        labels.append("published")
-    axes.legend(handles, labels, ncols=6, fontsize=8.5, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.13))
+        by_label["published"] = Line2D([], [], color=PUBLISHED, linewidth=2.0)
+    order = [*chart.series, *(label for label in by_label if label not in chart.series)]
+    axes.legend(
+        [by_label[label] for label in order],
+        order,
+        ncols=len(order),
+        fontsize=8,
+        columnspacing=1.3,
+        handlelength=1.6,
+        frameon=False,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.13),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from loiter import reference
 from loiter.studies.base import Chart, Grid, Line, Mark, Statement
@@ -27,7 +28,9 @@ MULTIPLE_AVERAGE = "multiple average"
 ALL_AVERAGE = "average of all"
 AVERAGES = {SINGLE_AVERAGE: SINGLE, MULTIPLE_AVERAGE: MULTIPLE, ALL_AVERAGE: BENCHMARKS}
 
-BARS = "Whiskers: one standard deviation over the measured repetitions."
+BARS = (
+    "Whiskers: one standard deviation over the measured repetitions. A bar that leaves the picture carries its value."
+)
 DERIVED = "Published are the averages and single values of the reference file; it does not hold the paper's other bars."
 
 
@@ -123,9 +126,9 @@ def _multiple(m: Measurements, machine: str) -> tuple[tuple[Mark, ...], tuple[Li
         Mark(MULTIPLE_AVERAGE, (best,), _published(f"{machine}_best_3_spinners_multiple_average")),
     )
     lines = (
-        Line("published highest, default", _published(f"{machine}_default_3_spinners_multiple_max"), "default"),
+        Line("published highest (default)", _published(f"{machine}_default_3_spinners_multiple_max"), "default"),
         Line(
-            f"published highest, best loop (ours: {best})",
+            f"published highest (best loop; ours is {best})",
             _published(f"{machine}_best_3_spinners_multiple_max"),
             best,
         ),
@@ -169,7 +172,7 @@ def _figure_7(m: Measurements) -> list[Chart]:
 def _figure_8(m: Measurements) -> list[Chart]:
     groups = (*BENCHMARKS, ALL_AVERAGE)
     below = _published("t2_other_pipe_4_spinners_each_average_below")
-    highest = Line("published highest, casx and l2miss", _published("t1_other_core_4_casx_or_l2miss_max"), "casx")
+    highest = Line("published highest (casx, l2miss)", _published("t1_other_core_4_casx_or_l2miss_max"), "casx")
     return [
         *_figure(
             m,
@@ -218,6 +221,23 @@ def _delay(m: Measurements, machine: str, loop: str) -> float:
     return loaded.mean_cycles - default.mean_cycles - others
 
 
+def _measured_machines(m: Measurements) -> list[str]:
+    return [machine for machine in grid.MACHINES if m.has_any(machine)]
+
+
+def _table(m: Measurements, kinds: tuple[str, ...], first: str, last: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Columns: what a row is, the same kinds of value for every machine that was run, remarks."""
+    machines = _measured_machines(m)
+    return (first, *(f"{machine.upper()} {kind}".rstrip() for machine in machines for kind in kinds), *last)
+
+
+def _text(value: Callable[[], str]) -> str:
+    try:
+        return value()
+    except NotMeasured:
+        return "–"
+
+
 def _latencies(m: Measurements) -> Grid:
     """Table I, from running loops: what a loop of one kind takes, or what a delay adds to the default loop."""
 
@@ -227,67 +247,86 @@ def _latencies(m: Measurements) -> Grid:
     def rest(machine: str) -> float:
         return _period(m, machine, "default") - cpi(machine, "l1_hit") - cpi(machine, "add")
 
-    measures: list[tuple[str, tuple[str, str], Callable[[str], float], str]] = [
-        ("load, L1 hit", ("ldub", "ldub"), lambda of: cpi(of, "l1_hit"), "CPI of l1_hit"),
-        ("integer add (nop)", ("nop", "nop"), lambda of: cpi(of, "add"), "CPI of add"),
-        ("barrier and branch back", ("", ""), rest, "period of the default loop, less the load and the nop"),
-        ("64-bit divide", ("sdivx", "sdivx_max"), lambda of: _delay(m, of, "idiv"), "what idiv adds to the loop"),
-        ("compare and swap", ("casx", "casx"), lambda of: _delay(m, of, "casx"), "what casx adds to the loop"),
-        ("double divide", ("fdivd", "fdivd"), lambda of: _delay(m, of, "fdiv"), "what fdiv adds to the loop"),
-        ("load, L2 miss", ("", ""), lambda of: _delay(m, of, "l2miss"), "what l2miss adds to the loop"),
-    ]
-    special = {
-        ("barrier and branch back", "t1"): "5 (membar 1, branch 4)",
-        ("barrier and branch back", "t2"): "7 (membar 1, branch taken 6)",
-        ("64-bit divide", "t2"): "12 to 41",
-        ("load, L2 miss", "t1"): "100 (110 in total)",
-        ("load, L2 miss", "t2"): "230 in total",
-    }
-    rows = []
-    for name, keys, measure, how in measures:
-        row = [name]
-        for machine, key in zip(grid.MACHINES, keys, strict=True):
-            try:
-                row.append(f"{measure(machine):.1f}")
-            except NotMeasured:
-                row.append("–")
-            published = special.get((name, machine))
-            row.append(published or f"{reference.lookup(grid.PAPER, f'machine.{machine}.latency_cycles.{key}')}")
-        rows.append((*row, how))
-    columns = ("operation", "T1", "T1 published", "T2", "T2 published", "measured as")
-    return Grid("table_1", "Table I: latencies in cycles", "Measured by running loops.", columns, tuple(rows))
+    def delay(loop: str) -> Callable[[str], float]:
+        return lambda machine: _delay(m, machine, loop)
+
+    measures: tuple[tuple[str, Callable[[str], float], str], ...] = (
+        ("load, L1 hit", lambda machine: cpi(machine, "l1_hit"), "CPI of l1_hit"),
+        ("nop", lambda machine: cpi(machine, "add"), "CPI of add"),
+        ("barrier and branch", rest, "period of the default loop, less load and nop"),
+        ("64-bit divide", delay("idiv"), "what idiv adds to the loop"),
+        ("compare and swap", delay("casx"), "what casx adds to the loop"),
+        ("double divide", delay("fdiv"), "what fdiv adds to the loop"),
+        ("load, L2 miss", delay("l2miss"), "what l2miss adds to the loop"),
+    )
+
+    def row(name: str, measure: Callable[[str], float], how: str) -> tuple[str, ...]:
+        values = []
+        for machine in _measured_machines(m):
+            values += [_text(partial(_one_decimal, measure, machine)), _published_latency(name, machine)]
+        return (name, *values, how)
+
+    columns = _table(m, ("", "published"), "operation", ("measured as",))
+    rows = tuple(row(*each) for each in measures)
+    return Grid("table_1", "Table I: latencies in cycles", "Measured by running loops.", columns, rows)
+
+
+def _one_decimal(measure: Callable[[str], float], machine: str) -> str:
+    return f"{measure(machine):.1f}"
+
+
+def _published_latency(name: str, machine: str) -> str:
+    """What Table I of the paper says, in the reference file's words where they are more than a number."""
+    facts = reference.lookup(grid.PAPER, f"machine.{machine}")
+    latency = facts["latency_cycles"]
+    match name:
+        case "barrier and branch":
+            branch = latency.get("branch", latency.get("branch_taken"))
+            return f"{latency['membar'] + branch} ({latency['membar']} + {branch})"
+        case "64-bit divide":
+            return f"{latency['sdivx']}" if "sdivx" in latency else f"{latency['sdivx_min']} to {latency['sdivx_max']}"
+        case "load, L2 miss":
+            total = f"{facts['l2_miss_total_latency_cycles']} in total"
+            return f"{latency['l2_miss_load']}, {total}" if "l2_miss_load" in latency else total
+        case _:
+            key = {"load, L1 hit": "ldub", "nop": "nop", "compare and swap": "casx", "double divide": "fdivd"}[name]
+            return f"{latency[key]}"
 
 
 def _cpi_alone(m: Measurements) -> Grid:
+    def cpi(machine: str, benchmark: str) -> str:
+        timing = m.timing(Cell(machine, benchmark))
+        return f"{timing.cpi:.2f} ± {timing.cpi_deviation:.2f}"
+
     rows = []
     for benchmark in BENCHMARKS:
         row = [benchmark]
-        for machine in grid.MACHINES:
-            try:
-                timing = m.timing(Cell(machine, benchmark))
-                row.append(f"{timing.cpi:.2f} ± {timing.cpi_deviation:.2f}")
-            except NotMeasured:
-                row.append("–")
+        for machine in _measured_machines(m):
+            row.append(_text(partial(cpi, machine, benchmark)))
             row.append(f"{reference.lookup(grid.PAPER, f'active.cpi_alone.{machine}.{benchmark}'):.1f}")
         rows.append(tuple(row))
-    columns = ("benchmark", "T1", "T1 published", "T2", "T2 published")
+    columns = _table(m, ("", "published"), "benchmark")
     caption = "Mean over the measured repetitions, ± one standard deviation."
     return Grid("table_2", "Table II: cycles per instruction, alone", caption, columns, tuple(rows))
 
 
 def _responsiveness(m: Measurements) -> Grid:
     """How often a spinner looks: by itself, and with a benchmark and two more spinners in its core or pipe."""
+
+    def alone(machine: str, loop: str) -> str:
+        return f"{nanoseconds(m, machine, loop):.1f}"
+
     rows = []
     for loop in LOOPS:
         row = [loop]
-        for machine in grid.MACHINES:
-            row += [_alone(m, machine, loop), _loaded(m, machine, loop)]
+        for machine in _measured_machines(m):
+            row += [_text(partial(alone, machine, loop)), _loaded(m, machine, loop)]
         rows.append(tuple(row))
-    columns = ("loop", "T1 alone, ns", "T1 loaded, ns", "T2 alone, ns", "T2 loaded, ns")
     caption = (
         "Time between two reads of the lock by one spinner. Alone: the mean, by itself in its core (the published "
         "values are of this kind). Loaded: the means with three spinners beside a benchmark, lowest to highest."
     )
+    columns = _table(m, ("alone, ns", "loaded, ns"), "loop")
     return Grid("responsiveness", "Responsiveness of the spin loops", caption, columns, tuple(rows))
 
 
@@ -297,13 +336,6 @@ def _loaded(m: Measurements, machine: str, loop: str) -> str:
         return "–"
     means = [m.spinning(cell).mean_cycles * 1000 / m.clock_mhz(machine) for cell in cells]
     return f"{min(means):.1f} to {max(means):.1f}"
-
-
-def _alone(m: Measurements, machine: str, loop: str) -> str:
-    try:
-        return f"{nanoseconds(m, machine, loop):.1f}"
-    except NotMeasured:
-        return "–"
 
 
 def _judge(text: str, judge: Callable[[], tuple[bool, str]]) -> Statement:

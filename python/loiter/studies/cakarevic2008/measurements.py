@@ -48,6 +48,10 @@ class Measurements:
         """Was this cell run?"""
         return cell.label in self._results
 
+    def has_any(self, machine: str) -> bool:
+        """Was anything run on this machine?"""
+        return any(label.startswith(f"{machine}.") for label in self._results)
+
     def timing(self, cell: Cell) -> fame.Timing:
         """The measured repetitions of the benchmark."""
         if cell not in self._timings:
