@@ -1,5 +1,7 @@
 //! A chip of fine-grained multithreaded cores: selection of contexts, cycle by cycle.
 
+use std::collections::VecDeque;
+
 use loiter_hart::{CodeCache, Hart, HartState, Nap, Unhandled};
 use loiter_isa::{Class, decode};
 use loiter_machine::Machine;
@@ -67,16 +69,19 @@ struct Due {
     ready: u64,
     /// `firm_at`.
     firm: u64,
-    /// When it was last selected.
-    selected: u64,
+    /// When it was last selected, as far as selection has heard of it.
+    recent: u64,
+    /// The cycle in which it must let others go first, because it was selected in the one before.
+    yields: u64,
 }
 
 impl Due {
-    /// The order of preference among contexts that may issue, the least first: those that rely on an
-    /// unconfirmed hit last, then the least recently selected.
+    /// The order of preference among contexts that may issue, the least first: the one that issued
+    /// in the cycle before last (where contexts alternate), before it those that rely on an
+    /// unconfirmed hit, within each the least recently selected first.
     #[inline(always)]
     fn rank(&self, now: Cycle) -> u64 {
-        u64::from(self.firm > now.0) << 63 | self.selected
+        u64::from(self.yields == now.0) << 63 | u64::from(self.firm > now.0) << 62 | self.recent
     }
 }
 
@@ -87,11 +92,17 @@ pub(super) struct Core {
     pub(super) contexts: Vec<Context>,
     /// What selection looks at, side by side for the scan of every cycle.
     due: Vec<Due>,
+    /// Selections that selection has not heard of yet, with their cycle, oldest first.
+    unheard: VecDeque<(u64, usize)>,
     /// Contexts of a pipe: pipe n has those from n times this on.
     contexts_per_pipe: usize,
     pipes: usize,
     /// The pipe that goes first when several want one unit.
     favoured: usize,
+    /// `core.alternates`.
+    alternates: bool,
+    /// `core.selection_lag_cycles`.
+    selection_lag: u64,
     /// No context can issue before.
     pub(super) next: Cycle,
 }
@@ -260,11 +271,15 @@ impl Core {
                 Due {
                     ready: u64::MAX,
                     firm: 0,
-                    selected: 0,
+                    recent: 0,
+                    yields: u64::MAX,
                 };
                 contexts
             ],
+            unheard: VecDeque::new(),
             favoured: 0,
+            alternates: params.core.alternates,
+            selection_lag: params.core.selection_lag_cycles,
             next: Cycle::NEVER,
         }
     }
@@ -280,6 +295,7 @@ impl Core {
             "{}: a context was changed without notice",
             self.state.id
         );
+        self.hear(now);
         let first = self.favoured;
         let mut memory_taken = false;
         let mut fp_taken = false;
@@ -305,7 +321,7 @@ impl Core {
                 memory_taken |= memory;
                 fp_taken |= fp;
             }
-            self.due[chosen].selected = now.0;
+            self.selected(chosen, now);
             self.contexts[chosen].issue(&mut self.state, now, fpu, shared);
             self.reschedule(chosen);
         }
@@ -325,7 +341,8 @@ impl Core {
     }
 
     /// The context of `pipe` that issues now: the least recently selected that can, the lower number
-    /// first; those that rely on an unconfirmed hit only when no other can.
+    /// first; those that rely on an unconfirmed hit, and one that would issue twice in a row where
+    /// contexts alternate, only when no other can.
     #[inline]
     fn select<O: Observer>(
         &mut self,
@@ -357,6 +374,30 @@ impl Core {
             }
             // What it has in its way has made it wait: look again among the others.
             self.reschedule(best);
+        }
+    }
+
+    /// Notes that context `c` was selected.
+    #[inline(always)]
+    fn selected(&mut self, c: usize, now: Cycle) {
+        if self.alternates {
+            self.due[c].yields = now.0 + 1;
+        }
+        if self.selection_lag == 1 {
+            self.due[c].recent = now.0;
+        } else {
+            self.unheard.push_back((now.0, c));
+        }
+    }
+
+    /// Selection hears of what was selected `core.selection_lag_cycles` ago.
+    #[inline(always)]
+    fn hear(&mut self, now: Cycle) {
+        while let Some(&(cycle, c)) = self.unheard.front()
+            && cycle + self.selection_lag <= now.0
+        {
+            self.due[c].recent = cycle;
+            self.unheard.pop_front();
         }
     }
 

@@ -7,6 +7,10 @@
 //!   "issue"`), or goes on until it needs a result that is not there (`"use"`).
 //! - Behind a load that hits, a context is ready only on the assumption of the hit until the hit is
 //!   confirmed (`latency.load_confirmed_cycles`); until then it is taken only when no other is ready.
+//! - With `core.alternates`, a context that issued in the last cycle gives way to any other that is
+//!   ready, even one behind an unconfirmed hit.
+//! - Selection learns who was selected `core.selection_lag_cycles` later; until then it goes by what
+//!   it knew before.
 //! - A context whose next instruction needs a busy unit is stalled until the unit is free; it loses
 //!   no slot to others by that.
 //! - Where pipes share a load/store or floating-point unit and both want it, a favour bit that

@@ -8,6 +8,11 @@ params! {
     pub struct CoreParams {
         /// Pipes of a core; contexts are dealt to them in equal contiguous groups.
         pipes: int(1..=8),
+        /// Whether a context lets any other that is ready go first in the cycle after its own issue.
+        alternates: bool,
+        /// From a selection to the first selection that knows of it when it looks for the least
+        /// recently selected context.
+        selection_lag_cycles: int(1..=16),
         /// When an instruction stalls its context: issue is until its own result is there; use is
         /// when a later instruction needs a result that is not there yet.
         stall: choice("issue", "use"),
