@@ -12,6 +12,7 @@ import argparse
 import json
 import platform
 import statistics
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,9 +42,9 @@ class Case:
 
 CASES = (
     Case("reference engine, integer mix", "virt", "coremix", ("intmix=0",), ("iterations=4000",), target=150),
-    Case("t1, integer mix on 4 contexts", "t1", "coremix", ("intmix=0,1,2,3",), ("iterations=60",), target=15),
-    Case("t1, integer mix on 1 context", "t1", "coremix", ("intmix=0",), ("iterations=100",)),
-    Case("t2, integer mix on 8 contexts", "t2", "coremix", ("intmix=0,1,2,3,4,5,6,7",), ("iterations=40",)),
+    Case("t1, integer mix on 4 contexts", "t1", "coremix", ("intmix=0,1,2,3",), ("iterations=30",), target=15),
+    Case("t1, integer mix on 1 context", "t1", "coremix", ("intmix=0",), ("iterations=60",)),
+    Case("t2, integer mix on 8 contexts", "t2", "coremix", ("intmix=0,1,2,3,4,5,6,7",), ("iterations=15",)),
     Case("t1, sort with 3 spinners", "t1", "spinloops", ("sort=0", "spin_default=1,2,3"), (), fast_forward=True),
     Case("t1, mbv_fp alone", "t1", "spinloops", ("mbv_fp=0",), ("iterations=4",), fast_forward=True),
 )
@@ -107,7 +108,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     engine = engines.load()
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 120)
     rows = []
     with console.status("") as status:
         for case in CASES:

@@ -27,7 +27,7 @@ class Cakarevic2008:
     method = (
         "Every benchmark runs on context 0, alone and with spinners of each loop, and is repeated until one repetition "
         "more changes the average IPC by less than 1 % (FAME), five times at least. Spinners start before the first "
-        "and end after the last measured repetition. Slowdown is (time with spinners - time alone) / time alone, in the "
+        "and end after the last measured repetition. Slowdown is (time with spinners - time alone) / time alone in the "
         "mean time that repetitions take for an instruction; with and without spinners they are the same work."
     )
     legend = (
