@@ -180,15 +180,15 @@ impl Context {
         if !forwards && !shared.machine.is_ram(addr, 1) {
             return self.send(core, now, RequestKind::Device, addr, Slot::Device, shared);
         }
+        let latency = &core.params.latency;
+        let (mut cycles, mut confirmed) = (latency.load_cycles, latency.load_confirmed_cycles);
+        if inst.rd >= 32 && inst.rd < 64 {
+            (cycles, confirmed) = (latency.fp_load_cycles, latency.fp_load_cycles);
+            core.units.fp_load(now.after(cycles));
+        }
         if !forwards && !shared.memory.load(core.id, addr) {
             return self.send(core, now, RequestKind::Load, addr, Slot::L2Hit, shared);
         }
-        let latency = &core.params.latency;
-        let (cycles, confirmed) = if inst.rd >= 32 && inst.rd < 64 {
-            (latency.fp_load_cycles, latency.fp_load_cycles)
-        } else {
-            (latency.load_cycles, latency.load_confirmed_cycles)
-        };
         if self.run_now(core, now, inst, shared) {
             self.firm_at = now.after(confirmed);
             self.pay(core, now, inst, cycles, Slot::LoadHit, true);

@@ -115,6 +115,15 @@ impl CoreUnits {
         }
     }
 
+    /// A load of a floating-point register takes the core's one floating-point place, where it has
+    /// only one, until `done`.
+    #[inline]
+    pub(super) fn fp_load(&mut self, done: Cycle) {
+        if self.per_chip {
+            self.fp_free = done;
+        }
+    }
+
     /// Starts an operation that is done at `done`.
     #[inline]
     pub(super) fn start(&mut self, class: Class, now: Cycle, done: Cycle, chip: &mut ChipFpu) {
