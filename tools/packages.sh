@@ -17,9 +17,9 @@ fail() {
 
 case "${1:-}" in build | test) ;; *) fail "usage: $0 build|test" ;; esac
 
-command -v "$PYTHON" > /dev/null || fail "no $PYTHON. Install Python 3.10 or newer, or name one: make PYTHON=python3.12 ..."
+"$PYTHON" -c '' 2> /dev/null || fail "no working $PYTHON. Install Python 3.10 or newer, or name one: make PYTHON=python3.12 ..."
 "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
-    fail "$("$PYTHON" --version) is too old; loiter needs 3.10 or newer. Name another: make PYTHON=python3.12 ..."
+    fail "$("$PYTHON" --version 2>&1) is too old; loiter needs 3.10 or newer. Name another: make PYTHON=python3.12 ..."
 
 command -v cargo > /dev/null || fail "no cargo. Install a Rust toolchain (rustup does it) and run this again."
 wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml")
