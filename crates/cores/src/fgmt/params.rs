@@ -1,6 +1,6 @@
 //! Parameters of fine-grained multithreaded cores.
 
-use loiter_isa::{Class, Inst};
+use loiter_isa::{Class, Inst, Op};
 use loiter_types::params;
 
 params! {
@@ -194,18 +194,25 @@ impl LatencyParams {
         }
     }
 
-    /// Latency of `a / b` or `a % b`. Between the bounds it grows by one for every two bits by which
-    /// the dividend is longer than the divisor, which is how the T2's divider counts its rounds.
-    pub(super) fn div_cycles(&self, dividend: u64, divisor: u64) -> u64 {
-        let rounds = leading_sign_bits(divisor).saturating_sub(leading_sign_bits(dividend)) / 2;
+    /// Latency of divide or remainder `op`. Between the bounds it grows by one for every two bits by
+    /// which the dividend is longer than the divisor, which is how the T2's divider counts its rounds.
+    pub(super) fn div_cycles(&self, op: Op, dividend: u64, divisor: u64) -> u64 {
+        let rounds = leading_bits(op, divisor).saturating_sub(leading_bits(op, dividend)) / 2;
         let fixed = self.div_max_cycles.saturating_sub(32);
         (fixed + rounds).clamp(self.div_min_cycles, self.div_max_cycles)
     }
 }
 
-fn leading_sign_bits(value: u64) -> u64 {
-    let folded = if value >> 63 == 1 { !value } else { value };
-    u64::from(folded.leading_zeros())
+/// Bits at the top of a divide's operand that say no more than its sign.
+fn leading_bits(op: Op, value: u64) -> u64 {
+    let magnitude = |value: i64| (if value < 0 { !value } else { value }) as u64;
+    let significant = match op {
+        Op::Div | Op::Rem => magnitude(value as i64),
+        Op::Divw | Op::Remw => magnitude(i64::from(value as i32)),
+        Op::Divuw | Op::Remuw => u64::from(value as u32),
+        _ => value,
+    };
+    u64::from(significant.leading_zeros())
 }
 
 #[cfg(test)]
@@ -223,9 +230,13 @@ mod tests {
         infos.insert("div_max_cycles", 41);
         let latency: LatencyParams =
             loiter_types::Params::build(&mut |name| loiter_types::ParamValue::Int(infos[name]));
-        assert_eq!(latency.div_cycles(1 << 62, 1), 9 + 31);
-        assert_eq!(latency.div_cycles(3, 4), 13);
-        assert_eq!(latency.div_cycles(u64::MAX, 1), 13, "-1 is a short number");
-        assert_eq!(latency.div_cycles(1 << 40, 1 << 10), 9 + 15);
+        assert_eq!(latency.div_cycles(Op::Div, 1 << 62, 1), 9 + 31);
+        assert_eq!(latency.div_cycles(Op::Div, 3, 4), 13);
+        assert_eq!(latency.div_cycles(Op::Div, 1 << 40, 1 << 10), 9 + 15);
+        let ones = u64::MAX;
+        assert_eq!(latency.div_cycles(Op::Rem, ones, 1), 13, "-1 is short");
+        assert_eq!(latency.div_cycles(Op::Remu, ones, 1), 9 + 31);
+        assert_eq!(latency.div_cycles(Op::Divuw, ones, 1), 9 + 15);
+        assert_eq!(latency.div_cycles(Op::Divu, ones, 0), 9 + 32);
     }
 }
