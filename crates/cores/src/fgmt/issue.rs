@@ -216,18 +216,18 @@ impl Context {
         };
         if self.run_now(core, now, inst, shared) {
             self.pay(core, now, inst, cycles, Slot::Executing, false);
-            self.send_store(core, now, shared);
+            self.send_stores(core, now, shared);
         }
     }
 
-    /// Sends the next store of this context to the second level, if it may go.
-    pub(super) fn send_store<O: Observer>(
+    /// Sends those stores of this context to the second level that may go now.
+    pub(super) fn send_stores<O: Observer>(
         &mut self,
         core: &mut CoreState,
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
-        if let Some(addr) = self.stores.send_next() {
+        while let Some(addr) = self.stores.send_next() {
             let request = Request {
                 kind: RequestKind::Store,
                 core: core.id,
@@ -280,7 +280,8 @@ impl Context {
         let mut cycles = core.latency[class as usize];
         let mut slot = Slot::Executing;
         if class == Class::Div {
-            cycles = latency.div_cycles(hart.regs[inst.rs1 as usize], hart.regs[inst.rs2 as usize]);
+            let (dividend, divisor) = (hart.regs[inst.rs1 as usize], hart.regs[inst.rs2 as usize]);
+            cycles = latency.div_cycles(inst.op, dividend, divisor);
         }
         let next_pc = hart.pc.wrapping_add(u64::from(inst.len));
         let flow = run(hart, shared.machine, &mut self.stores, inst);

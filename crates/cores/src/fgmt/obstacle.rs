@@ -225,6 +225,7 @@ fn orders_stores_before_loads(inst: &Inst) -> bool {
     const OUTPUT_OR_WRITE: i32 = 0b0101;
     const INPUT_OR_READ: i32 = 0b1010;
     match inst.op {
+        Op::FenceTso => false,
         Op::Fence => {
             let (predecessor, successor) = (inst.imm >> 4 & 0xf, inst.imm & 0xf);
             predecessor & OUTPUT_OR_WRITE != 0 && successor & INPUT_OR_READ != 0

@@ -86,11 +86,10 @@ impl Context {
                     .machine
                     .store(hart, store.addr, store.width, store.value);
                 debug_assert!(stored.is_ok());
-                self.send_store(core, now, shared);
             }
             RequestKind::Acknowledge => {
                 self.stores.acknowledge();
-                self.send_store(core, now, shared);
+                self.send_stores(core, now, shared);
                 let satisfied = match self.waits {
                     Waits::StoreEntry => true,
                     Waits::Drain => self.stores.is_empty(),
