@@ -1,0 +1,8 @@
+//! What the timing model must do to the cycle, worked out by other means: closed forms, or a second, small model written
+//! from the words of the rules. No test here calls the model's own arithmetic.
+
+mod caches;
+mod latency;
+mod selection;
+mod stores;
+mod support;

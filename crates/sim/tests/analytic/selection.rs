@@ -1,0 +1,226 @@
+//! Which context issues: the core against the rule of `support/rule.rs`, issue for issue.
+
+use crate::support::rule::{Context, Rule, Step, predict};
+use crate::support::{Bench, DATA, PAUSE, Parameters};
+
+/// Instructions of which loops are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Add,
+    Load,
+    /// Reads what was loaded last.
+    Use,
+    Fence,
+    Mul,
+    Div,
+    Csr,
+    /// The branch back, on what was loaded last or on a constant.
+    BackOnLoad,
+    Back,
+}
+
+use Kind::{Add, Back, BackOnLoad, Csr, Div, Fence, Load, Mul, Use};
+
+/// The default spin loop of the paper: load, barrier, nop, branch.
+const SPIN: &[Kind] = &[Load, Fence, Add, BackOnLoad];
+const ADDS: &[Kind] = &[Add, Add, Add, Add, Add, Back];
+const MULS: &[Kind] = &[Mul, Mul, Add, Back];
+const LOADS: &[Kind] = &[Load, Use, Load, Load, Use, Add, Back];
+const DIVIDES: &[Kind] = &[Div, Fence, Back];
+const MIXED: &[Kind] = &[Load, Add, Mul, Csr, Add, BackOnLoad];
+
+const LOOPS: &[&[Kind]] = &[SPIN, ADDS, MULS, LOADS, DIVIDES, MIXED];
+
+const MULTIPLIER: usize = 0;
+const DIVIDER: usize = 1;
+const LOAD_STORE: usize = 0;
+const FLOATING_POINT: usize = 1;
+
+impl Kind {
+    fn text(self) -> &'static str {
+        match self {
+            Add => "addi a1, a1, 1",
+            Load => "lbu t0, 0(a0)",
+            Use => "add a2, t0, t0",
+            Fence => "fence r, r",
+            Mul => "mul a3, a3, a6",
+            Div => "div a4, a4, a6",
+            Csr => "csrrs a5, 0x340, x0",
+            BackOnLoad => "bnez t0, top",
+            Back => "bnez a6, top",
+        }
+    }
+
+    /// What the parameters of the machine say about it. Divides are of zero by one, so the shortest.
+    fn step(self, machine: &Parameters) -> Step {
+        let latency = |name: &str| machine.number(&format!("latency.{name}_cycles"));
+        let stall = |stall| Step {
+            stall,
+            ..Step::default()
+        };
+        let on_use = machine.get("core.stall").unwrap() == "use";
+        let integer = machine.get("fpu.does_integer").unwrap() == true;
+        match self {
+            Add => stall(latency("alu")),
+            Load => Step {
+                stall: if on_use { 1 } else { latency("load") },
+                result: if on_use { latency("load") } else { 0 },
+                confirmed: latency("load_confirmed"),
+                // A second load into the same register waits for the first.
+                reads: true,
+                shared: Some(LOAD_STORE),
+                unit: None,
+            },
+            Use => Step {
+                reads: true,
+                ..stall(latency("alu"))
+            },
+            Fence => stall(latency("fence")),
+            Mul => Step {
+                unit: Some((MULTIPLIER, machine.number("fpu.integer_mul_busy_cycles"))),
+                shared: integer.then_some(FLOATING_POINT),
+                ..stall(latency("mul"))
+            },
+            Div => Step {
+                unit: Some((DIVIDER, latency("div_min"))),
+                shared: integer.then_some(FLOATING_POINT),
+                ..stall(latency("div_min"))
+            },
+            Csr => stall(latency("csr")),
+            BackOnLoad => Step {
+                reads: true,
+                ..stall(latency("branch_taken"))
+            },
+            Back => stall(latency("branch_taken")),
+        }
+    }
+}
+
+/// Runs each loop to warm the caches, then, after a long pause, for ever; a mark at its head. The mark of kind "ends" is
+/// at the pause, in the same instruction line as what follows. `offset` shifts it against the others.
+fn program(hart: usize, body: &[Kind], offset: usize) -> String {
+    let body: Vec<&str> = body.iter().map(|kind| kind.text()).collect();
+    format!(
+        "j warm
+         go: end; pause; j top
+         warm: li a0, {}; li a3, 0; li a4, 0; li a6, 0
+         top: mark
+         {}
+         li a6, 1; sb a6, 0(a0); fence rw, rw
+         .rept {offset}
+         nop
+         .endr
+         j go",
+        DATA + 64 * hart as u64,
+        body.join("\n")
+    )
+}
+
+/// Cycles that are compared.
+const CYCLES: u64 = 6_000;
+
+/// Puts `loops` on the contexts named and compares every issue of a loop's head with the rule's.
+fn check(machine: &str, loops: &[(usize, &[Kind])], salt: usize) {
+    let mut bench = Bench::new(machine).long_pause();
+    let machine = bench.parameters();
+    let pipes = machine.number("core.pipes") as usize;
+    let in_pipe = machine.number("core.contexts") as usize / pipes;
+    let rule = Rule {
+        pipes,
+        alternates: machine.get("core.alternates").unwrap() == true,
+        lag: machine.number("core.selection_lag_cycles"),
+    };
+    for (n, &(hart, body)) in loops.iter().enumerate() {
+        let offset = (salt * (2 * n + 3) + n) % 13;
+        bench = bench.hart(hart, &program(hart, body, offset));
+    }
+    let until = 2 * PAUSE + CYCLES;
+    let outcome = bench.for_cycles(until).run();
+    let paused = |hart| {
+        let marks = outcome.marks(hart);
+        marks.iter().find(|mark| mark.end).unwrap().cycle
+    };
+    let contexts: Vec<Context> = loops
+        .iter()
+        .map(|&(hart, body)| Context {
+            pipe: hart / in_pipe,
+            prologue: vec![Step {
+                stall: machine.number("latency.jump_cycles"),
+                ..Step::default()
+            }],
+            body: body.iter().map(|kind| kind.step(&machine)).collect(),
+            ready: paused(hart) + PAUSE,
+            selected: paused(hart),
+        })
+        .collect();
+    let begin = contexts.iter().map(|context| context.ready).min().unwrap();
+    assert!(contexts.iter().all(|context| context.selected < begin));
+    let until = begin + CYCLES;
+    let got: Vec<Vec<u64>> = loops
+        .iter()
+        .map(|&(hart, _)| outcome.times(hart))
+        .map(|times| {
+            times
+                .into_iter()
+                .filter(|cycle| (begin..until).contains(cycle))
+        })
+        .map(Iterator::collect)
+        .collect();
+    // Which pipe the favour bit is on depends on how the caches were warmed.
+    let matches = |favoured| {
+        let expected = predict(&contexts, rule, favoured, until);
+        assert!(
+            expected
+                .iter()
+                .all(|heads| heads.len() as u64 > CYCLES / 1000)
+        );
+        got == expected
+    };
+    assert!(
+        (0..pipes).any(matches),
+        "{loops:?}, salt {salt}: not as the rule says"
+    );
+}
+
+/// All multisets of `count` loops.
+fn choices(count: usize, from: usize) -> Vec<Vec<&'static [Kind]>> {
+    if count == 0 {
+        return vec![Vec::new()];
+    }
+    let mut all = Vec::new();
+    for (n, first) in LOOPS.iter().enumerate().skip(from) {
+        for mut rest in choices(count - 1, n) {
+            rest.push(first);
+            all.push(rest);
+        }
+    }
+    all
+}
+
+#[test]
+fn on_the_t1_every_issue_is_where_the_rule_says() {
+    for count in 1..=4 {
+        for (salt, loops) in choices(count, 0).into_iter().enumerate() {
+            let loops: Vec<_> = loops.into_iter().enumerate().collect();
+            check("t1", &loops, salt);
+            check("t1", &loops, salt + 5);
+        }
+    }
+}
+
+/// Contexts 0 to 3 are in one pipe, 4 to 7 in the other.
+#[test]
+fn on_the_t2_every_issue_is_where_the_rule_says() {
+    let places: &[&[usize]] = &[&[5], &[0, 1], &[0, 4], &[7, 2], &[0, 5, 1], &[0, 1, 4, 5]];
+    for harts in places {
+        for (salt, loops) in choices(harts.len(), 0).into_iter().enumerate() {
+            let loops: Vec<_> = harts.iter().copied().zip(loops).collect();
+            check("t2", &loops, salt);
+        }
+    }
+    for salt in 0..50 {
+        let pick = |hart: usize| LOOPS[(salt * (2 * hart + 1) + hart * hart) % LOOPS.len()];
+        let loops: Vec<_> = (0..8).map(|hart| (hart, pick(hart))).collect();
+        check("t2", &loops, salt);
+    }
+}

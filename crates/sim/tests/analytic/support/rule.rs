@@ -1,0 +1,144 @@
+//! The selection rule a second time, from its words, for loops whose latencies are fixed. Nothing is taken from the model:
+//! this is a list of contexts that is gone through every cycle.
+
+/// What the rule leaves to the machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Pipes of a core.
+    pub pipes: usize,
+    /// Whether who was selected in the last cycle gives way to all others.
+    pub alternates: bool,
+    /// Cycles from a selection until later ones know of it.
+    pub lag: u64,
+}
+
+/// What an instruction does to its context and to what is shared.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Step {
+    /// Cycles until the context can go on.
+    pub stall: u64,
+    /// Cycles until it can without relying on the hit of a load; 0: it does not.
+    pub confirmed: u64,
+    /// Cycles until its result, which a later `reads` waits for, is there; 0: it has none.
+    pub result: u64,
+    /// Waits for the last result.
+    pub reads: bool,
+    /// A unit of the core, and the cycles for which it is taken.
+    pub unit: Option<(usize, u64)>,
+    /// What pipes share and one of them can have in a cycle: 0, the load/store unit; 1, floating point.
+    pub shared: Option<usize>,
+}
+
+/// A context: what it executes, and where it stands.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// Its pipe.
+    pub pipe: usize,
+    /// Executed once, then the loop for ever.
+    pub prologue: Vec<Step>,
+    /// The loop.
+    pub body: Vec<Step>,
+    /// When it begins.
+    pub ready: u64,
+    /// When it was last selected before.
+    pub selected: u64,
+}
+
+struct State {
+    next: usize,
+    ready: u64,
+    firm: u64,
+    result: u64,
+    /// Every selection so far.
+    selected: Vec<u64>,
+    heads: Vec<u64>,
+}
+
+impl Context {
+    /// The instruction that comes as number `n`.
+    fn step(&self, n: usize) -> Step {
+        match n.checked_sub(self.prologue.len()) {
+            None => self.prologue[n],
+            Some(n) => self.body[n % self.body.len()],
+        }
+    }
+
+    /// Whether number `n` is the first of the loop.
+    fn is_head(&self, n: usize) -> bool {
+        n.checked_sub(self.prologue.len())
+            .is_some_and(|n| n.is_multiple_of(self.body.len()))
+    }
+}
+
+/// For each context, when the first instruction of its loop issues, before cycle `until`. The favour bit is on pipe
+/// `favoured` at first.
+pub fn predict(contexts: &[Context], rule: Rule, mut favoured: usize, until: u64) -> Vec<Vec<u64>> {
+    let mut states: Vec<State> = contexts
+        .iter()
+        .map(|context| State {
+            next: 0,
+            ready: context.ready,
+            firm: 0,
+            result: 0,
+            selected: vec![context.selected],
+            heads: Vec::new(),
+        })
+        .collect();
+    let mut units = [0; 2];
+    let start = contexts.iter().map(|context| context.ready).min();
+    for now in start.unwrap_or(until)..until {
+        let mut taken = [false; 2];
+        let order: Vec<usize> = (0..rule.pipes)
+            .map(|n| (favoured + n) % rule.pipes)
+            .collect();
+        for pipe in order {
+            // Ready: past its stall, its operand there, its unit free. Of these the least recently selected as far as
+            // is known, but those that rely on a hit behind all others, and who had the last cycle behind even those.
+            let ready = (0..contexts.len()).filter(|&c| {
+                let (context, state) = (&contexts[c], &states[c]);
+                let step = context.step(state.next);
+                let unit = step.unit.map_or(0, |(unit, _)| units[unit]);
+                let operand = if step.reads { state.result } else { 0 };
+                context.pipe == pipe && state.ready.max(operand).max(unit) <= now
+            });
+            let rank = |&c: &usize| {
+                let selected = &states[c].selected;
+                let had_the_last_cycle = rule.alternates && selected.last() == Some(&(now - 1));
+                let known = selected
+                    .iter()
+                    .rev()
+                    .find(|&&cycle| cycle + rule.lag <= now);
+                (had_the_last_cycle, states[c].firm > now, known.copied())
+            };
+            let Some(chosen) = ready.min_by_key(rank) else {
+                continue;
+            };
+            let state = &mut states[chosen];
+            let step = contexts[chosen].step(state.next);
+            if rule.pipes > 1 && step.shared.is_some_and(|shared| taken[shared]) {
+                // This pipe loses its cycle, and goes first from now on.
+                favoured = pipe;
+                continue;
+            }
+            if let Some(shared) = step.shared {
+                taken[shared] = true;
+            }
+            if contexts[chosen].is_head(state.next) {
+                state.heads.push(now);
+            }
+            if let Some((unit, busy)) = step.unit {
+                units[unit] = now + busy;
+            }
+            if step.result != 0 {
+                state.result = now + step.result;
+            }
+            if step.confirmed != 0 {
+                state.firm = now + step.confirmed;
+            }
+            state.ready = now + step.stall;
+            state.selected.push(now);
+            state.next += 1;
+        }
+    }
+    states.into_iter().map(|state| state.heads).collect()
+}
