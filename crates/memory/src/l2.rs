@@ -1,9 +1,10 @@
 //! The shared second level: banks, their miss registers, and the memory channels behind them.
 //!
 //! A request is timed when it is sent. That equals timing it on arrival, because every request takes
-//! the same time to its bank, so requests arrive in the order in which they are sent. The line of a
-//! miss is entered at once with the cycle in which it will be there; whoever asks for it before then
-//! waits for that cycle, as with a miss register that merges.
+//! the same time to its bank, so requests arrive in the order in which they are sent. A channel with
+//! several banks serves their misses in that order too, even if one of the banks was slower to look
+//! its own up. The line of a miss is entered at once with the cycle in which it will be there;
+//! whoever asks for it before then waits for that cycle, as with a miss register that merges.
 
 use loiter_types::{Cycle, PhysAddr};
 

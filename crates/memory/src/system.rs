@@ -346,3 +346,11 @@ fn fill(cache: &mut Cache, l2: &L2, core: CoreId, addr: PhysAddr) {
         cache.fill(line);
     }
 }
+
+#[cfg(test)]
+#[path = "system_tests.rs"]
+mod tests;
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod queue_tests;
