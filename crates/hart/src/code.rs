@@ -52,23 +52,22 @@ impl CodeCache {
         Some(&self.pages[self.index[page] as usize - 1])
     }
 
-    /// The instruction at `addr`; `None` outside RAM.
+    /// The instruction at `addr`, if its page has been decoded and it does not cross into the next.
     #[inline(always)]
-    pub fn fetch(&mut self, machine: &Machine, addr: PhysAddr) -> Option<Inst> {
+    #[must_use]
+    pub fn decoded(&self, addr: PhysAddr) -> Option<&Inst> {
         let page = addr.0.wrapping_sub(RAM_BASE) >> PAGE_LOG2;
-        if let Some(&known) = self.index.get(page as usize)
-            && let Some(page) = self.pages.get((known as usize).wrapping_sub(1))
-        {
-            let inst = page[slot(addr.0)];
-            if !crosses(&inst) {
-                return Some(inst);
-            }
-        }
-        self.fetch_slowly(machine, addr)
+        let known = *self.index.get(page as usize)?;
+        let page = self.pages.get((known as usize).wrapping_sub(1))?;
+        let inst = &page[slot(addr.0)];
+        (!crosses(inst)).then_some(inst)
     }
 
-    #[cold]
-    fn fetch_slowly(&mut self, machine: &Machine, addr: PhysAddr) -> Option<Inst> {
+    /// The instruction at `addr`; `None` outside RAM.
+    pub fn fetch(&mut self, machine: &Machine, addr: PhysAddr) -> Option<Inst> {
+        if let Some(inst) = self.decoded(addr) {
+            return Some(*inst);
+        }
         let inst = self.page(machine, addr)?[slot(addr.0)];
         if crosses(&inst) {
             return fetch_crossing(machine, addr);
@@ -86,13 +85,13 @@ pub(crate) fn slot(addr: u64) -> usize {
 /// Whether this is the mark of an instruction whose second half lies in the next page. The mark is an
 /// illegal instruction of length 0, so that hot loops need no test for it.
 #[inline(always)]
-pub(crate) fn crosses(inst: &Inst) -> bool {
+fn crosses(inst: &Inst) -> bool {
     inst.len == 0
 }
 
 /// Reads and decodes an instruction that may lie in two pages.
 #[cold]
-pub(crate) fn fetch_crossing(machine: &Machine, addr: PhysAddr) -> Option<Inst> {
+fn fetch_crossing(machine: &Machine, addr: PhysAddr) -> Option<Inst> {
     machine.fetch(addr).ok().map(decode)
 }
 

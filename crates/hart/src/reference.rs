@@ -7,7 +7,7 @@ use loiter_isa::{Width, dispatch};
 use loiter_machine::{AccessFault, Machine, Watches};
 use loiter_types::{HartId, PhysAddr, VirtAddr};
 
-use crate::code::{CodeCache, crosses, fetch_crossing, slot};
+use crate::code::{CodeCache, slot};
 use crate::exec::{DataPort, Exec, Flow, Nap};
 use crate::hart::{Hart, HartState};
 use crate::trap::{Trap, Unhandled};
@@ -163,15 +163,9 @@ fn hot(
 fn full(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache) -> Flow {
     hart.csr.clock.time = machine.time();
     let pc = PhysAddr(hart.pc);
-    let Some(mut inst) = code.fetch(machine, pc) else {
+    let Some(inst) = code.fetch(machine, pc) else {
         return Flow::Trap(hart.fetch_fault());
     };
-    if crosses(&inst) {
-        match fetch_crossing(machine, pc) {
-            Some(whole) => inst = whole,
-            None => return Flow::Trap(hart.fetch_fault()),
-        }
-    }
     let mut exec = Exec::<_, true>::new(hart, machine);
     let flow = dispatch(&mut exec, &inst);
     exec.finish();

@@ -87,18 +87,17 @@ impl Context {
             .issue(self.ready_at, now, self.activity, self.slot);
         core.counters.issued += 1;
         core.counters.speculative_issues += u64::from(self.firm_at > now);
-        let inst = self.inst;
         self.refetch();
         match self.class {
-            Class::Load => self.issue_load(core, now, &inst, shared),
-            Class::Store => self.issue_store(core, now, &inst, shared),
+            Class::Load => self.issue_load(core, now, shared),
+            Class::Store => self.issue_store(core, now, shared),
             Class::Atomic => {
                 core.counters.atomics += 1;
                 let hart = &shared.harts[self.seated().index()];
-                let addr = PhysAddr(hart.regs[inst.rs1 as usize]);
+                let addr = PhysAddr(hart.regs[self.inst.rs1 as usize]);
                 self.send(core, now, RequestKind::Atomic, addr, Slot::Atomic, shared);
             }
-            class => self.execute(core, now, &inst, class, fpu, shared),
+            class => self.execute(core, now, class, fpu, shared),
         }
     }
 
@@ -164,17 +163,16 @@ impl Context {
         &mut self,
         core: &mut CoreState,
         now: Cycle,
-        inst: &Inst,
         shared: &mut Shared<'_, O>,
     ) {
         core.counters.loads += 1;
-        let Some(addr) = self.data_address(inst, shared) else {
-            self.run_now(core, now, inst, shared);
+        let Some(addr) = self.data_address(shared) else {
+            self.run_now(core, now, shared);
             return;
         };
         let stores = &self.stores;
         let forwards = !stores.is_empty()
-            && access_width(inst.op)
+            && access_width(self.inst.op)
                 .is_some_and(|width| stores.forward(addr, width) != Forward::Memory);
         core.counters.forwarded_loads += u64::from(forwards);
         if !forwards && !shared.machine.is_ram(addr, 1) {
@@ -182,16 +180,16 @@ impl Context {
         }
         let latency = &core.params.latency;
         let (mut cycles, mut confirmed) = (latency.load_cycles, latency.load_confirmed_cycles);
-        if inst.rd >= 32 && inst.rd < 64 {
+        if matches!(self.inst.rd, 32..64) {
             (cycles, confirmed) = (latency.fp_load_cycles, latency.fp_load_cycles);
             core.units.fp_load(now.after(cycles));
         }
         if !forwards && !shared.memory.load(core.id, addr) {
             return self.send(core, now, RequestKind::Load, addr, Slot::L2Hit, shared);
         }
-        if self.run_now(core, now, inst, shared) {
+        if self.run_now(core, now, shared) {
             self.firm_at = now.after(confirmed);
-            self.pay(core, now, inst, cycles, Slot::LoadHit, true);
+            self.pay(core, now, cycles, Slot::LoadHit, true);
         }
     }
 
@@ -199,23 +197,22 @@ impl Context {
         &mut self,
         core: &mut CoreState,
         now: Cycle,
-        inst: &Inst,
         shared: &mut Shared<'_, O>,
     ) {
         core.counters.stores += 1;
-        if let Some(addr) = self.data_address(inst, shared)
+        if let Some(addr) = self.data_address(shared)
             && !shared.machine.is_ram(addr, 1)
         {
             return self.send(core, now, RequestKind::Device, addr, Slot::Device, shared);
         }
         let latency = &core.params.latency;
-        let cycles = if inst.rs2 >= 32 {
+        let cycles = if self.inst.rs2 >= 32 {
             latency.fp_store_cycles
         } else {
             latency.store_cycles
         };
-        if self.run_now(core, now, inst, shared) {
-            self.pay(core, now, inst, cycles, Slot::Executing, false);
+        if self.run_now(core, now, shared) {
+            self.pay(core, now, cycles, Slot::Executing, false);
             self.send_stores(core, now, shared);
         }
     }
@@ -244,11 +241,10 @@ impl Context {
         &mut self,
         core: &mut CoreState,
         now: Cycle,
-        inst: &Inst,
         shared: &mut Shared<'_, O>,
     ) -> bool {
         let hart = &mut shared.harts[self.hart_index];
-        match run(hart, shared.machine, &mut self.stores, inst) {
+        match run(hart, shared.machine, &mut self.stores, &self.inst) {
             Flow::Next => {
                 hart.retired += 1;
                 true
@@ -267,7 +263,6 @@ impl Context {
         &mut self,
         core: &mut CoreState,
         now: Cycle,
-        inst: &Inst,
         class: Class,
         fpu: &mut ChipFpu,
         shared: &mut Shared<'_, O>,
@@ -280,11 +275,14 @@ impl Context {
         let mut cycles = core.latency[class as usize];
         let mut slot = Slot::Executing;
         if class == Class::Div {
-            let (dividend, divisor) = (hart.regs[inst.rs1 as usize], hart.regs[inst.rs2 as usize]);
-            cycles = latency.div_cycles(inst.op, dividend, divisor);
+            let (dividend, divisor) = (
+                hart.regs[self.inst.rs1 as usize],
+                hart.regs[self.inst.rs2 as usize],
+            );
+            cycles = latency.div_cycles(self.inst.op, dividend, divisor);
         }
-        let next_pc = hart.pc.wrapping_add(u64::from(inst.len));
-        let flow = run(hart, shared.machine, &mut self.stores, inst);
+        let next_pc = hart.pc.wrapping_add(u64::from(self.inst.len));
+        let flow = run(hart, shared.machine, &mut self.stores, &self.inst);
         match class {
             Class::Alu => {}
             Class::Branch => {
@@ -301,7 +299,7 @@ impl Context {
             Class::Jump => slot = Slot::Branch,
             class => {
                 if matches!(class, Class::FpDiv | Class::FpSqrt) {
-                    cycles = latency.fp_long_cycles(inst, class);
+                    cycles = latency.fp_long_cycles(&self.inst, class);
                 }
                 core.counters.fp_operations += u64::from(is_fp(class));
                 core.units.start(class, now, now.after(cycles), fpu);
@@ -313,29 +311,21 @@ impl Context {
                 class,
                 Class::FpAdd | Class::FpMul | Class::FpFma | Class::FpMove
             );
-            self.pay(core, now, inst, cycles, slot, pipelined);
+            self.pay(core, now, cycles, slot, pipelined);
         } else {
-            self.after(core, now, inst, flow, cycles, shared);
+            self.after(core, now, flow, cycles, shared);
         }
     }
 
     /// The context pays for an instruction: it stalls for the latency, or, for a result that later
     /// instructions can be ahead of, notes when the result is there.
     #[inline]
-    fn pay(
-        &mut self,
-        core: &mut CoreState,
-        now: Cycle,
-        inst: &Inst,
-        cycles: u64,
-        slot: Slot,
-        runs_on: bool,
-    ) {
+    fn pay(&mut self, core: &mut CoreState, now: Cycle, cycles: u64, slot: Slot, runs_on: bool) {
         self.waits = Waits::Time;
         self.slot = slot;
         let done = now.after(cycles);
         if core.stall_on_use && runs_on {
-            self.operands[inst.rd as usize % 65] = done;
+            self.operands[self.inst.rd as usize % 65] = done;
             self.operands[loiter_isa::SINK as usize] = Cycle(0);
             self.ready_at = now.after(1);
         } else {
@@ -349,7 +339,6 @@ impl Context {
         &mut self,
         core: &mut CoreState,
         now: Cycle,
-        inst: &Inst,
         flow: Flow,
         cycles: u64,
         shared: &mut Shared<'_, O>,
@@ -359,11 +348,11 @@ impl Context {
         }
         let hart = &mut shared.harts[self.hart_index];
         hart.retired += 1;
-        self.pay(core, now, inst, cycles, Slot::Executing, false);
+        self.pay(core, now, cycles, Slot::Executing, false);
         match flow {
             Flow::Interrupts => {
                 self.check_interrupts = true;
-                if inst.op.class() == Class::System {
+                if self.inst.op.class() == Class::System {
                     self.slot = Slot::TrapEntry;
                 }
                 self.reconsider(now.after(1), hart, Doing::Executing);

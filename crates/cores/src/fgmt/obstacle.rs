@@ -26,9 +26,8 @@ impl Context {
         if !self.fetched && !self.fetch(core, now, shared) {
             return false;
         }
-        let inst = self.inst;
         if core.stall_on_use {
-            let operands = &self.operands;
+            let (operands, inst) = (&self.operands, &self.inst);
             let at = operands[inst.rs1 as usize]
                 .max(operands[inst.rs2 as usize])
                 .max(operands[inst.rs3 as usize])
@@ -42,7 +41,7 @@ impl Context {
         if matches!(class, Class::Alu | Class::Branch | Class::Jump) {
             return !(core.full_stops_thread && self.store_buffer_full(now));
         }
-        let moves_fp = inst.rd >= 32 && inst.rd < 64 || inst.rs2 >= 32;
+        let moves_fp = matches!(self.inst.rd, 32..64) || self.inst.rs2 >= 32;
         let free = core.units.free_at(class, moves_fp, fpu);
         if free > now {
             self.stall(now, free, Slot::UnitBusy);
@@ -52,10 +51,10 @@ impl Context {
             return false;
         }
         match class {
-            Class::Load => !self.load_waits(now, &inst, shared),
-            Class::Store => !self.store_waits(now, &inst, shared),
+            Class::Load => !self.load_waits(now, shared),
+            Class::Store => !self.store_waits(now, shared),
             Class::Atomic => !self.must_drain(now),
-            Class::Fence if orders_stores_before_loads(&inst) => !self.must_drain(now),
+            Class::Fence if orders_stores_before_loads(&self.inst) => !self.must_drain(now),
             _ => true,
         }
     }
@@ -78,14 +77,14 @@ impl Context {
     }
 
     /// A load waits when only part of its bytes are in the store buffer, or for a device.
-    fn load_waits<O: Observer>(&mut self, now: Cycle, inst: &Inst, shared: &Shared<'_, O>) -> bool {
+    fn load_waits<O: Observer>(&mut self, now: Cycle, shared: &Shared<'_, O>) -> bool {
         if self.stores.is_empty() {
             return false;
         }
-        let Some(addr) = self.data_address(inst, shared) else {
+        let Some(addr) = self.data_address(shared) else {
             return false;
         };
-        let Some(width) = access_width(inst.op) else {
+        let Some(width) = access_width(self.inst.op) else {
             return false;
         };
         let partial = self.stores.forward(addr, width) == Forward::Partial;
@@ -93,16 +92,11 @@ impl Context {
     }
 
     /// A store waits for an entry of the store buffer, or, to a device, until it is empty.
-    fn store_waits<O: Observer>(
-        &mut self,
-        now: Cycle,
-        inst: &Inst,
-        shared: &Shared<'_, O>,
-    ) -> bool {
+    fn store_waits<O: Observer>(&mut self, now: Cycle, shared: &Shared<'_, O>) -> bool {
         if self.store_buffer_full(now) {
             return true;
         }
-        let (Some(addr), Some(width)) = (self.data_address(inst, shared), access_width(inst.op))
+        let (Some(addr), Some(width)) = (self.data_address(shared), access_width(self.inst.op))
         else {
             return false;
         };
@@ -111,13 +105,10 @@ impl Context {
 
     /// Physical address of the data that its load or store moves.
     #[inline]
-    pub(super) fn data_address<O: Observer>(
-        &self,
-        inst: &Inst,
-        shared: &Shared<'_, O>,
-    ) -> Option<PhysAddr> {
+    pub(super) fn data_address<O: Observer>(&self, shared: &Shared<'_, O>) -> Option<PhysAddr> {
         let hart = &shared.harts[self.hart_index];
-        let addr = hart.regs[inst.rs1 as usize].wrapping_add(inst.imm as i64 as u64);
+        let base = hart.regs[self.inst.rs1 as usize];
+        let addr = base.wrapping_add(self.inst.imm as i64 as u64);
         hart.translate_data(VirtAddr(addr)).ok()
     }
 
@@ -158,24 +149,31 @@ impl Context {
         }
         let hart = &shared.harts[self.hart_index];
         let mut pc = hart.pc;
-        loop {
-            let inst = match hart.translate_fetch(VirtAddr(pc)) {
-                Ok(addr) => shared.code.fetch(shared.machine, addr),
-                Err(_) => None,
+        let found = loop {
+            let Ok(addr) = hart.translate_fetch(VirtAddr(pc)) else {
+                break false;
             };
-            let Some(inst) = inst else {
-                let fault = hart.fetch_fault();
-                self.trap(core, now, fault, shared);
-                return false;
-            };
-            if !is_probe(&inst) {
-                self.inst = inst;
-                self.class = inst.op.class();
-                break;
+            // Stored whole: a record put together from its fields would be read back in another width
+            // at once, which processors do slowly.
+            match shared.code.decoded(addr) {
+                Some(inst) => self.inst = *inst,
+                None => match shared.code.fetch(shared.machine, addr) {
+                    Some(inst) => self.inst = inst,
+                    None => break false,
+                },
+            }
+            if !is_probe(&self.inst) {
+                break true;
             }
             self.probes = true;
-            pc += u64::from(inst.len);
+            pc += u64::from(self.inst.len);
+        };
+        if !found {
+            let fault = hart.fetch_fault();
+            self.trap(core, now, fault, shared);
+            return false;
         }
+        self.class = self.inst.op.class();
         self.inst_pc = pc;
         let last_byte = pc + u64::from(self.inst.len) - 1;
         let line = self.fetch_line;

@@ -117,14 +117,13 @@ impl Context {
             shared.set_clock(hart, now);
             shared.device_accessed = true;
         }
-        let inst = self.inst;
         self.slot = match (response.request.kind, response.level) {
             (RequestKind::Atomic, _) => Slot::Atomic,
             (_, Level::L2) => Slot::L2Hit,
             (_, Level::Memory) => Slot::L2Miss,
             (_, Level::Device) => Slot::Device,
         };
-        if self.run_now(core, now, &inst, shared) {
+        if self.run_now(core, now, shared) {
             self.unblock(response.done);
         }
     }
