@@ -11,6 +11,10 @@ use crate::system::System;
 /// Simulated steps between two looks at the host's clock.
 const STEPS_PER_LOOK: u32 = 1 << 12;
 
+/// Steps of the cores alone within one of those: few, so that a look comes within tens of milliseconds
+/// even when memory never has anything to say.
+const CORE_STEPS: u32 = 1 << 5;
+
 /// The timing model of a system.
 pub(crate) struct Timing {
     chip: Chip,
@@ -120,7 +124,7 @@ impl Timing {
                 }
             }
             // While memory and timers have nothing to say, only the cores are asked.
-            for _ in 0..STEPS_PER_LOOK {
+            for _ in 0..CORE_STEPS {
                 let next = self.chip.tick(now, &mut shared);
                 let quiet = shared.memory.next().min(timer).min(max_cycles);
                 if next >= quiet || shared.unhandled.is_some() {
