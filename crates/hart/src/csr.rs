@@ -220,7 +220,14 @@ impl CsrFile {
         self.mstatus & SIE_BIT != 0
     }
 
+    /// Whether `wfi` may run. Where there is a supervisor mode, user mode may only wait for a bounded
+    /// time (privileged manual, "Wait for Interrupt"); here the bound is zero.
     pub(crate) fn wfi_allowed(&self) -> bool {
+        self.privilege != Privilege::User && self.wrs_allowed()
+    }
+
+    /// Whether `wrs.nto`, which waits without bound, may run.
+    pub(crate) fn wrs_allowed(&self) -> bool {
         self.privilege == Privilege::Machine || self.mstatus & TW == 0
     }
 
@@ -514,6 +521,18 @@ mod tests {
         assert_eq!(csr.mstatus & MPP, MPP);
         assert_eq!(csr.leave_machine_trap(), Some(4));
         assert_eq!(csr.privilege, Privilege::Machine);
+    }
+
+    #[test]
+    fn waiting_without_bound_can_be_forbidden() {
+        let mut csr = csrs();
+        assert!(csr.wfi_allowed() && csr.wrs_allowed());
+        csr.privilege = Privilege::User;
+        assert!(!csr.wfi_allowed() && csr.wrs_allowed());
+        csr.privilege = Privilege::Supervisor;
+        assert!(csr.wfi_allowed() && csr.wrs_allowed());
+        csr.mstatus |= TW;
+        assert!(!csr.wfi_allowed() && !csr.wrs_allowed());
     }
 
     #[test]

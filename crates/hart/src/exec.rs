@@ -255,7 +255,7 @@ impl<'a, P: DataPort, const FULL: bool> Exec<'a, P, FULL> {
                 };
             }
             System::Wfi if self.hart.csr.wfi_allowed() => Flow::Nap(Nap::Wfi),
-            System::WrsNto if self.hart.csr.wfi_allowed() => Flow::Nap(Nap::WrsNto),
+            System::WrsNto if self.hart.csr.wrs_allowed() => Flow::Nap(Nap::WrsNto),
             System::Wfi | System::WrsNto => return illegal,
             System::WrsSto => Flow::Nap(Nap::WrsSto),
             System::SfenceVma if self.hart.csr.sfence_allowed() => Flow::Next,
