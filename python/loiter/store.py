@@ -19,6 +19,7 @@ import json
 import os
 import platform
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,6 +139,13 @@ class Store:
         except Corrupt:
             shutil.rmtree(path, ignore_errors=True)
             return None
+
+    def supersede(self, current: Mapping[str, Path]) -> None:
+        """Removes the results of earlier versions of the given runs, so that who reads them all reads no stale one."""
+        for path in self.root.iterdir():
+            label = path.name.rpartition("-")[0]
+            if label in current and path != current[label]:
+                shutil.rmtree(path, ignore_errors=True)
 
     def sweep(self) -> None:
         """Removes what killed processes left half written."""

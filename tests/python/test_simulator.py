@@ -181,9 +181,12 @@ def test_max_cycles_ends_a_program_that_does_not_end(tmp_path: Path) -> None:
 @pytest.mark.parametrize("machine", ["t1", "virt"])
 def test_ctrl_c_ends_a_run(machine: str, tmp_path: Path) -> None:
     elf = write_elf(tmp_path / "spin.elf", [SPIN])
-    command = [sys.executable, "-c", "from loiter.cli import main; main()", "run", "-m", machine, elf]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        time.sleep(2)
+    code = "from loiter import cli, engine; engine.load(); print('loaded', flush=True); cli.main()"
+    command = [sys.executable, "-c", code, "run", "-m", machine, elf]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "loaded\n"
+        time.sleep(1.5)
         assert process.poll() is None
         os.kill(process.pid, signal.SIGINT)
         _, err = process.communicate(timeout=10)

@@ -201,6 +201,20 @@ def test_a_damaged_result_is_run_again(engine: Engine, tmp_path: Path, log: Path
     assert ran(log) == 1
 
 
+def test_results_of_an_earlier_program_give_way(engine: Engine, tmp_path: Path) -> None:
+    carry(engine, tmp_path / "out", exhibit="table_2")
+    before = {path.name for path in (tmp_path / "out" / "runs").iterdir()}
+    carry(engine, tmp_path / "out", exhibit="figure_5")
+    guest = tmp_path / "data" / "guests" / "spinloops.elf"
+    guest.write_bytes(guest.read_bytes() + b" ")
+    carry(engine, tmp_path / "out", exhibit="table_2")
+    after = {path.name for path in (tmp_path / "out" / "runs").iterdir()}
+    assert len(before) == 9
+    assert not before & after, "no stale result is left"
+    assert sum(".alone-" in name for name in after) == 9
+    assert sum(".3-" in name for name in after) == 25, "what the last command did not ask for is kept"
+
+
 @pytest.mark.parametrize(
     ("variable", "reason"),
     [

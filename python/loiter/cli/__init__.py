@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import traceback
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +14,7 @@ from rich.text import Text
 
 import loiter
 from loiter.cli import machine, run, study
-from loiter.errors import Fault, InternalFault
+from loiter.errors import Fault, InternalFault, Interrupted
 
 app = typer.Typer(
     name="loiter",
@@ -47,18 +49,23 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> Any:
     """Entry point. Turns faults into one message and an exit status."""
+    before = signal.signal(signal.SIGINT, _interrupt)
     try:
         return app(arguments)
     except Fault as fault:
         _report(fault)
         sys.exit(fault.exit_status)
-    except KeyboardInterrupt:
-        _report(Fault("interrupted"))
-        sys.exit(130)
     except Exception as error:
         traceback.print_exc()
         _report(InternalFault(f"{type(error).__name__}: {error}"))
-        sys.exit(3)
+        sys.exit(InternalFault.exit_status)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    # A fault like others; of a KeyboardInterrupt the command-line library makes exit status 1.
+    raise Interrupted("interrupted")
 
 
 def _report(fault: Fault) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -138,7 +136,7 @@ def _request(
 
 def _simulate(engine: Engine, request: Request) -> Json:
     console = err()
-    with _ctrl_c() as asked, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         status: Status | None = None
         if console.is_terminal:
             status = stack.enter_context(console.status(f"{request.program.name} on {request.machine.name}"))
@@ -146,20 +144,9 @@ def _simulate(engine: Engine, request: Request) -> Json:
         def progress(facts: Json) -> bool:
             if status is not None:
                 status.update(f"{request.program.name} on {request.machine.name}: {describe_progress(facts)}")
-            return not asked
+            return True
 
         try:
             return engine.run(request.native(), request.program.elf, progress)
         except Interrupted:
             raise Interrupted("interrupted; nothing was written") from None
-
-
-@contextlib.contextmanager
-def _ctrl_c() -> Iterator[list[int]]:
-    """Notes Ctrl-C instead of raising it within the simulator's call back into Python."""
-    asked: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: asked.append(number))
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -80,7 +80,7 @@ def execute(jobs: Sequence[Job], store: Store, engine: Engine, observer: Observe
             work.workers.append(_start(engine, store))
         while _hand_out(work, engine, store):
             _collect(work)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):
         raise Interrupted("interrupted") from None
     finally:
         _stop(work.workers)

@@ -74,7 +74,9 @@ def _run(order: Order, jobs: Sequence[Job], store: Store, engine: Engine, consol
         text = f"{'a run' if one else f'{len(failures)} runs'} failed: " + ", ".join(each.label for each in failures)
         worst = max((each.fault for each in failures), key=lambda fault: fault.exit_status)
         raise type(worst)(f"{text}. {_kept(jobs, store, engine)}")
-    return {job.label: _stored(store, job, engine) for job in jobs}
+    results = {job.label: _stored(store, job, engine) for job in jobs}
+    store.supersede({label: result.path for label, result in results.items()})
+    return results
 
 
 def _kept(jobs: Sequence[Job], store: Store, engine: Engine) -> str:
