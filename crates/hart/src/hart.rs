@@ -1,7 +1,7 @@
 //! The state of one hart, and how it enters and leaves traps.
 
 use loiter_isa::{SINK, disassemble};
-use loiter_machine::Machine;
+use loiter_machine::{Machine, WatchState, Watches};
 use loiter_types::{HartId, PhysAddr, VirtAddr};
 
 use crate::csr::{CsrFile, Privilege};
@@ -94,6 +94,13 @@ impl Hart {
     #[must_use]
     pub fn wakes(&self) -> bool {
         self.csr.pending_enabled() != 0
+    }
+
+    /// Whether what `nap` waits for has happened, whoever sees it; the time limit of `wrs.sto` is the
+    /// engine's affair.
+    #[must_use]
+    pub fn nap_is_over(&self, nap: Nap, watches: &Watches) -> bool {
+        self.wakes() || nap != Nap::Wfi && watches.state(self.id) != WatchState::Held
     }
 
     /// Enters `trap`: saves the pc, switches privilege, goes to the handler.

@@ -1,7 +1,6 @@
 //! Running in the reference engine: all harts in turn, a fixed number of instructions each.
 
 use loiter_hart::{Burst, HartState, Nap, Stop, run};
-use loiter_machine::WatchState;
 use loiter_observe::{Moment, Observer, Probe};
 use loiter_types::{Cycle, HartId, PhysAddr};
 
@@ -59,12 +58,8 @@ impl System<'_> {
         let hart = &mut self.harts[n];
         hart.csr.set_lines(self.machine.interrupt_lines(hart.id));
         if let HartState::Napping(nap) = hart.state {
-            let over = match nap {
-                Nap::Wfi => false,
-                Nap::WrsNto => self.machine.watches.state(hart.id) != WatchState::Held,
-                Nap::WrsSto => true,
-            };
-            if over || hart.wakes() {
+            // The limit of wrs.sto is less than a turn.
+            if nap == Nap::WrsSto || hart.nap_is_over(nap, &self.machine.watches) {
                 hart.state = HartState::Running;
             }
         }

@@ -45,7 +45,7 @@ impl Timing {
         )
         .map_err(contradiction)?;
         for (n, hart) in system.harts.iter_mut().enumerate() {
-            chip.attach(hart, ContextId::new(n), system.now);
+            chip.attach(hart, &system.machine, ContextId::new(n), system.now);
         }
         Ok(Self {
             chip,

@@ -139,14 +139,17 @@ impl Context {
         self.check_interrupts |= doing != Doing::Executing;
     }
 
-    /// Sleeps from `now` until something ends the nap.
-    pub(super) fn sleep(&mut self, now: Cycle, nap: Nap, hart: &Hart) {
+    /// Sleeps from `now` until something ends the nap; a short nap ends at `limit`.
+    pub(super) fn sleep(&mut self, now: Cycle, nap: Nap, limit: Cycle, hart: &Hart) {
         let doing = match nap {
             Nap::Wfi => Doing::Idle,
             Nap::WrsNto | Nap::WrsSto => Doing::Napping,
         };
         self.reconsider(now, hart, doing);
         self.block(now, Waits::Wake(nap), Slot::Waiting);
+        if nap == Nap::WrsSto {
+            self.ready_at = limit;
+        }
     }
 
     /// Forgets the fetched instruction: the pc has changed.

@@ -139,8 +139,14 @@ impl Chip {
         })
     }
 
-    /// Seats `hart` in a vacant context, where it goes on, or sleeps on, from `now`.
-    pub fn attach(&mut self, hart: &mut Hart, context: ContextId, now: Cycle) {
+    /// Seats `hart` of `machine` in a vacant context, where it goes on, or sleeps on, from `now`.
+    pub fn attach(
+        &mut self,
+        hart: &mut Hart,
+        machine: &Machine,
+        context: ContextId,
+        now: Cycle,
+    ) {
         let per_core = self.cores[0].contexts.len();
         let (core, seat) = (context.index() / per_core, context.index() % per_core);
         if self.seats.len() <= hart.id.index() {
@@ -156,9 +162,14 @@ impl Chip {
         context.fetch_line = NO_LINE;
         context.refetch();
         context.check_interrupts = true;
+        hart.csr.set_lines(machine.interrupt_lines(hart.id));
         match std::mem::replace(&mut hart.state, HartState::Running) {
-            HartState::Napping(nap) => context.sleep(now, nap, hart),
-            HartState::Running => {
+            // What wakes it may have happened before it came here.
+            HartState::Napping(nap) if !hart.nap_is_over(nap, &machine.watches) => {
+                let limit = now.after(core.state.params.latency.nap_short_limit_cycles);
+                context.sleep(now, nap, limit, hart);
+            }
+            _ => {
                 context.reconsider(now, hart, Doing::Executing);
                 context.unblock(now);
             }

@@ -2,7 +2,7 @@
 
 use loiter_hart::{DataPort, Exec, Flow, Hart, Nap, Trap, access_width};
 use loiter_isa::{Class, Inst, Width, dispatch};
-use loiter_machine::{AccessFault, Machine, WatchState, Watches};
+use loiter_machine::{AccessFault, Machine, Watches};
 use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Doing, Moment, Observer, Probe, Slot};
 use loiter_types::{Cycle, HartId, PhysAddr};
@@ -377,19 +377,15 @@ impl Context {
         nap: Nap,
         shared: &Shared<'_, O>,
     ) {
-        let id = self.seated();
         let hart = &shared.harts[self.hart_index];
-        let watched = shared.machine.watches.state(id) == WatchState::Held;
-        if hart.wakes() || nap != Nap::Wfi && !watched {
+        if hart.nap_is_over(nap, &shared.machine.watches) {
             self.check_interrupts = true;
             self.ready_at = now.after(1);
             return;
         }
         core.counters.naps += 1;
-        self.sleep(now.after(1), nap, hart);
-        if nap == Nap::WrsSto {
-            self.ready_at = now.after(core.params.latency.nap_short_limit_cycles);
-        }
+        let limit = now.after(core.params.latency.nap_short_limit_cycles);
+        self.sleep(now.after(1), nap, limit, hart);
     }
 
     /// Enters a trap.
