@@ -91,10 +91,10 @@ impl Assembler {
         self.symbols.push((name.to_owned(), self.here()));
     }
 
-    /// Fills with zeros up to a multiple of `bytes`.
+    /// Fills with `c.nop` up to a multiple of `bytes`.
     pub(crate) fn align(&mut self, bytes: u64) {
         while !self.here().is_multiple_of(bytes) {
-            self.half(if self.here().is_multiple_of(2) { 1 } else { 0 });
+            self.half(1);
         }
     }
 

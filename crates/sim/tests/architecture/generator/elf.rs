@@ -47,7 +47,7 @@ impl Section {
 /// Symbol table and string table; every symbol lies in section 1.
 fn symbol_tables(symbols: &[(String, u64)]) -> (Vec<u8>, Vec<u8>) {
     let mut table = vec![0; 24];
-    let mut names = vec![0];
+    let mut names = vec![0_u8];
     for (name, address) in symbols {
         table.extend((names.len() as u32).to_le_bytes());
         table.extend([GLOBAL_FUNCTION, 0, 1, 0]);
@@ -59,9 +59,9 @@ fn symbol_tables(symbols: &[(String, u64)]) -> (Vec<u8>, Vec<u8>) {
 }
 
 /// An executable that begins at the first byte of its first segment, which holds all its symbols.
-pub(crate) fn executable(segments: &[Segment], symbols: &[(String, u64)]) -> Vec<u8> {
-    let mut contents = Vec::new();
-    let mut program_headers = Vec::new();
+pub(crate) fn executable(segments: &[&Segment], symbols: &[(String, u64)]) -> Vec<u8> {
+    let mut contents: Vec<u8> = Vec::new();
+    let mut program_headers: Vec<u8> = Vec::new();
     let mut offset = HEADER_BYTES + PROGRAM_HEADER_BYTES * segments.len() as u64;
     let text_offset = offset;
     for segment in segments {
@@ -116,7 +116,7 @@ pub(crate) fn executable(segments: &[Segment], symbols: &[(String, u64)]) -> Vec
     file
 }
 
-fn header(segments: &[Segment], sections_offset: u64, sections: u16) -> Vec<u8> {
+fn header(segments: &[&Segment], sections_offset: u64, sections: u16) -> Vec<u8> {
     let mut out = b"\x7fELF\x02\x01\x01".to_vec();
     out.resize(16, 0);
     out.extend([EXECUTABLE, RISCV].map(u16::to_le_bytes).concat());

@@ -1,0 +1,118 @@
+//! Generated programs print the same on QEMU, in the reference engine, and on the timing cores.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use loiter_isa::Op;
+
+use crate::census::{Census, Entered, compressed_mnemonics};
+use crate::compare::{difference, printed, reported, retired_in_blocks};
+use crate::generator::{Program, Settings, Target, UNKNOWN_TO_QEMU, generate};
+use crate::machines::{Machine, assert_passed, try_run};
+use crate::qemu;
+
+/// Blocks and items of a program.
+const BLOCKS: usize = 300;
+const ITEMS: u64 = 60;
+/// Programs of an ordinary run.
+const PROGRAMS: usize = if cfg!(debug_assertions) { 2 } else { 40 };
+/// Generated instructions that an ordinary run compares at least.
+const LEAST: u64 = if cfg!(debug_assertions) { 0 } else { 5_000_000 };
+
+fn from_environment(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name}={text}: a whole number is expected")),
+        Err(_) => default,
+    }
+}
+
+fn program(seed: u64) -> Program {
+    generate(Settings {
+        seed,
+        harts: 1,
+        blocks: BLOCKS,
+        items: ITEMS,
+        target: Target::Qemu,
+    })
+}
+
+/// Compares one program everywhere; answers how many generated instructions it retired.
+fn compare(program: &Program) -> u64 {
+    let name = format!("generated-{:x}", program.seed);
+    let console = qemu::run(&name, &program.elf);
+    let expected = printed(&console);
+    let mut retired = 0;
+    for machine in [Machine::Virt, Machine::T1, Machine::T2] {
+        let request = machine.request(1);
+        let result = try_run(&request, &program.elf)
+            .unwrap_or_else(|error| panic!("seed {}, {machine:?}: {error}", program.seed));
+        let found = reported(&result, 0);
+        let named = format!("{machine:?}");
+        if let Some(text) = difference(program, 0, ("QEMU", &expected), (&named, &found)) {
+            panic!("{text}{}", first_other_trap(program, &name));
+        }
+        assert_passed(&request, &result);
+        assert_eq!(result.console, console, "{machine:?} prints otherwise");
+        retired = retired_in_blocks(&result, 0);
+    }
+    std::fs::remove_file(qemu::path(&name)).expect("it was written");
+    retired
+}
+
+/// The first trap that QEMU and the semantics do not agree on, by QEMU's log.
+fn first_other_trap(program: &Program, name: &str) -> String {
+    let theirs = qemu::traps(name);
+    let mut ours = Census::default();
+    ours.take(&program.elf);
+    let same = |(a, b): (&Entered, &Entered)| a.same_but_excluded(b);
+    let pairs = theirs.iter().zip(&ours.traps);
+    match pairs.clone().position(|pair| !same(pair)) {
+        Some(n) => format!(
+            "first other trap, by QEMU's log, number {n}:\n{:x?} QEMU\n{:x?} loiter",
+            theirs[n], ours.traps[n]
+        ),
+        None => format!("{} traps agree, by QEMU's log", pairs.len()),
+    }
+}
+
+#[test]
+fn generated_programs_agree_with_qemu() {
+    let programs = PROGRAMS * from_environment("LOITER_FUZZ_PROGRAMS", 1) as usize;
+    let first = from_environment("LOITER_FUZZ_SEED", 1);
+    let next = AtomicUsize::new(0);
+    let retired = AtomicU64::new(0);
+    let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
+    std::thread::scope(|scope| {
+        for _ in 0..processors {
+            scope.spawn(|| {
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    if n >= programs {
+                        return;
+                    }
+                    let seed = first + n as u64;
+                    retired.fetch_add(compare(&program(seed)), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let retired = retired.into_inner();
+    println!("{programs} programs, {retired} generated instructions compared");
+    assert!(retired >= LEAST, "only {retired} instructions compared");
+}
+
+#[test]
+fn generated_programs_execute_every_instruction() {
+    let mut census = Census::default();
+    census.take(&program(from_environment("LOITER_FUZZ_SEED", 1)).elf);
+    let missing: Vec<&Op> = Op::ALL
+        .iter()
+        .filter(|op| !UNKNOWN_TO_QEMU.iter().any(|(unknown, _)| unknown == *op))
+        .filter(|op| !census.ops.contains_key(op))
+        .collect();
+    assert!(missing.is_empty(), "never executed: {missing:?}");
+    let mnemonics = compressed_mnemonics();
+    let missing: Vec<_> = mnemonics.difference(&census.compressed).collect();
+    assert!(missing.is_empty(), "never executed: {missing:?}");
+}

@@ -1,0 +1,127 @@
+//! Timing cores against the reference engine: each hart retires the same instructions and ends up
+//! with the same state, whatever the timing.
+
+use crate::compare::{assert_same_retired, difference, reported, retired_in_blocks};
+use crate::generator::{Program, Settings, Target, generate};
+use crate::machines::{Machine, run_to_end};
+
+/// Programs of each test.
+const PROGRAMS: u64 = if cfg!(debug_assertions) { 1 } else { 4 };
+/// Harts of a program that keeps several contexts busy.
+const HARTS: usize = 8;
+
+/// Changes to a machine that must not change what programs compute.
+const VARIANTS: &[&[&str]] = &[
+    &[],
+    &["core.store_buffer_entries=1"],
+    &[
+        "core.store_buffer_entries=2",
+        "core.store_pipelining=same_line",
+    ],
+    &["core.stall=use", "core.store_buffer_full_stops=stores"],
+    &["core.stall=issue", "core.store_buffer_full_stops=thread"],
+    &[
+        "l1d.size_kib=1",
+        "l1i.size_kib=1",
+        "l2.size_kib=64",
+        "l2.ways=2",
+    ],
+    &["l2.banks=1", "l2.mshrs_per_bank=1", "memory.channels=1"],
+    &[
+        "fpu.shared_by=chip",
+        "fpu.overlap=1",
+        "fpu.does_integer=false",
+    ],
+];
+
+fn program(seed: u64, harts: usize, blocks: usize) -> Program {
+    generate(Settings {
+        seed,
+        harts,
+        blocks,
+        items: 60,
+        target: Target::Loiter,
+    })
+}
+
+/// Runs `program` on the reference engine and on `machine`, compares every hart, and answers how
+/// many generated instructions were compared.
+fn compare(
+    program: &Program,
+    machine: Machine,
+    cores: usize,
+    set: &[&str],
+    fast_forward: bool,
+) -> u64 {
+    let harts = program.blocks.len();
+    let expected = run_to_end(&Machine::Virt.request(harts), &program.elf);
+    let mut request = machine.request(cores);
+    request.set.extend(set.iter().map(|&set| set.to_owned()));
+    request.fast_forward = fast_forward;
+    let found = run_to_end(&request, &program.elf);
+    let named = format!("{machine:?} {set:?}");
+    let mut retired = 0;
+    for hart in 0..harts {
+        let checksums = [&expected, &found].map(|result| reported(result, hart));
+        let pair = [("the reference", &checksums[0]), (&named, &checksums[1])];
+        if let Some(text) = difference(program, hart, pair[0], pair[1]) {
+            panic!("{text}");
+        }
+        assert_same_retired(program, hart, &expected, &found);
+        retired += retired_in_blocks(&found, hart);
+    }
+    assert_eq!(expected.console, found.console);
+    let timed = if fast_forward {
+        1..found.instructions
+    } else {
+        found.instructions..u64::MAX
+    };
+    assert!(timed.contains(&found.timing_instructions));
+    retired
+}
+
+#[test]
+fn one_hart_retires_what_the_reference_engine_does() {
+    let mut retired = 0;
+    for seed in 0..PROGRAMS {
+        let program = program(0x100 + seed, 1, 200);
+        for machine in [Machine::T1, Machine::T2] {
+            retired += compare(&program, machine, 1, &[], false);
+        }
+    }
+    println!("{retired} generated instructions compared");
+    assert!(retired > PROGRAMS * 100_000);
+}
+
+#[test]
+fn busy_contexts_do_not_disturb_one_another() {
+    let mut retired = 0;
+    for seed in 0..PROGRAMS {
+        let program = program(0x200 + seed, HARTS, 25);
+        for (machine, cores) in [(Machine::T1, 2), (Machine::T2, 1), (Machine::T2, 2)] {
+            retired += compare(&program, machine, cores, &[], false);
+        }
+    }
+    println!("{retired} generated instructions compared");
+    assert!(retired > PROGRAMS * 100_000);
+}
+
+#[test]
+fn timing_parameters_do_not_change_results() {
+    let program = program(0x300, HARTS, 12);
+    for &set in VARIANTS {
+        for (machine, cores) in [(Machine::T1, 2), (Machine::T2, 1)] {
+            assert!(compare(&program, machine, cores, set, false) > 10_000);
+        }
+    }
+}
+
+#[test]
+fn the_timing_model_can_take_over_in_the_middle() {
+    for seed in 0..PROGRAMS {
+        let program = program(0x400 + seed, HARTS, 20);
+        for (machine, cores) in [(Machine::T1, 2), (Machine::T2, 1)] {
+            assert!(compare(&program, machine, cores, &[], true) > 10_000);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Running programs on loiter's machines.
+
+use loiter_sim::{Error, ExitReason, Request, RunResult, run};
+
+/// The machine files of the repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Machine {
+    /// The reference engine.
+    Virt,
+    T1,
+    T2,
+}
+
+impl Machine {
+    fn file(self) -> (&'static str, &'static str) {
+        match self {
+            Machine::Virt => ("virt", include_str!("../../../../machines/virt.toml")),
+            Machine::T1 => ("t1", include_str!("../../../../machines/t1.toml")),
+            Machine::T2 => ("t2", include_str!("../../../../machines/t2.toml")),
+        }
+    }
+
+    /// A request for so many cores with the contexts that the machine has.
+    pub(crate) fn request(self, cores: usize) -> Request {
+        let (name, text) = self.file();
+        Request {
+            machine_name: name.into(),
+            machine_toml: text.into(),
+            set: vec![
+                format!("system.cores={cores}"),
+                format!("system.ram_mib={RAM_MIB}"),
+            ],
+            program: "generated".into(),
+            bootargs: String::new(),
+            fast_forward: false,
+            max_cycles: Some(MAX_CYCLES),
+        }
+    }
+}
+
+/// As much as QEMU gets.
+pub(crate) const RAM_MIB: u64 = 128;
+
+/// No test needs more; a program that hangs ends here.
+const MAX_CYCLES: u64 = 2_000_000_000;
+
+/// Runs `elf`.
+pub(crate) fn try_run(request: &Request, elf: &[u8]) -> Result<RunResult, Error> {
+    run(request, elf, &mut |_| true)
+}
+
+/// Asserts that the program ended by the finisher with code 0.
+pub(crate) fn assert_passed(request: &Request, result: &RunResult) {
+    let exit = &result.exit;
+    let lines: Vec<&str> = result.console.lines().collect();
+    assert!(
+        exit.reason == ExitReason::Finisher && exit.code == 0,
+        "{}: {}; it printed {} lines, the last ones\n{}",
+        request.machine_name,
+        exit.message,
+        lines.len(),
+        lines[lines.len().saturating_sub(5)..].join("\n")
+    );
+}
+
+/// Runs `elf`, which must end by the finisher with code 0.
+pub(crate) fn run_to_end(request: &Request, elf: &[u8]) -> RunResult {
+    let result = match try_run(request, elf) {
+        Ok(result) => result,
+        Err(error) => panic!("{}: {error}", request.machine_name),
+    };
+    assert_passed(request, &result);
+    result
+}

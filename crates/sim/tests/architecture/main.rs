@@ -1,0 +1,13 @@
+//! What programs see: generated programs against QEMU and each timing core against the reference
+//! engine, memory ordering between harts, waiting and waking, and what is said of a guest that fails.
+//!
+//! `LOITER_FUZZ_PROGRAMS` multiplies the number of generated programs; `LOITER_FUZZ_SEED` is the
+//! first seed.
+
+mod against_qemu;
+mod census;
+mod compare;
+mod generator;
+mod lockstep;
+mod machines;
+mod qemu;

@@ -1,0 +1,103 @@
+//! Running programs on QEMU.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::census::Entered;
+use crate::machines::RAM_MIB;
+
+const QEMU: &str = "qemu-system-riscv64";
+/// rv64 of QEMU 7.2 has Zba, Zbb, Zbs and Zihintpause; what loiter does not have is switched off.
+const CPU: &str = "rv64,h=false,sstc=false,zbc=false,pmu-num=0";
+/// A program takes less than a second; one that hangs is stopped.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where a generated program lies for QEMU, and for whoever looks into a difference.
+pub(crate) fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.elf"))
+}
+
+fn command(program: &Path) -> Command {
+    let mut command = Command::new(QEMU);
+    command
+        .args(["-M", "virt", "-cpu", CPU, "-m", &format!("{RAM_MIB}M")])
+        .args(["-bios", "none", "-nographic", "-monitor", "none"])
+        .args(["-serial", "stdio", "-kernel"])
+        .arg(program)
+        .stdin(Stdio::null());
+    command
+}
+
+/// The traps that QEMU logs for a program that [`run`] has run.
+pub(crate) fn traps(name: &str) -> Vec<Entered> {
+    let program = path(name);
+    let log = program.with_extension("traps");
+    let status = command(&program)
+        .args(["-d", "int", "-D"])
+        .arg(&log)
+        .stdout(Stdio::null())
+        .status();
+    assert!(status.expect("QEMU is there").success());
+    let text = std::fs::read_to_string(&log).expect("QEMU wrote it");
+    text.lines().map(trap).collect()
+}
+
+/// Reads `riscv_cpu_do_interrupt: hart:0, async:0, cause:2, epc:0x80000000, tval:0x0, desc=...`.
+fn trap(line: &str) -> Entered {
+    let field = |name: &str| {
+        let rest = line.split_once(name).expect("a line of QEMU's log").1;
+        let text = rest.split(',').next().expect("a field");
+        u64::from_str_radix(text.trim_start_matches("0x"), 16).expect("a number")
+    };
+    Entered {
+        cause: field(" cause:") | field(" async:") << 63,
+        pc: field(" epc:"),
+        value: field(" tval:"),
+    }
+}
+
+/// What the program prints on QEMU. It must end by itself.
+pub(crate) fn run(name: &str, elf: &[u8]) -> String {
+    let path = path(name);
+    std::fs::write(&path, elf).expect("write the program");
+    let mut child = command(&path)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{QEMU}: {error}; install qemu-system-misc"));
+    let mut out = child.stdout.take().expect("piped");
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        out.read_to_string(&mut text).map(|_| text)
+    });
+    let ended = wait(&mut child);
+    let text = reader.join().expect("the reader does not panic");
+    let text = text.expect("the program prints text");
+    if !ended {
+        println!("{name}: hangs on QEMU after {} lines", text.lines().count());
+    }
+    let mut errors = String::new();
+    let stderr = child.stderr.as_mut().expect("piped");
+    stderr.read_to_string(&mut errors).expect("text");
+    assert_eq!(errors, "", "{name}: QEMU complains");
+    text
+}
+
+/// Waits for the end; false if it did not come by itself.
+fn wait(child: &mut Child) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait().expect("the child can be waited for") {
+            assert!(status.success(), "QEMU: {status}");
+            return true;
+        }
+        if Instant::now() > deadline {
+            child.kill().expect("the child can be stopped");
+            child.wait().expect("the child can be waited for");
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
