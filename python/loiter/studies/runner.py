@@ -96,7 +96,7 @@ def _write(
 ) -> list[Path]:
     # Imported here: drawing takes a second to load, and a study that fails needs none of it.
     from loiter import plots
-    from loiter.report import page
+    from loiter.report import markdown, page
 
     pictures = {chart.id: plots.draw(chart) for chart in findings.charts}
     files = []
@@ -116,9 +116,14 @@ def _write(
         machines=_machines(jobs),
     )
     html = page.render(order.study, findings, pictures, provenance, results)
-    for path, text in ((order.out / "report.html", html), (order.out / "points.json", points_json(findings))):
-        save_text(path, text)
-        files.append(path)
+    texts = {
+        "report.html": html,
+        "points.json": points_json(findings),
+        "points.md": markdown.render(findings),
+    }
+    for name, text in texts.items():
+        save_text(order.out / name, text)
+        files.append(order.out / name)
     table = order.out / "runs.parquet"
     save_bytes(table, tables.encode(tables.of_rows(findings.rows)))
     return [*files, table]
