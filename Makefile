@@ -2,7 +2,7 @@
 # make test     set up, then every check, cheapest first
 # make bench    speed of the simulator: a table, and target/bench.json
 # make setup    only set up: system packages, .venv, the Python package (release), the guests
-# make study    the whole study, as published figures are compared (about six minutes on two processors)
+# make study    the whole study, as published figures are compared (about three minutes on two processors)
 #
 # Everything is incremental. PYTHON=... and CROSS=... choose another Python and another cross compiler.
 

@@ -43,7 +43,7 @@ def render(
         lstrip_blocks=True,
     )
     statements = [each for each in findings.statements if each.holds is not None]
-    environment.filters |= {"number": terminal.number, "published": terminal.published}
+    environment.filters |= {"number": terminal.number, "published": terminal.published, "unit": terminal.unit}
     return environment.get_template("study.html.j2").render(
         study=study,
         findings=findings,

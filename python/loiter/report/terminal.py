@@ -43,6 +43,11 @@ def number(value: Value | None) -> str:
     return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"
 
 
+def unit(name: str) -> str:
+    """A unit as tables have room for it."""
+    return {"cycles per instruction": "CPI", "percent": "%"}.get(name, name)
+
+
 def published(point: Point) -> str:
     """The published value, with the sign of a bound."""
     return f"< {point.published}" if point.bound else f"{point.published}"
@@ -70,7 +75,7 @@ def _points(points: list[Point]) -> Table:
             point.id.removeprefix("result."),
             published(point),
             number(point.ours),
-            {"cycles per instruction": "CPI", "percent": "%"}.get(point.unit, point.unit),
+            unit(point.unit),
             point.difference,
             "bound" if point.bound else str(point.tolerance or "same"),
             Text(point.verdict.value, style=style),
