@@ -182,6 +182,14 @@ impl Accounts {
         self.until = Cycle(now.0 + 1);
     }
 
+    /// Takes back what was charged to a slot ahead of time, from cycle `to` on.
+    pub fn refund(&mut self, to: Cycle, activity: Activity, slot: Slot) {
+        if self.until > to {
+            self.cycles[activity as usize][slot as usize] -= self.until.since(to);
+            self.until = to;
+        }
+    }
+
     /// The entries that are not zero.
     pub fn entries(&self) -> impl Iterator<Item = (Activity, Slot, u64)> + '_ {
         Activity::ALL.iter().flat_map(move |&activity| {
@@ -228,5 +236,9 @@ mod tests {
             ]
         );
         assert_eq!(accounts.total(), 6);
+        accounts.charge(Cycle(20), Activity::User, Slot::LoadHit);
+        accounts.refund(Cycle(18), Activity::User, Slot::LoadHit);
+        accounts.refund(Cycle(19), Activity::User, Slot::LoadHit);
+        assert_eq!((accounts.total(), accounts.until()), (8, Cycle(18)));
     }
 }

@@ -96,6 +96,12 @@ impl Context {
         self.hart.expect("a context that is due has a hart")
     }
 
+    /// Whether the fetched instruction, if it is a load or store, moves a floating-point register.
+    #[inline(always)]
+    pub(super) fn moves_fp(&self) -> bool {
+        matches!(self.inst.rd, 32..64) || self.inst.rs2 >= 32
+    }
+
     /// Charges the cycles before `now`: stalled until it was ready, then passed over.
     #[inline]
     pub(super) fn settle(&mut self, now: Cycle) {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use loiter_hart::{CodeCache, Hart, HartState, Nap, Unhandled};
-use loiter_isa::{Class, decode};
+use loiter_isa::decode;
 use loiter_machine::Machine;
 use loiter_memory::MemorySystem;
 use loiter_observe::{Accounts, Doing, Observer, Slot};
@@ -11,7 +11,7 @@ use loiter_types::{ContextId, CoreId, Cycle, HartId};
 
 use super::context::{Context, NO_LINE, Waits};
 use super::counters::CoreCounters;
-use super::params::{CLASSES, FgmtParams};
+use super::params::{CLASSES, FgmtParams, MAX_PIPES};
 use super::store_buffer::StoreBuffer;
 use super::units::{ChipFpu, CoreUnits};
 
@@ -213,6 +213,9 @@ impl Chip {
         for core in &mut self.cores {
             for context in &mut core.contexts {
                 context.settle(now);
+                context
+                    .accounts
+                    .refund(now, context.activity, Slot::UnitBusy);
                 accounts.push((context.hart, context.accounts.clone()));
             }
         }
@@ -295,8 +298,7 @@ impl Core {
         }
     }
 
-    /// One cycle: every pipe selects a context and issues its instruction. The favoured pipe goes
-    /// first, so that it gets a unit that several want.
+    /// One cycle: every pipe selects a context and issues its instruction.
     fn tick<O: Observer>(&mut self, now: Cycle, fpu: &mut ChipFpu, shared: &mut Shared<'_, O>) {
         debug_assert!(
             self.contexts
@@ -307,34 +309,12 @@ impl Core {
             self.state.id
         );
         self.hear(now);
-        let first = self.favoured;
-        let mut memory_taken = false;
-        let mut fp_taken = false;
-        let mut pipe = first;
-        for _ in 0..self.pipes {
-            let selected = self.select(pipe, now, fpu, shared);
-            pipe += 1;
-            if pipe == self.pipes {
-                pipe = 0;
+        if self.pipes == 1 {
+            if let Some(chosen) = self.select(0, now, shared) {
+                self.issue(chosen, now, fpu, shared);
             }
-            let Some(chosen) = selected else { continue };
-            if self.pipes > 1 {
-                let class = self.contexts[chosen].class;
-                let memory = matches!(class, Class::Load | Class::Store | Class::Atomic);
-                let fp = self.state.units.wants_fp_slot(class);
-                if memory && memory_taken || fp && fp_taken {
-                    self.contexts[chosen].stall(now, now.after(1), Slot::UnitBusy);
-                    self.reschedule(chosen);
-                    self.state.counters.pipe_conflicts += 1;
-                    self.favoured = (first + 1) % self.pipes;
-                    continue;
-                }
-                memory_taken |= memory;
-                fp_taken |= fp;
-            }
-            self.selected(chosen, now);
-            self.contexts[chosen].issue(&mut self.state, now, fpu, shared);
-            self.reschedule(chosen);
+        } else {
+            self.tick_pipes(now, fpu, shared);
         }
         // Most often somebody is due at once; a plain minimum would look at everybody.
         let soonest = now.0 + 1;
@@ -351,6 +331,52 @@ impl Core {
         self.next = Cycle(earliest);
     }
 
+    /// Every pipe selects before any issues, so that pipes which want one unit meet. The favoured one
+    /// goes first, and one that finds a unit taken loses its cycle.
+    fn tick_pipes<O: Observer>(
+        &mut self,
+        now: Cycle,
+        fpu: &mut ChipFpu,
+        shared: &mut Shared<'_, O>,
+    ) {
+        let mut selected = [None; MAX_PIPES];
+        for (pipe, selected) in selected.iter_mut().enumerate().take(self.pipes) {
+            *selected = self.select(pipe, now, shared);
+        }
+        let first = self.favoured;
+        let mut taken = 0;
+        for pipe in (first..self.pipes).chain(0..first) {
+            let Some(chosen) = selected[pipe] else {
+                continue;
+            };
+            let context = &mut self.contexts[chosen];
+            let wanted = self.state.units.wanted(context.class, context.moves_fp());
+            if wanted & taken != 0 {
+                context.stall(now, now.after(1), Slot::UnitBusy);
+                self.reschedule(chosen);
+                self.state.counters.pipe_conflicts += 1;
+                self.favoured = (first + 1) % self.pipes;
+                continue;
+            }
+            taken |= wanted;
+            self.issue(chosen, now, fpu, shared);
+        }
+    }
+
+    /// Issues the instruction of context `c`.
+    #[inline]
+    fn issue<O: Observer>(
+        &mut self,
+        c: usize,
+        now: Cycle,
+        fpu: &mut ChipFpu,
+        shared: &mut Shared<'_, O>,
+    ) {
+        self.selected(c, now);
+        self.contexts[c].issue(&mut self.state, now, fpu, shared);
+        self.reschedule(c);
+    }
+
     /// The context of `pipe` that issues now: the least recently selected that can, the lower number
     /// first; those that rely on an unconfirmed hit, and one that would issue twice in a row where
     /// contexts alternate, only when no other can.
@@ -359,7 +385,6 @@ impl Core {
         &mut self,
         pipe: usize,
         now: Cycle,
-        fpu: &ChipFpu,
         shared: &mut Shared<'_, O>,
     ) -> Option<usize> {
         let first = pipe * self.contexts_per_pipe;
@@ -380,7 +405,7 @@ impl Core {
             if best == usize::MAX {
                 return None;
             }
-            if self.contexts[best].can_issue(&mut self.state, now, fpu, shared) {
+            if self.contexts[best].can_issue(&mut self.state, now, shared) {
                 return Some(best);
             }
             // What it has in its way has made it wait: look again among the others.

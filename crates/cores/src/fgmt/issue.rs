@@ -274,6 +274,7 @@ impl Context {
         let latency = &core.params.latency;
         let mut cycles = core.latency[class as usize];
         let mut slot = Slot::Executing;
+        let mut pipelined = false;
         if class == Class::Div {
             let (dividend, divisor) = (
                 hart.regs[self.inst.rs1 as usize],
@@ -302,15 +303,21 @@ impl Context {
                     cycles = latency.fp_long_cycles(&self.inst, class);
                 }
                 core.counters.fp_operations += u64::from(is_fp(class));
-                core.units.start(class, now, now.after(cycles), fpu);
+                pipelined = matches!(
+                    class,
+                    Class::FpAdd | Class::FpMul | Class::FpFma | Class::FpMove
+                );
+                if flow == Flow::Next {
+                    let start = core.units.start(class, now, cycles, fpu);
+                    cycles += start.since(now);
+                    if !(core.stall_on_use && pipelined) {
+                        self.accounts.charge(start, self.activity, Slot::UnitBusy);
+                    }
+                }
             }
         }
         if flow == Flow::Next {
             hart.retired += 1;
-            let pipelined = matches!(
-                class,
-                Class::FpAdd | Class::FpMul | Class::FpFma | Class::FpMove
-            );
             self.pay(core, now, cycles, slot, pipelined);
         } else {
             self.after(core, now, flow, cycles, shared);

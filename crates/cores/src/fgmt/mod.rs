@@ -13,8 +13,9 @@
 //!   it knew before.
 //! - A context whose next instruction needs a busy unit is stalled until the unit is free; it loses
 //!   no slot to others by that.
-//! - Where pipes share a load/store or floating-point unit and both want it, a favour bit that
-//!   alternates decides, and the other pipe loses its cycle.
+//! - Pipes share the load/store unit, the floating-point unit, the multiplier and the divider. Where
+//!   several want one in a cycle, a favour bit that alternates decides, and the other loses its cycle.
+//! - A floating-point unit of the chip serves operations in the order in which cores send them.
 //! - A load that misses blocks its context. Stores go through a store buffer; atomics are performed
 //!   by the second-level cache after the store buffer has drained.
 

@@ -10,7 +10,6 @@ use loiter_types::{Cycle, PhysAddr, VirtAddr};
 use super::context::{Context, Waits, is_probe};
 use super::core::{CoreState, Shared};
 use super::store_buffer::Forward;
-use super::units::ChipFpu;
 
 impl Context {
     /// Whether this context, which is due, can issue now. If not, it has been stalled for what is in
@@ -20,7 +19,6 @@ impl Context {
         &mut self,
         core: &mut CoreState,
         now: Cycle,
-        fpu: &ChipFpu,
         shared: &mut Shared<'_, O>,
     ) -> bool {
         if !self.fetched && !self.fetch(core, now, shared) {
@@ -41,8 +39,7 @@ impl Context {
         if matches!(class, Class::Alu | Class::Branch | Class::Jump) {
             return !(core.full_stops_thread && self.store_buffer_full(now));
         }
-        let moves_fp = matches!(self.inst.rd, 32..64) || self.inst.rs2 >= 32;
-        let free = core.units.free_at(class, moves_fp, fpu);
+        let free = core.units.free_at(class, self.moves_fp());
         if free > now {
             self.stall(now, free, Slot::UnitBusy);
             return false;

@@ -3,6 +3,9 @@
 use loiter_isa::{Class, Inst, Op};
 use loiter_types::params;
 
+/// Most pipes of a core.
+pub(super) const MAX_PIPES: usize = 8;
+
 params! {
     /// Section `core`, the keys of this kind of core.
     pub struct CoreParams {

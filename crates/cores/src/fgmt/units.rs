@@ -36,30 +36,29 @@ impl ChipFpu {
             .unwrap_or(0)
     }
 
-    fn free_at(&self, class: Class) -> Cycle {
-        let unit = match class {
+    /// Takes an operation that is sent now and runs for `cycles`; answers when it starts. Each starts
+    /// when its unit and a place among those under way are free, in the order of sending.
+    fn start(&mut self, class: Class, now: Cycle, cycles: u64) -> Cycle {
+        let free = match class {
             Class::FpAdd => self.adder_free,
             Class::FpMul => self.multiplier_free,
             Class::FpFma => self.adder_free.max(self.multiplier_free),
             Class::FpDiv | Class::FpSqrt => self.divider_free,
-            _ => return Cycle(0),
+            _ => return now,
         };
-        unit.max(self.places[self.place()])
-    }
-
-    fn start(&mut self, class: Class, now: Cycle, done: Cycle) {
-        match class {
-            Class::FpAdd => self.adder_free = now.after(self.add_busy_cycles),
-            Class::FpMul => self.multiplier_free = now.after(self.mul_busy_cycles),
-            Class::FpFma => {
-                self.multiplier_free = now.after(self.mul_busy_cycles);
-                self.adder_free = now.after(self.add_busy_cycles);
-            }
-            Class::FpDiv | Class::FpSqrt => self.divider_free = done,
-            _ => return,
-        }
         let place = self.place();
-        self.places[place] = done;
+        let start = now.max(free).max(self.places[place]);
+        self.places[place] = start.after(cycles);
+        if matches!(class, Class::FpAdd | Class::FpFma) {
+            self.adder_free = start.after(self.add_busy_cycles);
+        }
+        if matches!(class, Class::FpMul | Class::FpFma) {
+            self.multiplier_free = start.after(self.mul_busy_cycles);
+        }
+        if matches!(class, Class::FpDiv | Class::FpSqrt) {
+            self.divider_free = start.after(cycles);
+        }
+        start
     }
 }
 
@@ -96,21 +95,35 @@ impl CoreUnits {
         }
     }
 
-    /// Whether a class takes the one slot a cycle of the core's floating-point unit.
-    pub(super) fn wants_fp_slot(&self, class: Class) -> bool {
-        is_fp(class) || self.does_integer && matches!(class, Class::Mul | Class::Div)
+    /// The units, one bit each, of which the pipes of a core can give one instruction of `class` a
+    /// cycle between them. `fp_register` says that a load or store moves a floating-point register.
+    pub(super) fn wanted(&self, class: Class, fp_register: bool) -> u8 {
+        const LOAD_STORE: u8 = 1;
+        const FLOATING_POINT: u8 = 2;
+        const MULTIPLIER: u8 = 4;
+        const DIVIDER: u8 = 8;
+        let integer = if self.does_integer { FLOATING_POINT } else { 0 };
+        match class {
+            Class::Load | Class::Store if fp_register && self.per_chip => {
+                LOAD_STORE | FLOATING_POINT
+            }
+            Class::Load | Class::Store | Class::Atomic => LOAD_STORE,
+            Class::Mul => MULTIPLIER | integer,
+            Class::Div => DIVIDER | integer,
+            class if is_fp(class) => FLOATING_POINT,
+            _ => 0,
+        }
     }
 
-    /// The first cycle in which an operation of `class` can start. `fp_register` says that a load or
-    /// store moves a floating-point register.
+    /// The first cycle in which an operation of `class` can be sent to its unit.
     #[inline]
-    pub(super) fn free_at(&self, class: Class, fp_register: bool, chip: &ChipFpu) -> Cycle {
+    pub(super) fn free_at(&self, class: Class, fp_register: bool) -> Cycle {
         match class {
             Class::Mul => self.multiplier_free,
             Class::Div => self.divider_free,
             Class::Load | Class::Store if fp_register && self.per_chip => self.fp_free,
             Class::FpDiv | Class::FpSqrt if !self.per_chip => self.divider_free,
-            class if is_fp(class) && self.per_chip => self.fp_free.max(chip.free_at(class)),
+            class if is_fp(class) && self.per_chip => self.fp_free,
             _ => Cycle(0),
         }
     }
@@ -124,18 +137,29 @@ impl CoreUnits {
         }
     }
 
-    /// Starts an operation that is done at `done`.
+    /// Sends an operation that takes `cycles` to its unit; answers when it starts, which is later than
+    /// `now` when the unit of the chip still serves other cores.
     #[inline]
-    pub(super) fn start(&mut self, class: Class, now: Cycle, done: Cycle, chip: &mut ChipFpu) {
+    pub(super) fn start(
+        &mut self,
+        class: Class,
+        now: Cycle,
+        cycles: u64,
+        chip: &mut ChipFpu,
+    ) -> Cycle {
         match class {
             Class::Mul => self.multiplier_free = now.after(self.integer_mul_busy_cycles),
-            Class::Div => self.divider_free = done,
-            Class::FpDiv | Class::FpSqrt if !self.per_chip => self.divider_free = done,
+            Class::Div => self.divider_free = now.after(cycles),
+            Class::FpDiv | Class::FpSqrt if !self.per_chip => {
+                self.divider_free = now.after(cycles);
+            }
             class if is_fp(class) && self.per_chip => {
-                self.fp_free = done;
-                chip.start(class, now, done);
+                let start = chip.start(class, now, cycles);
+                self.fp_free = start.after(cycles);
+                return start;
             }
             _ => {}
         }
+        now
     }
 }
