@@ -6,3 +6,4 @@ mod latency;
 mod selection;
 mod stores;
 mod support;
+mod units;

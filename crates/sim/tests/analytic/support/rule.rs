@@ -87,11 +87,7 @@ pub fn predict(contexts: &[Context], rule: Rule, mut favoured: usize, until: u64
     let mut units = [0; 2];
     let start = contexts.iter().map(|context| context.ready).min();
     for now in start.unwrap_or(until)..until {
-        let mut taken = [false; 2];
-        let order: Vec<usize> = (0..rule.pipes)
-            .map(|n| (favoured + n) % rule.pipes)
-            .collect();
-        for pipe in order {
+        let select = |pipe: usize| {
             // Ready: past its stall, its operand there, its unit free. Of these the least recently selected as far as
             // is known, but those that rely on a hit behind all others, and who had the last cycle behind even those.
             let ready = (0..contexts.len()).filter(|&c| {
@@ -101,18 +97,20 @@ pub fn predict(contexts: &[Context], rule: Rule, mut favoured: usize, until: u64
                 let operand = if step.reads { state.result } else { 0 };
                 context.pipe == pipe && state.ready.max(operand).max(unit) <= now
             });
-            let rank = |&c: &usize| {
+            ready.min_by_key(|&c| {
                 let selected = &states[c].selected;
                 let had_the_last_cycle = rule.alternates && selected.last() == Some(&(now - 1));
-                let known = selected
-                    .iter()
-                    .rev()
-                    .find(|&&cycle| cycle + rule.lag <= now);
+                let mut latest_first = selected.iter().rev();
+                let known = latest_first.find(|&&cycle| cycle + rule.lag <= now);
                 (had_the_last_cycle, states[c].firm > now, known.copied())
-            };
-            let Some(chosen) = ready.min_by_key(rank) else {
-                continue;
-            };
+            })
+        };
+        // All pipes select; then the favoured one issues, then the others.
+        let order = (0..rule.pipes).map(|n| (favoured + n) % rule.pipes);
+        let selected: Vec<_> = order.map(|pipe| (pipe, select(pipe))).collect();
+        let mut taken = [false; 2];
+        for (pipe, chosen) in selected {
+            let Some(chosen) = chosen else { continue };
             let state = &mut states[chosen];
             let step = contexts[chosen].step(state.next);
             if rule.pipes > 1 && step.shared.is_some_and(|shared| taken[shared]) {

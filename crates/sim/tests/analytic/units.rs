@@ -1,0 +1,173 @@
+//! Units that contexts, pipes and cores share: how long each context's turn takes when several want one.
+
+use crate::support::{Bench, DATA};
+
+/// Operations between two marks, and marks in a round of a loop.
+const COUNT: u64 = 8;
+const MARKS: usize = 20;
+
+/// Cycles of each operation, when each hart executes its own block of eight for ever: the most frequent time between two
+/// marks, for the branch at the end of somebody's round disturbs all.
+fn cycles_of_eight(mut bench: Bench, blocks: &[(usize, String)]) -> Vec<u64> {
+    for (hart, block) in blocks {
+        let code = format!(
+            "li a0, {DATA}; li a1, 7; li a2, 1
+             li t0, 0x6000; csrrs x0, 0x300, t0; fcvt.d.l f1, a2; fadd.d f2, f1, f1
+             ld t0, 0(a0)
+             again:
+             .rept {MARKS}
+             mark; {block}
+             .endr
+             j again"
+        );
+        bench = bench.hart(*hart, &code);
+    }
+    let outcome = bench.for_cycles(150_000).run();
+    let each = |(hart, _): &(usize, String)| {
+        let steps = outcome.steps(*hart);
+        let warm = &steps[steps.len() / 2..];
+        let count = |step: u64| warm.iter().filter(|&&other| other == step).count();
+        let most = warm
+            .iter()
+            .copied()
+            .max_by_key(|&step| count(step))
+            .unwrap();
+        assert!(2 * count(most) > warm.len(), "hart {hart}: {warm:?}");
+        assert_eq!(most % COUNT, 0, "hart {hart}: {warm:?}");
+        most / COUNT
+    };
+    blocks.iter().map(each).collect()
+}
+
+/// The same operation eight times.
+fn cycles_each(bench: Bench, operations: &[(usize, &str)]) -> Vec<u64> {
+    let eight = |&(hart, operation): &(usize, &str)| (hart, format!("{operation}; ").repeat(8));
+    let blocks: Vec<_> = operations.iter().map(eight).collect();
+    cycles_of_eight(bench, &blocks)
+}
+
+fn t1() -> Bench {
+    Bench::new("t1").set("system.cores=4")
+}
+
+fn t2() -> Bench {
+    Bench::new("t2")
+}
+
+const DIV: &str = "div a3, a1, a2";
+const MUL: &str = "mul a3, a1, a2";
+const FADD: &str = "fadd.d f3, f1, f2";
+const FMUL: &str = "fmul.d f3, f1, f2";
+const FDIV: &str = "fdiv.d f3, f1, f2";
+
+#[test]
+fn multiplies_and_divides_of_a_t1_core_take_turns() {
+    for (operation, cycles) in [(DIV, 72), (MUL, 11)] {
+        for contexts in 1..=4 {
+            let blocks: Vec<_> = (0..contexts).map(|hart| (hart, operation)).collect();
+            let expected = vec![contexts as u64 * cycles; contexts];
+            assert_eq!(cycles_each(t1(), &blocks), expected, "{operation}");
+        }
+        // Each core has its own.
+        assert_eq!(
+            cycles_each(t1(), &[(0, operation), (4, operation)]),
+            [cycles; 2]
+        );
+    }
+    // A multiply and a divide are in nobody's way.
+    assert_eq!(cycles_each(t1(), &[(0, MUL), (1, DIV)]), [11, 72]);
+}
+
+#[test]
+fn a_t1_core_has_one_floating_point_operation_under_way() {
+    for (operation, cycles) in [(FADD, 26), (FMUL, 29), (FDIV, 83)] {
+        for contexts in 1..=4 {
+            let blocks: Vec<_> = (0..contexts).map(|hart| (hart, operation)).collect();
+            let expected = vec![contexts as u64 * cycles; contexts];
+            assert_eq!(cycles_each(t1(), &blocks), expected, "{operation}");
+        }
+    }
+    assert_eq!(cycles_each(t1(), &[(0, FADD), (1, FDIV)]), [26 + 83; 2]);
+}
+
+/// The one divider of the chip serves its cores in turn; adds and multiplies of several cores overlap, three at a time.
+#[test]
+fn the_t1_has_one_floating_point_unit_for_all_cores() {
+    for cores in 1..=4 {
+        let harts: Vec<usize> = (0..cores).map(|core| 4 * core).collect();
+        let all = |operation| -> Vec<_> { harts.iter().map(|&hart| (hart, operation)).collect() };
+        let count = cores as u64;
+        assert_eq!(cycles_each(t1(), &all(FDIV)), vec![83 * count; cores]);
+        if cores <= 3 {
+            assert_eq!(cycles_each(t1(), &all(FADD)), vec![26; cores]);
+            assert_eq!(cycles_each(t1(), &all(FMUL)), vec![29; cores]);
+        }
+    }
+    assert_eq!(
+        cycles_each(t1(), &[(0, FADD), (4, FMUL), (8, FDIV)]),
+        [26, 29, 83]
+    );
+    // With overlap for one, all cores share it.
+    let bench = || t1().set("fpu.overlap=1");
+    assert_eq!(
+        cycles_each(bench(), &[(0, FADD), (4, FADD), (8, FADD)]),
+        [3 * 26; 3]
+    );
+    let bench = || t1().set("fpu.overlap=2");
+    assert_eq!(
+        cycles_each(bench(), &[(0, FADD), (4, FADD), (8, FADD), (12, FADD)]),
+        [2 * 26; 4]
+    );
+}
+
+/// The T2 has one divider a core for integers and floating point, of which its pipes have every other turn; everything
+/// else is pipelined.
+#[test]
+fn divides_of_a_t2_core_take_turns() {
+    assert_eq!(cycles_each(t2(), &[(0, DIV)]), [13]);
+    assert_eq!(cycles_each(t2(), &[(0, DIV), (1, DIV)]), [2 * 13; 2]);
+    assert_eq!(cycles_each(t2(), &[(0, DIV), (4, DIV)]), [2 * 13; 2]);
+    assert_eq!(cycles_each(t2(), &[(0, DIV), (4, FDIV)]), [13 + 33; 2]);
+    assert_eq!(
+        cycles_each(t2(), &[(0, FDIV), (1, FDIV), (5, FDIV)]),
+        [4 * 33, 4 * 33, 2 * 33]
+    );
+    assert_eq!(cycles_each(t2(), &[(0, FDIV), (8, FDIV)]), [33; 2]);
+    assert_eq!(
+        cycles_each(t2(), &[(0, MUL), (1, MUL), (4, MUL), (5, MUL)]),
+        [9; 4]
+    );
+}
+
+/// Independent operations, eight in a row to different registers.
+fn row(operation: impl Fn(usize) -> String) -> String {
+    (0..8).map(|n| operation(n) + "; ").collect()
+}
+
+/// Two pipes get one load or store and one floating-point operation a cycle between them.
+#[test]
+fn the_pipes_of_a_t2_core_share_load_store_and_floating_point() {
+    let loads = row(|n| format!("lbu s{}, {n}(a0)", n + 2));
+    let adds = row(|n| format!("addi s{}, a1, {n}", n + 2));
+    let fadds = row(|n| format!("fadd.d f{}, f1, f2", n + 8));
+    let check = |blocks: &[(usize, &String)], expected: &[u64]| {
+        let blocks: Vec<_> = blocks
+            .iter()
+            .map(|&(hart, block)| (hart, block.clone()))
+            .collect();
+        assert_eq!(cycles_of_eight(t2(), &blocks), expected);
+    };
+    check(&[(0, &loads)], &[1]);
+    check(&[(0, &loads), (4, &loads)], &[2, 2]);
+    check(&[(0, &fadds), (4, &fadds)], &[2, 2]);
+    check(&[(0, &adds), (4, &adds)], &[1, 1]);
+    check(&[(0, &loads), (4, &adds)], &[1, 1]);
+    check(&[(0, &loads), (4, &fadds)], &[1, 1]);
+    // Contexts of one pipe share its cycles, and those of two pipes the unit.
+    check(&[(0, &adds), (1, &adds), (2, &adds), (3, &adds)], &[4; 4]);
+    check(
+        &[(0, &loads), (1, &loads), (4, &loads), (5, &loads)],
+        &[4; 4],
+    );
+    check(&[(0, &loads), (8, &loads)], &[1, 1]);
+}
