@@ -1,7 +1,7 @@
 //! Machine files: reading, overriding, checking, describing.
 
 use loiter_cores::fgmt::FgmtParams;
-use loiter_memory::MemoryConfig;
+use loiter_memory::{MemoryConfig, MemorySystem};
 use loiter_types::{ParamInfo, ParamKind, ParamValue, Params, Unknown};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -89,12 +89,33 @@ impl MachineFile {
                 entries.push(entry(path, section, info, table, &changes)?);
             }
         }
-        Ok(Self {
+        let file = Self {
             name: text_of(&document, "name").unwrap_or_else(|| path.to_owned()),
             description: text_of(&document, "description").unwrap_or_default(),
             sources: sources(&document),
             entries,
-        })
+        };
+        file.check().map_err(|(section, problem)| {
+            Error::User(format!("{path}: section {section}: {problem}"))
+        })?;
+        Ok(file)
+    }
+
+    /// What bounds of single values cannot tell: whether the machine can be built.
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        let system = self.system();
+        let clock_hz = system.clock_mhz * 1_000_000;
+        if !clock_hz.is_multiple_of(system.timebase_hz) {
+            let timebase_hz = system.timebase_hz;
+            let problem =
+                format!("timebase_hz = {timebase_hz} does not divide the clock of {clock_hz} Hz");
+            return Err(("system", problem));
+        }
+        if let CoreKind::Fgmt(fgmt, memory) = self.core() {
+            fgmt.check()?;
+            MemorySystem::new(*memory)?;
+        }
+        Ok(())
     }
 
     /// The machine in words.
@@ -382,7 +403,8 @@ mod tests {
     use super::*;
 
     const VIRT: &str = "[machine]\nname = \"v\"\n[system]\ncores = 1 # [x] table 1\nclock_mhz = 1000\n\
-                        ram_mib = 64\ntimebase_hz = 10000000\n[core]\nkind = \"reference\"\ncontexts = 4\n";
+                        ram_mib = 64\ntimebase_hz = 10000000\n[hart]\nisa = \"rv64imafdc\"\n\
+                        watch_line_bytes = 64\n[core]\nkind = \"reference\"\ncontexts = 4\n";
 
     fn user_error(text: &str, sets: &[&str]) -> String {
         let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
@@ -430,6 +452,8 @@ mod tests {
         assert!(message.contains("system.ram_mib: missing"), "{message}");
         let message = user_error(VIRT, &["core.kind=smt"]);
         assert!(message.contains("fgmt, reference"), "{message}");
+        let message = user_error(VIRT, &["system.timebase_hz=3000"]);
+        assert!(message.contains("does not divide"), "{message}");
         let message = user_error("[core\n", &[]);
         assert!(message.contains("line 1"), "{message}");
         let message = user_error(&format!("{VIRT}[l9]\nx = 1\n"), &[]);

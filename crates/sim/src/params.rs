@@ -22,9 +22,9 @@ params! {
     /// Section `hart`.
     pub struct HartParams {
         /// ISA string of the device tree.
-        isa: text = "rv64imafdc_zicsr_zifencei_zihintpause_zawrs_zacas_zba_zbb_zbs_zicond",
+        isa: text,
         /// Bytes of the lines that a hart can watch (reservations of lr, wrs), a power of two.
-        watch_line_bytes: int(16..=4096) = 64,
+        watch_line_bytes: int(16..=4096),
     }
 }
 

@@ -118,12 +118,6 @@ impl<'a> System<'a> {
         let params = file.system();
         let hart = file.hart();
         let clock_hz = params.clock_mhz * 1_000_000;
-        if !clock_hz.is_multiple_of(params.timebase_hz) {
-            return Err(Error::User(format!(
-                "{}: system.timebase_hz = {} does not divide the clock of {clock_hz} Hz",
-                request.machine_name, params.timebase_hz
-            )));
-        }
         let elf = ElfImage::parse(&request.program, elf)?;
         let harts = params.cores as usize * file.contexts();
         let mut machine = Machine::new(&MachineConfig {
