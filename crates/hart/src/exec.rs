@@ -80,8 +80,8 @@ pub enum Flow {
 }
 
 /// Runs instructions on one hart. `FULL` executors run every instruction; the others answer
-/// [`Flow::Full`] for those that need exact counters or change privileged state, which keeps their
-/// state out of the hot loop.
+/// [`Flow::Full`] for those that need exact counters or change privileged state, and for accesses
+/// that their port refuses, which keeps all of that out of the hot loop.
 pub struct Exec<'a, P, const FULL: bool> {
     /// The hart.
     pub hart: &'a mut Hart,
@@ -144,8 +144,14 @@ impl<'a, P: DataPort, const FULL: bool> Exec<'a, P, FULL> {
         };
         match self.port.store(self.hart.id, addr, width, self.reg(i.rs2)) {
             Ok(()) => self.next(i),
-            Err(fault) => Flow::Trap(store_fault(fault.addr)),
+            Err(fault) => self.refused(store_fault(fault.addr)),
         }
+    }
+
+    /// What comes of an access that did not happen: the trap, or another try by a full executor.
+    #[inline(always)]
+    fn refused(&self, trap: Trap) -> Flow {
+        if FULL { Flow::Trap(trap) } else { Flow::Full }
     }
 
     /// Address of an atomic, which must be aligned to its width.
@@ -222,7 +228,7 @@ impl<'a, P: DataPort, const FULL: bool> Exec<'a, P, FULL> {
     fn value_or_trap(&mut self, i: &Inst, value: Result<u64, Trap>) -> Flow {
         match value {
             Ok(value) => self.write_and_next(i, value),
-            Err(trap) => Flow::Trap(trap),
+            Err(trap) => self.refused(trap),
         }
     }
 
@@ -316,7 +322,7 @@ impl<P: DataPort, const FULL: bool> Executor for Exec<'_, P, FULL> {
     fn load(&mut self, i: &Inst, width: Width, f: impl FnOnce(u64) -> u64) -> Flow {
         match self.load_value(i, width) {
             Ok(raw) => self.write_and_next(i, f(raw)),
-            Err(trap) => Flow::Trap(trap),
+            Err(trap) => self.refused(trap),
         }
     }
 
@@ -335,7 +341,7 @@ impl<P: DataPort, const FULL: bool> Executor for Exec<'_, P, FULL> {
                 self.hart.csr.mark_fp_dirty();
                 self.write_and_next(i, f(raw))
             }
-            Err(trap) => Flow::Trap(trap),
+            Err(trap) => self.refused(trap),
         }
     }
 
@@ -379,7 +385,7 @@ impl<P: DataPort, const FULL: bool> Executor for Exec<'_, P, FULL> {
         if width == Width::Q {
             return match self.cas_pair(i) {
                 Ok(()) => self.next(i),
-                Err(trap) => Flow::Trap(trap),
+                Err(trap) => self.refused(trap),
             };
         }
         let expected = sign_extend(self.reg(i.rs3), width);

@@ -34,6 +34,37 @@ impl DataPort for Machine {
     }
 }
 
+/// The hot loop's port: RAM that nobody watches. It refuses everything else, so that devices, watches
+/// and the end of the program need no test behind every access.
+struct PlainRam<'a>(&'a mut Machine);
+
+impl DataPort for PlainRam<'_> {
+    #[inline(always)]
+    fn load(&mut self, _: HartId, addr: PhysAddr, width: Width) -> Result<u64, AccessFault> {
+        self.0.ram.read(addr, width).ok_or(AccessFault { addr })
+    }
+
+    #[inline(always)]
+    fn store(
+        &mut self,
+        _: HartId,
+        addr: PhysAddr,
+        width: Width,
+        value: u64,
+    ) -> Result<(), AccessFault> {
+        if self.0.store_unwatched(addr, width, value) {
+            Ok(())
+        } else {
+            Err(AccessFault { addr })
+        }
+    }
+
+    #[inline(always)]
+    fn watches(&mut self) -> &mut Watches {
+        &mut self.0.watches
+    }
+}
+
 /// Why a burst of instructions ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
@@ -61,21 +92,24 @@ pub struct Burst {
 }
 
 /// Runs `hart` for at most `budget` instructions. The caller has set the hart's clocks for the start
-/// of the burst and its interrupt lines.
+/// of the burst.
 pub fn run(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache, budget: u64) -> Burst {
     let before = hart.retired;
     let cycle = hart.csr.clock.cycle;
     let end = before + budget;
+    // A trap costs as much as an instruction: a handler that traps at once must not go on for ever.
+    let mut traps = 0;
     let stop = loop {
+        hart.csr.set_lines(machine.interrupt_lines(hart.id));
         if let Some(interrupt) = hart.pending_interrupt()
             && let Err(unhandled) = hart.take_trap(Trap::Interrupt(interrupt), machine)
         {
             break Stop::Unhandled(unhandled);
         }
-        if hart.retired >= end {
+        if hart.retired + traps >= end {
             break Stop::Budget;
         }
-        let flow = match hot(hart, machine, code, end) {
+        let flow = match hot(hart, machine, code, end - traps) {
             Ok(Flow::Full) => {
                 hart.csr.clock.cycle = cycle + (hart.retired - before);
                 full(hart, machine, code)
@@ -83,6 +117,7 @@ pub fn run(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache, budget:
             Ok(flow) => flow,
             Err(trap) => Flow::Trap(trap),
         };
+        traps += u64::from(matches!(flow, Flow::Trap(_)));
         if let Some(stop) = after(flow, hart, machine, code) {
             break stop;
         }
@@ -134,7 +169,8 @@ fn hot(
             break Err(hart.fetch_fault());
         };
         let base = pc & !0xfff;
-        let mut exec = Exec::<_, false>::new(hart, machine);
+        let mut port = PlainRam(machine);
+        let mut exec = Exec::<_, false>::new(hart, &mut port);
         loop {
             if exec.pc.wrapping_sub(base) > 0xfff {
                 exec.finish();

@@ -193,6 +193,13 @@ impl Machine {
         Ok(())
     }
 
+    /// Performs a store that does nothing but write: to RAM, where nobody watches. Answers whether it
+    /// was one; if not, nothing has happened and [`Machine::store`] is to be asked.
+    #[inline(always)]
+    pub fn store_unwatched(&mut self, addr: PhysAddr, width: Width, value: u64) -> bool {
+        !self.watches.may_concern(addr) && self.ram.write(addr, width, value)
+    }
+
     /// Loads 16 bytes from RAM.
     ///
     /// # Errors
