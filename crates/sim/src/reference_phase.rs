@@ -20,6 +20,7 @@ impl System<'_> {
             if self.now.0 >= self.max_cycles {
                 return Ok(PhaseEnd::Exit(self.limit_reached()));
             }
+            let quantum = QUANTUM.min(self.max_cycles - self.now.0);
             self.machine.set_time(self.now.0 / self.cycles_per_tick);
             let mut asleep = true;
             for hart in 0..self.harts.len() {
@@ -27,15 +28,17 @@ impl System<'_> {
                     continue;
                 }
                 asleep = false;
-                if self.turn(hart, until_region)? {
+                if self.turn(hart, quantum, until_region)? {
+                    // Harts before this one have had their turn: the time is that of its end.
+                    self.now = self.now.after(quantum);
                     return Ok(PhaseEnd::RegionBegins);
                 }
                 if let Some(exit) = self.ended() {
-                    self.now = self.now.after(QUANTUM);
+                    self.now = self.now.after(quantum);
                     return Ok(PhaseEnd::Exit(exit));
                 }
             }
-            self.now = self.now.after(QUANTUM);
+            self.now = self.now.after(quantum);
             if asleep {
                 match self.machine.next_timer_ticks() {
                     Some(tick) => {
@@ -88,10 +91,10 @@ impl System<'_> {
     }
 
     /// A hart's turn. Answers whether it began the region of interest.
-    fn turn(&mut self, n: usize, until_region: bool) -> Result<bool, Error> {
-        let mut left = QUANTUM;
+    fn turn(&mut self, n: usize, quantum: u64, until_region: bool) -> Result<bool, Error> {
+        let mut left = quantum;
         while left > 0 {
-            let start = self.now.after(QUANTUM - left);
+            let start = self.now.after(quantum - left);
             self.harts[n].csr.clock.cycle = start.0;
             let Burst { retired, stop } =
                 run(&mut self.harts[n], &mut self.machine, &mut self.code, left);
@@ -105,6 +108,7 @@ impl System<'_> {
                     }
                 }
                 Stop::Unhandled(unhandled) => {
+                    self.now = start.after(retired);
                     return Err(self.unhandled(HartId::new(n), unhandled));
                 }
                 Stop::Budget | Stop::Napping(_) | Stop::Pause | Stop::Ended => break,

@@ -7,7 +7,13 @@
 mod against_qemu;
 mod census;
 mod compare;
+mod counting;
+mod determinism;
 mod generator;
+mod guest_errors;
+mod handmade;
+mod litmus;
 mod lockstep;
 mod machines;
 mod qemu;
+mod waiting;

@@ -8,8 +8,6 @@ use loiter_isa::{Op, SINK, decode};
 
 /// The link register.
 pub(crate) const RA: u8 = 1;
-/// The stack pointer, here an ordinary register that compressed instructions favour.
-pub(crate) const SP: u8 = 2;
 /// Points to a hart's data; nothing but the start-up code writes it.
 pub(crate) const GP: u8 = 3;
 
