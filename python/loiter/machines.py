@@ -13,6 +13,8 @@ from loiter.engine import Engine
 from loiter.errors import UserFault, unknown
 
 Value = int | str | bool | float
+NO_SOURCE = "no source given"
+"""Stands where a source would, for a value without a comment in its file."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def load(engine: Engine, name: str, sets: list[str] | None = None) -> Machine:
                 unit=each["unit"],
                 type=each["type"],
                 description=each["description"],
-                source=each["source"],
+                source=each["source"] or NO_SOURCE,
                 changed=each["changed"],
             )
             for each in facts["parameters"]
@@ -108,7 +110,7 @@ def _path(name: str) -> Path:
 def _with_base(path: Path, below: tuple[Path, ...]) -> str:
     """The text of a machine file, with what it does not say itself from the machine its `base` names.
 
-    Comments stay with their values, for they are the values' sources.
+    Comments stay with their values, for they are the values' sources; a value that replaces another has only its own.
     """
     text = resources.read_text(path, "the machine file")
     try:
@@ -125,9 +127,21 @@ def _with_base(path: Path, below: tuple[Path, ...]) -> str:
         raise UserFault(f"{path}: base {base} leads back to the machine itself.")
     merged = tomlkit.parse(_with_base(base_path, (path, *below)))
     for section, values in own.items():
-        if section in merged and isinstance(values, Table):
-            for key, value in values.items():
-                merged[section][key] = value
+        replaced = merged.get(section)
+        if isinstance(replaced, Table) and isinstance(values, Table):
+            _overlay(replaced, values)
         else:
             merged[section] = values
     return tomlkit.dumps(merged)
+
+
+def _overlay(section: Table, own: Table) -> None:
+    """Puts a file's own values into a section of its base."""
+    # The body has the items as they are written; the mapping gives a boolean without its comment.
+    for key, item in own.value.body:
+        if key is None:
+            continue
+        comment = item.trivia.comment
+        section[key.key] = item
+        # tomlkit lends an item without a comment that of the one it replaces, which says nothing about the new value.
+        item.trivia.comment = comment

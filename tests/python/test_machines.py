@@ -1,0 +1,95 @@
+"""Machine files read by the compiled simulator: where every value comes from, and how faults are named."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from loiter import cli, engine, machines, studies
+from loiter.report import page
+from loiter.studies.base import Findings
+from loiter.studies.cakarevic2008 import grid
+
+pytestmark = pytest.mark.simulator
+
+MINE = """
+base = "t1"
+[machine]
+name = "mine"
+[core]
+contexts = 5
+store_buffer_entries = 9        #
+alternates = false              # assumed: to see it
+[latency]
+mul_cycles = 7                  # [cak] Table II, halved
+[fpu]
+does_integer = true
+[memory]
+channels = 2"""
+UNSOURCED = {"core.contexts", "core.store_buffer_entries", "fpu.does_integer", "memory.channels"}
+
+
+@dataclass
+class Said:
+    """What a command left."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def loiter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Runs a command in a directory of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: str) -> Said:
+        with pytest.raises(SystemExit) as end:
+            cli.main(list(arguments))
+        captured = capsys.readouterr()
+        return Said(int(end.value.code or 0), captured.out, captured.err)
+
+    return call
+
+
+def by_key(text: str) -> dict[str, dict[str, object]]:
+    return {each["key"]: each for each in json.loads(text)["parameters"]}
+
+
+def test_a_value_does_not_take_the_source_of_the_value_it_replaces(loiter, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(MINE)
+    own, base = (by_key(loiter("machine", "show", name, "--json").out) for name in ("./mine.toml", "t1"))
+    assert own["core.contexts"]["value"] == 5
+    assert own["core.alternates"]["value"] is False
+    assert own["core.alternates"]["source"] == "assumed: to see it"
+    assert own["latency.mul_cycles"]["source"] == "[cak] Table II, halved"
+    assert own["fpu.does_integer"]["value"] is True
+    assert {key for key in own if own[key]["source"] == "no source given"} == UNSOURCED
+    changed = {*UNSOURCED, "core.alternates", "latency.mul_cycles"}
+    assert {key for key in base if base[key] != own[key]} == changed, "values and sources of the base are kept"
+
+
+def test_a_value_without_a_source_shows_as_one(loiter, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(MINE)
+    lines = loiter("machine", "show", "./mine.toml").out.splitlines()
+    assert {line.split()[0] for line in lines if "no source given" in line} == UNSOURCED
+
+
+def test_a_file_without_a_base_owes_sources_too(loiter, tmp_path: Path) -> None:
+    text = (machines.resources.MACHINES / "t1.toml").read_text()
+    (tmp_path / "copy.toml").write_text(re.sub(r"(?m)^(overlap = 3) .*$", r"\1", text))
+    own = by_key(loiter("machine", "show", "./copy.toml", "--json").out)
+    assert {key for key in own if own[key]["source"] == "no source given"} == {"fpu.overlap"}
+
+
+def test_the_report_names_values_without_a_source(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(MINE)
+    machine = machines.load(engine.load(), str(tmp_path / "mine.toml"))
+    provenance = page.Provenance("loiter", "quick", "0" * 64, "spinloops", "0" * 64, [machine])
+    html = page.render(studies.load(grid.PAPER), Findings((), (), (), (), ()), {}, provenance, {})
+    assert html.count("<td>no source given</td>") == len(UNSOURCED)
