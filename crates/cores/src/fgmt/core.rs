@@ -42,7 +42,8 @@ impl<O: Observer> Shared<'_, O> {
         self.machine.set_time(time);
         let clock = &mut self.harts[hart.index()].csr.clock;
         clock.cycle = now.0;
-        clock.time = time;
+        // What a guest has written to mtime counts.
+        clock.time = self.machine.time();
     }
 }
 
@@ -77,11 +78,15 @@ struct Due {
 
 impl Due {
     /// The order of preference among contexts that may issue, the least first: the one that issued
-    /// in the cycle before last (where contexts alternate), before it those that rely on an
-    /// unconfirmed hit, within each the least recently selected first.
+    /// in the last cycle comes last (where contexts alternate), before it those that rely on an
+    /// unconfirmed hit, within each the least recently selected first. All ones: it may not issue.
     #[inline(always)]
     fn rank(&self, now: Cycle) -> u64 {
-        u64::from(self.yields == now.0) << 63 | u64::from(self.firm > now.0) << 62 | self.recent
+        let rank = u64::from(self.yields == now.0) << 63
+            | u64::from(self.firm > now.0) << 62
+            | self.recent;
+        let not_ready = u64::from(self.ready > now.0);
+        rank | not_ready.wrapping_neg()
     }
 }
 
@@ -103,14 +108,16 @@ pub(super) struct Core {
     alternates: bool,
     /// `core.selection_lag_cycles`.
     selection_lag: u64,
-    /// No context can issue before.
-    pub(super) next: Cycle,
 }
 
 /// The cores of a chip, and the unit they share.
 #[derive(Debug)]
 pub struct Chip {
     pub(super) cores: Vec<Core>,
+    /// For every core, the cycle before which none of its contexts can issue.
+    next: Vec<Cycle>,
+    /// The cores for which that is known, in order.
+    awake: Vec<usize>,
     pub(super) fpu: ChipFpu,
     /// Core and context within it, by hart.
     pub(super) seats: Vec<(usize, usize)>,
@@ -134,26 +141,22 @@ impl Chip {
             cores: (0..cores)
                 .map(|id| Core::new(id, params, line_bytes, fetch_line_log2, now))
                 .collect(),
+            next: vec![Cycle::NEVER; cores],
+            awake: Vec::with_capacity(cores),
             fpu: ChipFpu::new(&params.fpu),
             seats: Vec::new(),
         })
     }
 
     /// Seats `hart` of `machine` in a vacant context, where it goes on, or sleeps on, from `now`.
-    pub fn attach(
-        &mut self,
-        hart: &mut Hart,
-        machine: &Machine,
-        context: ContextId,
-        now: Cycle,
-    ) {
+    pub fn attach(&mut self, hart: &mut Hart, machine: &Machine, context: ContextId, now: Cycle) {
         let per_core = self.cores[0].contexts.len();
-        let (core, seat) = (context.index() / per_core, context.index() % per_core);
+        let (place, seat) = (context.index() / per_core, context.index() % per_core);
         if self.seats.len() <= hart.id.index() {
             self.seats.resize(hart.id.index() + 1, (0, 0));
         }
-        self.seats[hart.id.index()] = (core, seat);
-        let core = &mut self.cores[core];
+        self.seats[hart.id.index()] = (place, seat);
+        let core = &mut self.cores[place];
         let context = &mut core.contexts[seat];
         debug_assert!(context.hart.is_none(), "{} is taken", context.id);
         context.settle(now);
@@ -174,35 +177,51 @@ impl Chip {
                 context.unblock(now);
             }
         }
-        core.rescheduled(seat);
+        self.rescheduled(place, seat);
     }
 
     /// The first cycle in which a context may issue.
     #[must_use]
     pub fn next(&self) -> Cycle {
-        self.cores
-            .iter()
-            .map(|core| core.next)
-            .min()
-            .unwrap_or(Cycle::NEVER)
+        let known = self.awake.iter().map(|&core| self.next[core]);
+        known.min().unwrap_or(Cycle::NEVER)
+    }
+
+    /// Notes when context `c` of a core is due, after something from outside the core has changed it.
+    pub(super) fn rescheduled(&mut self, core: usize, c: usize) {
+        self.cores[core].reschedule(c);
+        let ready_at = self.cores[core].contexts[c].ready_at;
+        if ready_at < self.next[core] {
+            self.next[core] = ready_at;
+            if let Err(place) = self.awake.binary_search(&core) {
+                self.awake.insert(place, core);
+            }
+        }
     }
 
     /// One cycle of every core that has something to do. Answers the first cycle in which a context
     /// may issue again.
     #[inline]
     pub fn tick<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
+        debug_assert!(
+            (0..self.cores.len())
+                .all(|core| self.next[core] <= now || self.cores[core].is_idle(now)),
+            "a core was passed over although it has work"
+        );
         let mut next = Cycle::NEVER;
-        for core in &mut self.cores {
-            if core.next <= now {
-                core.tick(now, &mut self.fpu, shared);
-            } else {
-                debug_assert!(
-                    core.contexts.iter().all(|context| context.ready_at > now),
-                    "{} was passed over although it has work",
-                    core.state.id
-                );
+        let mut place = 0;
+        while let Some(&core) = self.awake.get(place) {
+            let mut at = self.next[core];
+            if at <= now {
+                at = self.cores[core].tick(now, &mut self.fpu, shared);
+                self.next[core] = at;
             }
-            next = next.min(core.next);
+            if at == Cycle::NEVER {
+                self.awake.remove(place);
+                continue;
+            }
+            next = next.min(at);
+            place += 1;
         }
         next
     }
@@ -294,12 +313,22 @@ impl Core {
             favoured: 0,
             alternates: params.core.alternates,
             selection_lag: params.core.selection_lag_cycles,
-            next: Cycle::NEVER,
         }
     }
 
-    /// One cycle: every pipe selects a context and issues its instruction.
-    fn tick<O: Observer>(&mut self, now: Cycle, fpu: &mut ChipFpu, shared: &mut Shared<'_, O>) {
+    /// Whether no context can issue now.
+    fn is_idle(&self, now: Cycle) -> bool {
+        self.contexts.iter().all(|context| context.ready_at > now)
+    }
+
+    /// One cycle: every pipe selects a context and issues its instruction. Answers the first cycle in
+    /// which a context may issue again.
+    fn tick<O: Observer>(
+        &mut self,
+        now: Cycle,
+        fpu: &mut ChipFpu,
+        shared: &mut Shared<'_, O>,
+    ) -> Cycle {
         debug_assert!(
             self.contexts
                 .iter()
@@ -328,7 +357,7 @@ impl Core {
                 }
             }
         }
-        self.next = Cycle(earliest);
+        Cycle(earliest)
     }
 
     /// Every pipe selects before any issues, so that pipes which want one unit meet. The favoured one
@@ -380,7 +409,7 @@ impl Core {
     /// The context of `pipe` that issues now: the least recently selected that can, the lower number
     /// first; those that rely on an unconfirmed hit, and one that would issue twice in a row where
     /// contexts alternate, only when no other can.
-    #[inline]
+    #[inline(always)]
     fn select<O: Observer>(
         &mut self,
         pipe: usize,
@@ -389,18 +418,15 @@ impl Core {
     ) -> Option<usize> {
         let first = pipe * self.contexts_per_pipe;
         loop {
+            // Without branches: who is ready changes from cycle to cycle and cannot be predicted.
             let mut best = usize::MAX;
             let mut best_rank = u64::MAX;
             let group = &self.due[first..first + self.contexts_per_pipe];
             for (n, due) in group.iter().enumerate() {
-                if due.ready > now.0 {
-                    continue;
-                }
                 let rank = due.rank(now);
-                if rank < best_rank {
-                    best = first + n;
-                    best_rank = rank;
-                }
+                let better = rank < best_rank;
+                best = if better { first + n } else { best };
+                best_rank = if better { rank } else { best_rank };
             }
             if best == usize::MAX {
                 return None;
@@ -435,12 +461,6 @@ impl Core {
             self.due[c].recent = cycle;
             self.unheard.pop_front();
         }
-    }
-
-    /// As [`Core::reschedule`], from outside the core's own cycle.
-    pub(super) fn rescheduled(&mut self, c: usize) {
-        self.reschedule(c);
-        self.next = self.next.min(self.contexts[c].ready_at);
     }
 
     /// Notes when context `c` is due, after anything that may have changed it.

@@ -19,33 +19,37 @@ impl Chip {
         let core = &mut self.cores[response.request.core.index()];
         let c = response.request.context.index() % core.contexts.len();
         core.contexts[c].respond(&mut core.state, response, now, shared);
-        core.rescheduled(c);
+        let place = response.request.core.index();
+        self.rescheduled(place, c);
     }
 
     /// The line that `hart` watches was written by another.
     pub fn watch_lost(&mut self, hart: HartId, now: Cycle) {
-        let (core, c) = self.seats[hart.index()];
-        let core = &mut self.cores[core];
+        let (place, c) = self.seats[hart.index()];
+        let core = &mut self.cores[place];
         let wakes = matches!(
             core.contexts[c].waits,
             Waits::Wake(Nap::WrsNto | Nap::WrsSto)
         );
         if wakes {
             core.wake(c, now);
+            self.rescheduled(place, c);
         }
     }
 
     /// Interrupt lines have changed: harts see them, and those that sleep may wake.
     pub fn interrupts_changed<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
-        for (hart, &(core, c)) in shared.harts.iter_mut().zip(&self.seats) {
+        for hart in shared.harts.iter_mut() {
+            let (place, c) = self.seats[hart.id.index()];
             hart.csr.set_lines(shared.machine.interrupt_lines(hart.id));
-            let core = &mut self.cores[core];
+            let core = &mut self.cores[place];
             let context = &mut core.contexts[c];
             context.check_interrupts = true;
             // An instruction that was fetched but not issued gives way to the interrupt.
             context.refetch();
             if hart.wakes() && matches!(context.waits, Waits::Wake(_)) {
                 core.wake(c, now);
+                self.rescheduled(place, c);
             }
         }
     }
@@ -57,7 +61,6 @@ impl Core {
         let context = &mut self.contexts[c];
         let at = at.min(context.ready_at);
         context.unblock(at);
-        self.rescheduled(c);
     }
 }
 

@@ -69,8 +69,14 @@ pub(super) struct CoreUnits {
     per_chip: bool,
     does_integer: bool,
     integer_mul_busy_cycles: u64,
+    add_busy_cycles: u64,
+    fp_mul_busy_cycles: u64,
     multiplier_free: Cycle,
     divider_free: Cycle,
+    /// With a unit of its own: when its adder can start again.
+    adder_free: Cycle,
+    /// With a unit of its own: when its floating-point multiplier can start again.
+    fp_multiplier_free: Cycle,
     /// With one unit per chip: when the core's one operation is done.
     fp_free: Cycle,
 }
@@ -89,8 +95,12 @@ impl CoreUnits {
             per_chip: params.shared_by == "chip",
             does_integer: params.does_integer,
             integer_mul_busy_cycles: params.integer_mul_busy_cycles,
+            add_busy_cycles: params.add_busy_cycles,
+            fp_mul_busy_cycles: params.mul_busy_cycles,
             multiplier_free: Cycle(0),
             divider_free: Cycle(0),
+            adder_free: Cycle(0),
+            fp_multiplier_free: Cycle(0),
             fp_free: Cycle(0),
         }
     }
@@ -122,8 +132,11 @@ impl CoreUnits {
             Class::Mul => self.multiplier_free,
             Class::Div => self.divider_free,
             Class::Load | Class::Store if fp_register && self.per_chip => self.fp_free,
-            Class::FpDiv | Class::FpSqrt if !self.per_chip => self.divider_free,
             class if is_fp(class) && self.per_chip => self.fp_free,
+            Class::FpDiv | Class::FpSqrt => self.divider_free,
+            Class::FpAdd => self.adder_free,
+            Class::FpMul => self.fp_multiplier_free,
+            Class::FpFma => self.adder_free.max(self.fp_multiplier_free),
             _ => Cycle(0),
         }
     }
@@ -150,13 +163,17 @@ impl CoreUnits {
         match class {
             Class::Mul => self.multiplier_free = now.after(self.integer_mul_busy_cycles),
             Class::Div => self.divider_free = now.after(cycles),
-            Class::FpDiv | Class::FpSqrt if !self.per_chip => {
-                self.divider_free = now.after(cycles);
-            }
             class if is_fp(class) && self.per_chip => {
                 let start = chip.start(class, now, cycles);
                 self.fp_free = start.after(cycles);
                 return start;
+            }
+            Class::FpDiv | Class::FpSqrt => self.divider_free = now.after(cycles),
+            Class::FpAdd => self.adder_free = now.after(self.add_busy_cycles),
+            Class::FpMul => self.fp_multiplier_free = now.after(self.fp_mul_busy_cycles),
+            Class::FpFma => {
+                self.adder_free = now.after(self.add_busy_cycles);
+                self.fp_multiplier_free = now.after(self.fp_mul_busy_cycles);
             }
             _ => {}
         }

@@ -19,7 +19,7 @@ const ARCH: &str = "rv64i2p1_m2p0_a2p1_f2p2_d2p2_c2p0_zicsr2p0_zifencei2p0_zihin
 /// Instructions that objdump prints whatever the architecture string says, and that are not ours.
 const FOREIGN: &[&str] = &["dret", "hret", "uret", "sfence.vm"];
 
-/// Ours, unknown to binutils 2.40; `tests.rs` of the crate has them written out by hand.
+/// Ours, unknown to binutils 2.40; `src/tests/decoding.rs` of the crate has them written out by hand.
 const UNKNOWN_TO_OBJDUMP: &[&str] = &["czero.eqz", "czero.nez", "amocas.w", "amocas.d", "amocas.q"];
 
 /// Reproducible random numbers (SplitMix64).
