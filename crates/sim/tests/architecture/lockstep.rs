@@ -1,6 +1,9 @@
 //! Timing cores against the reference engine: each hart retires the same instructions and ends up
 //! with the same state, whatever the timing.
 
+use loiter_isa::Op;
+
+use crate::census::Census;
 use crate::compare::{assert_same_retired, difference, reported, retired_in_blocks};
 use crate::generator::{Program, Settings, Target, generate};
 use crate::machines::{Machine, run_to_end};
@@ -78,6 +81,14 @@ fn compare(
     };
     assert!(timed.contains(&found.timing_instructions));
     retired
+}
+
+#[test]
+fn every_instruction_is_compared() {
+    let mut census = Census::default();
+    census.take(&program(0x100, 1, 200).elf);
+    let executed: Vec<Op> = census.ops.into_keys().collect();
+    assert_eq!(executed, Op::ALL);
 }
 
 #[test]

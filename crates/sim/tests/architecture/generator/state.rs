@@ -58,17 +58,21 @@ enum Use {
     Bits(i64, i64),
     /// As `Bits`, all to be cleared afterwards.
     Passing(i64, i64),
-    /// Reads as something that nobody compares; needs a lower mode's permission.
-    Counter,
+    /// Reads as something that nobody compares, in lower modes with permission only.
+    Clock,
+    /// Counts instructions retired; the same permission.
+    Retired,
+    /// The same, and can be set.
+    SetRetired,
     /// Always zero: written with zero.
     Zero,
 }
 
 /// Registers by the lowest mode that has them.
 const REGISTERS: &[(Mode, u16, Use)] = &[
-    (Mode::User, 0xc00, Use::Counter),
-    (Mode::User, 0xc01, Use::Counter),
-    (Mode::User, 0xc02, Use::Counter),
+    (Mode::User, 0xc00, Use::Clock),
+    (Mode::User, 0xc01, Use::Clock),
+    (Mode::User, 0xc02, Use::Retired),
     (
         Mode::Supervisor,
         SSTATUS,
@@ -103,6 +107,8 @@ const REGISTERS: &[(Mode, u16, Use)] = &[
         Use::Passing(SUPERVISOR_INTERRUPTS, SUPERVISOR_INTERRUPTS),
     ),
     (Mode::Machine, MCOUNTEREN, Use::Low(7)),
+    (Mode::Machine, 0xb00, Use::Clock),
+    (Mode::Machine, 0xb02, Use::SetRetired),
     (Mode::Machine, 0x30a, Use::Low(1)),
     (Mode::Machine, 0x340, Use::Free),
     (Mode::Machine, MEPC, Use::Even),
@@ -168,7 +174,15 @@ impl Writer {
                 let register = self.destination();
                 self.asm.csrr(register, number);
             }
-            Use::Counter => self.asm.csrr(0, number),
+            Use::Clock => self.asm.csrr(0, number),
+            Use::Retired | Use::SetRetired if self.target.excludes(Exclusion::Retired) => {
+                self.asm.csrr(0, number);
+            }
+            Use::Retired => {
+                let register = self.destination();
+                self.asm.csrr(register, number);
+            }
+            Use::SetRetired => self.access(number),
             Use::Zero => {
                 let register = self.destination();
                 self.asm.csrw(number, 0);

@@ -43,7 +43,11 @@ impl Writer {
             2 => self.asm.bare(Op::Ebreak),
             3 => self.asm.half(0x9002),
             4 => {
-                let bits = self.random.pick(&ILLEGAL);
+                let bits = if self.random.chance(30) {
+                    self.random.pick(&ILLEGAL)
+                } else {
+                    self.near_miss()
+                };
                 self.asm.word(bits);
             }
             5 => {
@@ -56,6 +60,20 @@ impl Writer {
             9 => self.misaligned_atomic(),
             10 => self.jump_nowhere(),
             _ => self.forbidden_here(),
+        }
+    }
+
+    /// An encoding that is no instruction but differs from one in few bits.
+    fn near_miss(&mut self) -> u32 {
+        loop {
+            let (value, mask) = self.random.pick(Op::ALL).pattern().expect("in the table");
+            let mut bits = value | self.random.bits() & !mask;
+            for _ in 0..1 + self.random.below(3) {
+                bits ^= 1 << self.random.between(2, 31);
+            }
+            if decode(bits).op == Op::Illegal {
+                return bits;
+            }
         }
     }
 

@@ -1,4 +1,5 @@
-//! What is said of a guest that nothing can help: the cause, where, the instruction, the registers.
+//! How programs end: what is said of a guest that nothing can help (the cause, where, the
+//! instruction, the registers), limits, and the host-target interface.
 
 use loiter_isa::Op;
 use loiter_sim::{Error, ExitReason};
@@ -162,4 +163,66 @@ fn a_run_that_is_told_to_stop_stops() {
         });
         assert!(matches!(stopped, Err(Error::Interrupted)));
     }
+}
+
+/// Stores `value` to `tohost`, from where the program must not go on.
+fn tohost_program(value: i64) -> Vec<u8> {
+    let mut guest = Guest::new(&[0]);
+    guest.role(0);
+    let word = guest.asm.label();
+    guest.asm.la(T0, word);
+    guest.asm.li(T1, value);
+    guest.asm.s(Op::Sd, T1, 0, T0);
+    guest.sleep_for_ever();
+    guest.asm.align(8);
+    guest.asm.symbol("tohost");
+    guest.asm.bind(word);
+    guest.asm.bytes(&[0; 8]);
+    guest.elf()
+}
+
+#[test]
+fn a_store_to_tohost_ends_the_program_with_its_code() {
+    for machine in MACHINES {
+        for code in [0, 1, 42] {
+            let elf = tohost_program(code << 1 | 1);
+            let result = try_run(&machine.request(1), &elf).expect("no error");
+            assert_eq!(
+                result.exit.reason,
+                ExitReason::Htif,
+                "{}",
+                result.exit.message
+            );
+            assert_eq!(i64::from(result.exit.code), code);
+        }
+    }
+}
+
+#[test]
+fn nothing_runs_behind_the_store_that_ends_the_program() {
+    let mut retired = Vec::new();
+    for machine in MACHINES {
+        let mut guest = Guest::new(&[0]);
+        guest.role(0);
+        guest.asm.li(T0, 0x10_0000);
+        guest.asm.li(T1, 7 << 16 | 0x3333);
+        guest.asm.s(Op::Sw, T1, 0, T0);
+        let again = guest.asm.bound();
+        guest.asm.j(again);
+        let mut request = machine.request(1);
+        if machine != Machine::Virt {
+            // The other contexts' instructions would count too.
+            request
+                .set
+                .extend(["core.contexts=1".into(), "core.pipes=1".into()]);
+        }
+        let result = try_run(&request, &guest.elf()).expect("no error");
+        assert_eq!(result.exit.reason, ExitReason::Finisher);
+        assert_eq!(result.exit.code, 7);
+        retired.push(result.instructions);
+    }
+    assert!(
+        retired.iter().all(|&count| count == retired[0]),
+        "{retired:?}"
+    );
 }
