@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from loiter.errors import UserFault, unknown
 Value = int | str | bool | float
 NO_SOURCE = "no source given"
 """Stands where a source would, for a value without a comment in its file."""
+_TAG = re.compile(r"\[([A-Za-z][\w-]*)\]")
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,14 @@ class Machine:
         """Contexts of the whole machine; they are numbered from 0, core by core."""
         return self.count("system.cores", 1) * self.contexts_per_core
 
+    def undefined_tags(self) -> dict[str, list[str]]:
+        """Tags in the parameters' sources that nothing defines, each with the keys it stands at."""
+        found: dict[str, list[str]] = {}
+        for each in self.parameters:
+            for tag in dict.fromkeys(_TAG.findall(each.source)):
+                found.setdefault(tag, []).append(each.key)
+        return {tag: keys for tag, keys in found.items() if tag not in dict(self.sources)}
+
 
 def names() -> list[str]:
     """The presets."""
@@ -98,8 +108,13 @@ def load(engine: Engine, name: str, sets: list[str] | None = None) -> Machine:
     )
 
 
+def is_file(name: str) -> bool:
+    """Does this name a machine file of the user's own, not a preset?"""
+    return "/" in name or name.endswith(".toml")
+
+
 def _path(name: str) -> Path:
-    if "/" in name or name.endswith(".toml"):
+    if is_file(name):
         return Path(name)
     known = names()
     if name not in known:
@@ -122,7 +137,7 @@ def _with_base(path: Path, below: tuple[Path, ...]) -> str:
         return text
     if not isinstance(base, str):
         raise UserFault(f'{path}: base must be the name or the file of a machine, as in base = "t1".')
-    base_path = path.parent / base if "/" in base or base.endswith(".toml") else _path(base)
+    base_path = path.parent / base if is_file(base) else _path(base)
     if base_path.resolve() in (each.resolve() for each in (path, *below)):
         raise UserFault(f"{path}: base {base} leads back to the machine itself.")
     merged = tomlkit.parse(_with_base(base_path, (path, *below)))

@@ -93,3 +93,60 @@ def test_the_report_names_values_without_a_source(tmp_path: Path) -> None:
     provenance = page.Provenance("loiter", "quick", "0" * 64, "spinloops", "0" * 64, [machine])
     html = page.render(studies.load(grid.PAPER), Findings((), (), (), (), ()), {}, provenance, {})
     assert html.count("<td>no source given</td>") == len(UNSOURCED)
+
+
+TAGGED = """
+base = "t1"
+[sources]
+own = "a book on the shelf"
+[core]
+contexts = 5                    # [own] page 3; [xyz] page 4, bits [7:6]
+[latency]
+mul_cycles = 7                  # assumed: as in [xyz]
+load_cycles = 4                 # [caq] Table I
+"""
+
+
+@pytest.mark.parametrize("command", [("machine", "show", "./mine.toml"), ("run", "-m", "./mine.toml", "hello")])
+@pytest.mark.parametrize("json_", [(), ("--json",)])
+def test_a_tag_that_nothing_defines_is_warned_of(
+    loiter, tmp_path: Path, command: tuple[str, ...], json_: tuple[str, ...]
+) -> None:
+    (tmp_path / "mine.toml").write_text(TAGGED)
+    said = loiter(*command, *json_)
+    assert said.status == 0
+    unknown, misspelt = said.err.splitlines()
+    assert unknown.startswith("warning: ./mine.toml: [sources] does not define [xyz]")
+    assert "core.contexts, latency.mul_cycles" in unknown
+    assert misspelt.startswith("warning: ./mine.toml: [sources] does not define [caq]")
+    assert "latency.load_cycles" in misspelt
+    assert 'did you mean "cak"' in misspelt
+    assert "warning" not in said.out
+    if json_:
+        json.loads(said.out)
+
+
+def test_sources_in_order_are_not_warned_of(loiter, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(TAGGED.replace("caq", "cak").replace("[xyz]", "[gcc]"))
+    assert loiter("machine", "show", "./mine.toml").err == ""
+    assert loiter("run", "-m", "./mine.toml", "hello").err == ""
+
+
+def is_sourced(source: str, tags: dict[str, str]) -> bool:
+    """`assumed`, with a reason or without, or what begins with a tag that is defined."""
+    begun = re.match(r"\[([\w-]+)\]", source)
+    return bool(begun and begun[1] in tags) or re.fullmatch(r"assumed(: \S.*)?", source) is not None
+
+
+@pytest.mark.parametrize("name", machines.names())
+def test_every_value_of_a_preset_has_its_source(name: str) -> None:
+    machine = machines.load(engine.load(), name)
+    assert machine.parameters
+    assert [each for each in machine.parameters if not is_sourced(each.source, dict(machine.sources))] == []
+    assert machine.undefined_tags() == {}
+
+
+@pytest.mark.parametrize("source", ["no source given", "default", "[xyz] Table I", "Table I [cak]", "assumed because"])
+def test_the_rule_for_presets_can_fail(source: str) -> None:
+    assert is_sourced("[cak] Table I", {"cak": "a paper"})
+    assert not is_sourced(source, {"cak": "a paper"})

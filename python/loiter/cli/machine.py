@@ -12,7 +12,7 @@ from rich.text import Text
 
 from loiter import engine as engines
 from loiter import machines
-from loiter.cli.options import JsonOption, SetOption, out, print_json
+from loiter.cli.options import JsonOption, SetOption, load_machine, out, print_json
 from loiter.machines import Machine
 
 app = typer.Typer(help="Look into a machine.", no_args_is_help=True)
@@ -49,7 +49,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show every parameter of a machine: value, unit, what it is and where the value comes from."""
-    machine = machines.load(engines.load(), name, sets)
+    machine = load_machine(engines.load(), name, sets)
     if as_json:
         parameters = [dataclasses.asdict(each) for each in machine.parameters]
         print_json(_facts(machine) | {"parameters": parameters, "sources": dict(machine.sources)})

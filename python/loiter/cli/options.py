@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share, and what they do with them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
+
+from loiter import machines
+from loiter.engine import Engine
+from loiter.errors import nearest
+from loiter.machines import Machine
 
 MachineOption = Annotated[
     str,
@@ -33,6 +39,23 @@ def out() -> Console:
 def err() -> Console:
     """Where progress and remarks go."""
     return Console(stderr=True)
+
+
+def warn(text: str) -> None:
+    """A remark on something that does not stop the command."""
+    err().print(Text.assemble(("warning: ", "bold yellow"), text), soft_wrap=True)
+
+
+def load_machine(engine: Engine, name: str, sets: list[str] | None) -> Machine:
+    """The machine that a person named. Warns of sources in a file of theirs that say nothing."""
+    machine = machines.load(engine, name, sets)
+    if machines.is_file(name):
+        tags = [tag for tag, _ in machine.sources]
+        for tag, keys in machine.undefined_tags().items():
+            close = nearest(tag, tags, 1)
+            advice = f'did you mean "{close[0]}"?' if close else f"defined: {', '.join(tags) or 'none'}."
+            warn(f"{name}: [sources] does not define [{tag}], in the source of {', '.join(keys)}; {advice}")
+    return machine
 
 
 def print_json(value: Any) -> None:

@@ -15,7 +15,7 @@ from rich.text import Text
 from loiter import engine as engines
 from loiter import machines, programs
 from loiter.cli import summary
-from loiter.cli.options import JsonOption, MachineOption, SetOption, err, out, print_json
+from loiter.cli.options import JsonOption, MachineOption, SetOption, err, load_machine, out, print_json
 from loiter.engine import Engine, Json
 from loiter.errors import Interrupted, RunFault, UserFault
 from loiter.programs import Placement
@@ -120,7 +120,7 @@ def _request(
     fast_forward: bool,
     max_cycles: int | None,
 ) -> Request:
-    machine = machines.load(engine, machine_name, sets)
+    machine = load_machine(engine, machine_name, sets)
     program = programs.load(engine, program_name)
     if program.tasks and not places:
         if len(program.tasks) > 1:
