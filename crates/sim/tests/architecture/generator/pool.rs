@@ -78,7 +78,7 @@ fn double(random: &mut Random) -> u64 {
         return sign | random.pick(&DOUBLES);
     }
     // Exponents near 1, so that sums cancel and products do not overflow at once.
-    let exponent = 1023 + random.between(-60, 60) as u64;
+    let exponent = random.between(1023 - 60, 1023 + 60) as u64;
     sign | exponent << 52 | random.next() >> 12
 }
 
@@ -87,7 +87,7 @@ fn single(random: &mut Random) -> u64 {
     let bits = if random.chance(50) {
         random.pick(&SINGLES)
     } else {
-        (127 + random.between(-30, 30) as u32) << 23 | random.bits() >> 9
+        (random.between(127 - 30, 127 + 30) as u32) << 23 | random.bits() >> 9
     };
     let boxed = if random.chance(90) {
         0xffff_ffff
