@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from loiter.engine import Json
+from loiter.errors import InternalFault
 
 SCHEMAS: dict[str, pa.Schema] = {
     "counters": pa.schema(
@@ -40,6 +41,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("hart", pa.uint32()),
             ("lock", pa.uint64()),
             ("reads", pa.uint64()),
+            ("intervals", pa.uint64()),
             ("interval_sum_cycles", pa.uint64()),
             ("interval_min_cycles", pa.uint64()),
             ("interval_max_cycles", pa.uint64()),
@@ -50,8 +52,16 @@ SCHEMAS: dict[str, pa.Schema] = {
 
 
 def of(result: Json) -> dict[str, pa.Table]:
-    """The tables of a native result. A column the simulator does not know is an error, not an empty column."""
-    return {name: pa.Table.from_pylist(result[name], schema=schema) for name, schema in SCHEMAS.items()}
+    """The tables of a native result. A column that only one side knows is an error: not left empty, not dropped."""
+    return {name: _table(name, result[name], schema) for name, schema in SCHEMAS.items()}
+
+
+def _table(name: str, rows: Sequence[Json], schema: pa.Schema) -> pa.Table:
+    columns = set(schema.names)
+    for row in rows:
+        if row.keys() != columns:
+            raise InternalFault(f"table {name}: only one side knows {', '.join(sorted(row.keys() ^ columns))}")
+    return pa.Table.from_pylist(rows, schema=schema)
 
 
 def of_rows(rows: Sequence[Mapping[str, Any]]) -> pa.Table:

@@ -79,6 +79,24 @@ def test_the_same_run_leaves_the_same_bytes(tmp_path: Path) -> None:
     assert {mark["hart"] for mark in marks if mark["kind"] == "acquired"} == {0, 1, 4, 8}
 
 
+def test_intervals_between_reads_do_not_span_two_waits(tmp_path: Path) -> None:
+    places = ("--place", "sort=0", "--place", "spin_default=1,2,3")
+    done = loiter_("run", "-m", "t1", "spinloops", *places, "--out", "result", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    result = store.read(tmp_path / "result")
+    rows = result.rows("lock_reads")
+    assert {row["hart"] for row in rows} >= {1, 2, 3}
+    for row in rows:
+        waits = sum(
+            mark["hart"] == row["hart"] and mark["kind"] == "acquire" and mark["value"] == row["lock"]
+            for mark in result.rows("marks")
+        )
+        assert row["intervals"] == sum(row["log2_histogram"])
+        assert 1 <= row["reads"] - row["intervals"] <= waits
+        least, most = row["interval_min_cycles"], row["interval_max_cycles"]
+        assert least * row["intervals"] <= row["interval_sum_cycles"] <= most * row["intervals"]
+
+
 def test_json_is_the_whole_result() -> None:
     done = loiter_("run", "-m", "t1", "hello", "--json")
     result = json.loads(done.stdout)

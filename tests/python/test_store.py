@@ -14,7 +14,7 @@ import pytest
 
 from loiter import machines, programs, store
 from loiter.engine import Engine, Json
-from loiter.errors import StoreFault
+from loiter.errors import InternalFault, StoreFault
 from loiter.runs.request import Request
 from loiter.store import Corrupt, Store
 
@@ -51,6 +51,17 @@ def test_what_is_written_is_read_back(written: Path, engine: Engine, request_: R
     assert manifest["request"]["bootargs"] == "task.add=0 task.spin_default=1,2 iterations=5"
     assert "host_seconds" not in json.dumps(manifest)
     assert result.host()["host_seconds"] == answer["host_seconds"]
+
+
+@pytest.mark.parametrize("change", ["lost", "new"])
+def test_a_table_with_other_columns_than_declared_is_our_fault(
+    tmp_path: Path, engine: Engine, request_: Request, answer: Json, change: str
+) -> None:
+    row = answer["lock_reads"][0]
+    row.pop("intervals") if change == "lost" else row.update(waits=2)
+    with pytest.raises(InternalFault, match=r"lock_reads.*(intervals|waits)"):
+        store.write(tmp_path / "one", request_, engine, answer)
+    assert list(tmp_path.glob("one*")) == []
 
 
 def test_pandas_reads_the_tables_as_they_are(written: Path, answer: Json) -> None:

@@ -24,6 +24,7 @@ from loiter.engine import Engine
 from loiter.errors import RunFault
 from loiter.studies.base import Verdict
 from loiter.studies.cakarevic2008 import grid, points
+from loiter.studies.cakarevic2008.measurements import Measurements
 from loiter.studies.runner import Order, Outcome, carry_out
 
 SECTIONS = ("result", "active.cpi_alone", "spin_loop")
@@ -141,6 +142,30 @@ class _Page(html.parser.HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+
+
+class Tables:
+    """Stands in for a stored result: tables by name."""
+
+    def __init__(self, **rows: list[dict[str, object]]) -> None:
+        self.rows = rows.__getitem__
+
+
+def test_the_mean_interval_is_over_intervals_not_over_reads() -> None:
+    """Two waits of three reads each, and a hart that looked only once, so its least interval is no interval."""
+    marks = [
+        {"hart": 1, "kind": "acquire", "cycle": 0, "retired": 0},
+        {"hart": 1, "kind": "acquired", "cycle": 60, "retired": 12},
+    ]
+    columns = ("hart", "reads", "intervals", "interval_sum_cycles", "interval_min_cycles", "interval_max_cycles")
+    rows = [dict(zip(columns, row, strict=True)) for row in ((1, 6, 4, 40, 8, 12), (2, 1, 0, 0, 0, 0))]
+    cell = grid.Cell("t1", "hold", "default", grid.OTHER_CORE, 2)
+    spinning = Measurements({cell.label: Tables(lock_reads=rows, marks=marks)}).spinning(cell)
+    assert spinning.mean_cycles == 10
+    assert (spinning.min_cycles, spinning.max_cycles) == (8, 12)
+    assert spinning.reads == 7
+    with pytest.raises(RunFault, match="read the lock twice"):
+        Measurements({cell.label: Tables(lock_reads=rows[1:], marks=marks)}).spinning(cell)
 
 
 def expect_page(path: Path, outcome: Outcome) -> None:

@@ -78,16 +78,17 @@ class Measurements:
         """What the spinners of a cell did."""
         result = self._result(cell)
         reads = result.rows("lock_reads")
-        intervals = sum(row["reads"] - 1 for row in reads)
-        if intervals <= 0:
+        repeated = [row for row in reads if row["intervals"]]
+        if not repeated:
             raise RunFault(f"{cell.label}: no spinner read the lock twice")
         cycles, instructions = _waiting(result.rows("marks"))
         looked = sum(row["reads"] for row in reads)
+        intervals = sum(row["intervals"] for row in repeated)
         return Spinning(
             reads=looked,
-            mean_cycles=sum(row["interval_sum_cycles"] for row in reads) / intervals,
-            min_cycles=min(row["interval_min_cycles"] for row in reads),
-            max_cycles=max(row["interval_max_cycles"] for row in reads),
+            mean_cycles=sum(row["interval_sum_cycles"] for row in repeated) / intervals,
+            min_cycles=min(row["interval_min_cycles"] for row in repeated),
+            max_cycles=max(row["interval_max_cycles"] for row in repeated),
             cpi=cycles / instructions,
             instructions_per_read=instructions / looked,
         )
