@@ -217,7 +217,9 @@ def _manifest(request: Request, engine: Engine, result: Json) -> Json:
         },
         "exit": result["exit"],
         "cycles": result["cycles"],
+        "timing_from_cycle": result["timing_from_cycle"],
         "instructions": result["instructions"],
+        "timing_instructions": result["timing_instructions"],
         "clock_mhz": result["clock_mhz"],
         "console_tail": result["console"][-CONSOLE_TAIL:],
     }

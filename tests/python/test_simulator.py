@@ -79,6 +79,26 @@ def test_the_same_run_leaves_the_same_bytes(tmp_path: Path) -> None:
     assert {mark["hart"] for mark in marks if mark["kind"] == "acquired"} == {0, 1, 4, 8}
 
 
+def test_accounts_of_a_fast_forwarded_run_begin_with_timing(tmp_path: Path) -> None:
+    arguments = ("run", "-m", "t1", "spinloops", "--place", "add=0", "--place", "spin_default=1,4")
+    for name, extra in (("whole", ()), ("forwarded", ("--fast-forward",))):
+        done = loiter_(*arguments, *extra, "--out", name, "--", "iterations=5", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        result = store.read(tmp_path / name)
+        manifest = result.manifest
+        parameters = manifest["machine"]["parameters"]
+        contexts = parameters["system.cores"] * parameters["core.contexts"]
+        assert contexts == 32
+        accounts = pd.read_parquet(tmp_path / name / "accounts.parquet")
+        timed = manifest["cycles"] - manifest["timing_from_cycle"]
+        assert accounts["cycles"].sum() == contexts * timed
+        assert (accounts.groupby("context")["cycles"].sum() == timed).all()
+        retired = accounts[accounts["slot"] == "retired"]["cycles"].sum()
+        assert retired == manifest["timing_instructions"] > 0
+        assert (manifest["timing_from_cycle"] > 0) == bool(extra)
+        assert (manifest["timing_instructions"] < manifest["instructions"]) == bool(extra)
+
+
 def test_intervals_between_reads_do_not_span_two_waits(tmp_path: Path) -> None:
     places = ("--place", "sort=0", "--place", "spin_default=1,2,3")
     done = loiter_("run", "-m", "t1", "spinloops", *places, "--out", "result", cwd=tmp_path)

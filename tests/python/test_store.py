@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from fake_native import FAST_FORWARDED
 from loiter import machines, programs, store
 from loiter.engine import Engine, Json
 from loiter.errors import InternalFault, StoreFault
@@ -51,6 +53,17 @@ def test_what_is_written_is_read_back(written: Path, engine: Engine, request_: R
     assert manifest["request"]["bootargs"] == "task.add=0 task.spin_default=1,2 iterations=5"
     assert "host_seconds" not in json.dumps(manifest)
     assert result.host()["host_seconds"] == answer["host_seconds"]
+
+
+def test_the_manifest_says_where_timing_began(tmp_path: Path, engine: Engine, request_: Request) -> None:
+    for fast_forward, start in ((False, 0), (True, FAST_FORWARDED)):
+        request = dataclasses.replace(request_, fast_forward=fast_forward)
+        answer = engine.run(request.native(), request.program.elf)
+        result = store.read(store.write(tmp_path / f"from-{start}", request, engine, answer))
+        assert result.manifest["timing_from_cycle"] == start
+        assert result.manifest["timing_instructions"] == answer["timing_instructions"] > 0
+        accounted = sum(row["cycles"] for row in result.rows("accounts"))
+        assert accounted == 8 * (result.manifest["cycles"] - start)
 
 
 @pytest.mark.parametrize("change", ["lost", "new"])
