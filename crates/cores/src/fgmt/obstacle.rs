@@ -146,33 +146,32 @@ impl Context {
         }
         let hart = &shared.harts[self.hart_index];
         let mut pc = hart.pc;
-        let found = loop {
-            let Ok(addr) = hart.translate_fetch(VirtAddr(pc)) else {
-                break false;
+        let last_byte = loop {
+            let undecoded;
+            let addr = hart.translate_fetch(VirtAddr(pc)).ok();
+            let inst = match addr.and_then(|addr| shared.code.decoded(addr)) {
+                Some(inst) => inst,
+                None => {
+                    let fetched = addr.and_then(|addr| shared.code.fetch(shared.machine, addr));
+                    let Some(inst) = fetched else {
+                        let fault = hart.fetch_fault();
+                        self.trap(core, now, fault, shared);
+                        return false;
+                    };
+                    undecoded = inst;
+                    &undecoded
+                }
             };
-            // Stored whole: a record put together from its fields would be read back in another width
-            // at once, which processors do slowly.
-            match shared.code.decoded(addr) {
-                Some(inst) => self.inst = *inst,
-                None => match shared.code.fetch(shared.machine, addr) {
-                    Some(inst) => self.inst = inst,
-                    None => break false,
-                },
-            }
-            if !is_probe(&self.inst) {
-                break true;
+            let after = pc + u64::from(inst.len);
+            if !is_probe(inst) {
+                self.class = inst.op.class();
+                self.inst = *inst;
+                break after - 1;
             }
             self.probes = true;
-            pc += u64::from(self.inst.len);
+            pc = after;
         };
-        if !found {
-            let fault = hart.fetch_fault();
-            self.trap(core, now, fault, shared);
-            return false;
-        }
-        self.class = self.inst.op.class();
         self.inst_pc = pc;
-        let last_byte = pc + u64::from(self.inst.len) - 1;
         let line = self.fetch_line;
         let here = pc >> core.fetch_line_log2 == line && last_byte >> core.fetch_line_log2 == line;
         if !here
