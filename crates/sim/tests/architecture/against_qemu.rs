@@ -14,7 +14,7 @@ use crate::qemu;
 const BLOCKS: usize = 300;
 const ITEMS: u64 = 60;
 /// Programs of an ordinary run.
-const PROGRAMS: usize = if cfg!(debug_assertions) { 2 } else { 40 };
+const PROGRAMS: usize = if cfg!(debug_assertions) { 2 } else { 44 };
 /// Generated instructions that an ordinary run compares at least.
 const LEAST: u64 = if cfg!(debug_assertions) { 0 } else { 5_000_000 };
 
@@ -50,7 +50,13 @@ fn compare(program: &Program) -> u64 {
         let found = reported(&result, 0);
         let named = format!("{machine:?}");
         if let Some(text) = difference(program, 0, ("QEMU", &expected), (&named, &found)) {
-            panic!("{text}{}", first_other_trap(program, &name));
+            panic!(
+                "{text}{}\n{}; the program is {}, again by LOITER_FUZZ_SEED={}",
+                first_other_trap(program, &name),
+                qemu::version(),
+                qemu::path(&name).display(),
+                program.seed
+            );
         }
         assert_passed(&request, &result);
         assert_eq!(result.console, console, "{machine:?} prints otherwise");

@@ -3,14 +3,19 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::census::Entered;
 use crate::machines::RAM_MIB;
 
 const QEMU: &str = "qemu-system-riscv64";
-/// rv64 of QEMU 7.2 has Zba, Zbb, Zbs and Zihintpause; what loiter does not have is switched off.
-const CPU: &str = "rv64,h=false,sstc=false,zbc=false,pmu-num=0";
+/// Extensions that QEMU's rv64 switches on in some version, that loiter does not have or that not all
+/// versions have (see `generator/exclusions.rs`). The check is made for QEMU 7.2.
+const UNWANTED: [&str; 14] = [
+    "h", "sstc", "svadu", "zabha", "zacas", "zawrs", "zbc", "zcb", "zfa", "zfhmin", "zicbom",
+    "zicbop", "zicboz", "zicond",
+];
 /// A program takes less than a second; one that hangs is stopped.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -19,10 +24,43 @@ pub(crate) fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.elf"))
 }
 
+/// What QEMU answers to `arguments`.
+fn answer(arguments: &[&str]) -> String {
+    let output = Command::new(QEMU).args(arguments).output();
+    let output = output.unwrap_or_else(|error| panic!("{QEMU}: {error}; install qemu-system-misc"));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Which QEMU this is.
+pub(crate) fn version() -> String {
+    let text = answer(&["--version"]);
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// The processor: rv64 without the unwanted extensions that this version knows.
+fn cpu() -> &'static str {
+    static CPU: OnceLock<String> = OnceLock::new();
+    CPU.get_or_init(|| {
+        let help = answer(&["-M", "virt", "-device", "rv64-riscv-cpu,help"]);
+        let known = |name: &&&str| {
+            let option = format!("{name}=<bool>");
+            help.lines()
+                .any(|line| line.trim_start().starts_with(&option))
+        };
+        let off = UNWANTED.iter().filter(known);
+        let off: String = off.map(|name| format!(",{name}=false")).collect();
+        assert!(
+            off.contains("h=false"),
+            "{QEMU} does not list its options:\n{help}"
+        );
+        format!("rv64{off}")
+    })
+}
+
 fn command(program: &Path) -> Command {
     let mut command = Command::new(QEMU);
     command
-        .args(["-M", "virt", "-cpu", CPU, "-m", &format!("{RAM_MIB}M")])
+        .args(["-M", "virt", "-cpu", cpu(), "-m", &format!("{RAM_MIB}M")])
         .args(["-bios", "none", "-nographic", "-monitor", "none"])
         .args(["-serial", "stdio", "-kernel"])
         .arg(program)
@@ -66,7 +104,7 @@ pub(crate) fn run(name: &str, elf: &[u8]) -> String {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .unwrap_or_else(|error| panic!("{QEMU}: {error}; install qemu-system-misc"));
+        .expect("QEMU was there before");
     let mut out = child.stdout.take().expect("piped");
     let reader = std::thread::spawn(move || {
         let mut text = String::new();
