@@ -1,9 +1,12 @@
 //! What the timing model must do to the cycle, worked out by other means: closed forms, or a second, small model written
 //! from the words of the rules. No test here calls the model's own arithmetic.
 
+mod accounts;
 mod caches;
+mod counters;
 mod latency;
 mod selection;
+mod sharing;
 mod stores;
 mod support;
 mod units;

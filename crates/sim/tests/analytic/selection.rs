@@ -224,3 +224,31 @@ fn on_the_t2_every_issue_is_where_the_rule_says() {
         check("t2", &loops, salt);
     }
 }
+
+/// The default spin loop on the presets: nine cycles alone (T1: 3 + 1 + 1 + 4; T2: 1 + 1 + 1 + 6), sixteen on average for
+/// each of four, whose sixteen instructions then leave no cycle unused, however they began.
+#[test]
+fn spin_loops_of_the_presets_take_nine_and_sixteen_cycles() {
+    const ROUNDS: usize = 100;
+    for machine in ["t1", "t2"] {
+        for (contexts, expected) in [(1, 9), (4, 16)] {
+            for salt in 0..20 {
+                let mut bench = Bench::new(machine).long_pause();
+                for hart in 0..contexts {
+                    let offset = [0, salt, 3 * salt % 11, 7 * salt % 13][hart];
+                    bench = bench.hart(hart, &program(hart, SPIN, offset));
+                }
+                let outcome = bench.for_cycles(2 * PAUSE + CYCLES).run();
+                for hart in 0..contexts {
+                    let steps = outcome.steps(hart);
+                    let last: u64 = steps[steps.len() - ROUNDS..].iter().sum();
+                    assert_eq!(
+                        last,
+                        expected * ROUNDS as u64,
+                        "{machine}, {contexts}, {salt}"
+                    );
+                }
+            }
+        }
+    }
+}

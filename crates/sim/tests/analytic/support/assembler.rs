@@ -46,7 +46,7 @@ fn expand(source: &str) -> Vec<String> {
         .lines()
         .map(|line| line.split('#').next().unwrap_or_default());
     for mut line in without_comments.flat_map(|line| line.split(';')) {
-        if let Some((label, rest)) = line.split_once(':') {
+        while let Some((label, rest)) = line.split_once(':') {
             out.push(format!("{}:", label.trim()));
             line = rest;
         }

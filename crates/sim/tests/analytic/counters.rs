@@ -1,0 +1,112 @@
+//! Small programs that together make every counter, every activity and every use of a slot appear in a result; one that
+//! never does has nobody who counts it.
+
+use std::collections::BTreeSet;
+
+use loiter_observe::{Activity, Slot};
+
+use crate::support::{Bench, DATA};
+
+/// Ends the run after a while.
+const END: &str = "li s1, 3000; last: addi s1, s1, -1; bnez s1, last; exit";
+
+const SLEEP: &str = "sleep: wfi; j sleep";
+
+/// A trap, floating point, a lock that is waited for, a nap; supervisor mode and from there user mode.
+const MODES: &str = "auipc t1, 0; addi t1, t1, 16; csrrw x0, 0x305, t1; j over
+     csrrs t0, 0x341, x0; addi t0, t0, 4; csrrw x0, 0x341, t0; mret
+     over: ecall; li t0, 0x6000; csrrs x0, 0x300, t0; fadd.d f1, f2, f3
+     slti x0, x0, 5; nop; nop; slti x0, x0, 6; pause; li t0, 4096; add a2, a0, t0; lr.d t0, (a2); wrs.sto
+     auipc t1, 0; addi t1, t1, 24; csrrw x0, 0x341, t1; li t0, 1; slli t0, t0, 11; csrrw x0, 0x300, t0; mret
+     auipc t1, 0; addi t1, t1, 20; csrrw x0, 0x141, t1; csrrw x0, 0x100, x0; sret
+     user: j user";
+
+/// Machines, with changes, and programs for their harts.
+fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
+    let begin = format!("li a0, {DATA}; li a1, 64; li s1, 200");
+    let again = "addi s1, s1, -1; bnez s1, again";
+    let mixed = vec![
+        (0, END.to_owned()),
+        (1, format!("{begin}; {MODES}")),
+        (
+            2,
+            format!("{begin}; again: sd a1, 0(a0); ld t0, 0(a0); div t0, a1, a1; {again}; {SLEEP}"),
+        ),
+        (
+            3,
+            format!("{begin}; again: lbu t0, 0(a0); add t0, t0, t0; div t0, a1, a1; j again"),
+        ),
+        (
+            4,
+            format!("{begin}; again: sd a1, 0(a0); amoadd.d t0, a1, (a0); {again}; {SLEEP}"),
+        ),
+    ];
+    // Lines of one bank that are written and replaced, each missed by two harts; more misses than registers.
+    let misses = |hart: usize| {
+        let offset = hart % 8 * 512;
+        let end = if hart == 0 { END } else { SLEEP };
+        let code = format!(
+            "{begin}; li a1, 0x8000; li a2, {offset}; add a0, a0, a2
+             again: sd a1, 0(a0); ld t0, 8(a0); ld t0, 0(a0); add t0, t0, t0; add a0, a0, a1; {again}; {end}"
+        );
+        (hart, code)
+    };
+    // Code to which another core writes what it holds.
+    let rewritten = vec![
+        (0, END.to_owned()),
+        (
+            8,
+            format!("auipc a0, 0; li a2, 64; sub a0, a0, a2; lw a1, 0(a0); sw a1, 0(a0); {SLEEP}"),
+        ),
+    ];
+    vec![
+        (Bench::new("t1").set("latency.pause_cycles=9"), mixed),
+        (
+            Bench::new("t2").set("l2.mshrs_per_bank=2"),
+            (0..16).map(misses).collect(),
+        ),
+        (Bench::new("t2"), rewritten),
+    ]
+}
+
+/// Name of a component without the number of its core.
+fn kind(component: &str) -> String {
+    let digits = |letter: char| letter.is_ascii_digit();
+    match component.strip_prefix("core") {
+        Some(rest) => format!("core{}", rest.trim_start_matches(digits)),
+        None => component.to_owned(),
+    }
+}
+
+#[test]
+fn everything_that_is_counted_occurs() {
+    let mut counters = BTreeSet::new();
+    let mut words = BTreeSet::new();
+    let mut occurred = BTreeSet::new();
+    for (mut bench, harts) in programs() {
+        for (hart, code) in &harts {
+            bench = bench.hart(*hart, code);
+        }
+        let result = bench.run().result;
+        for row in &result.counters {
+            let counter = format!("{} {}", kind(&row.component), row.name);
+            if row.value != 0 {
+                occurred.insert(counter.clone());
+            }
+            counters.insert(counter);
+        }
+        for row in &result.accounts {
+            words.extend([row.activity, row.slot]);
+        }
+    }
+    assert!(counters.len() > 20);
+    let never: Vec<_> = counters.difference(&occurred).collect();
+    assert!(never.is_empty(), "nothing increments {never:?}");
+    let all = Activity::ALL.iter().map(|activity| activity.word());
+    let all: BTreeSet<_> = all
+        .chain(Slot::ALL.iter().map(|slot| slot.word()))
+        .collect();
+    // A bare-metal run seats a hart in every context.
+    let never: Vec<_> = all.difference(&words).collect();
+    assert_eq!(never, [&"vacant"]);
+}
