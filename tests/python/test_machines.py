@@ -150,3 +150,48 @@ def test_every_value_of_a_preset_has_its_source(name: str) -> None:
 def test_the_rule_for_presets_can_fail(source: str) -> None:
     assert is_sourced("[cak] Table I", {"cak": "a paper"})
     assert not is_sourced(source, {"cak": "a paper"})
+
+
+FAULTS = [
+    ('base = "t1"\n[core]\ncontxts = 4\n', ['unknown key "core.contxts"', "core.contexts"]),
+    ('base = "t1"\n[core]\ncontexts = 65\n', ["core.contexts", "1 to 64"]),
+    ('base = "t1"\n[core]\npipes = 3\n', ["section core", "pipes"]),
+    ("[system]\ncores = 1\n", ["core.kind is missing"]),
+    ("[core\n", ["no TOML"]),
+    ('[core]\ncontexts = 5\nbase = "t1"\n', ["base stands in [core]", "top", "before any section"]),
+    ('[machine]\nbase = "t1"\nname = "mine"\n', ["base stands in [machine]", "before any section"]),
+    ('base = "t1"\n[core]\nbase = "t1"\n', ["base stands in [core]", "before any section"]),
+    ('[sources]\nown = "a book"\nbase = "t1"\n', ["base stands in [sources]", "before any section"]),
+    ("[core]\npipes = 1\npipes = 2\n", ["no TOML", '"pipes" already exists']),
+    ('base = "t9"\n', ['unknown machine "t9"', 'base = "./t9.toml"']),
+    ("base = 1\n", ["base must be the name"]),
+    ('base = "./bad.toml"\n', ["leads back to the machine itself"]),
+    ('base = "t1"\ncore = { contexts = 5 }\n', ["[core]", "section"]),
+    ('base = "t1"\ncore.contexts = 5\ncore.alternates = true\n', ["[core]", "section"]),
+]
+
+
+@pytest.mark.parametrize(("text", "parts"), FAULTS, ids=[each[0] for each in FAULTS])
+@pytest.mark.parametrize("path", ["./bad.toml", "rigs/bad.toml"])
+def test_a_fault_in_a_machine_file_is_at_the_path_that_was_given(
+    loiter, tmp_path: Path, text: str, parts: list[str], path: str
+) -> None:
+    (tmp_path / "rigs").mkdir()
+    (tmp_path / path).write_text(text)
+    said = loiter("machine", "show", path)
+    assert said.status == 2
+    assert said.err.startswith(f"error: {path}: ")
+    for part in parts:
+        assert part in said.err
+    assert "Traceback" not in said.err
+
+
+def test_a_tag_may_be_called_base(loiter, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('base = "t1"\n[sources]\nbase = "a book"\n[core]\ncontexts = 5  # [base] 1\n')
+    assert "[base] a book" in loiter("machine", "show", "./mine.toml").out
+
+
+def test_a_machine_file_without_a_name_is_called_by_its_stem(loiter, tmp_path: Path) -> None:
+    text = (machines.resources.MACHINES / "virt.toml").read_text()
+    (tmp_path / "plain.toml").write_text(re.sub(r"(?m)^name = .*$", "", text))
+    assert loiter("machine", "show", "./plain.toml").out.startswith("plain: ")
