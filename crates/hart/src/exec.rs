@@ -479,3 +479,7 @@ fn sign_extend(value: u64, width: Width) -> u64 {
         Width::D | Width::Q => value,
     }
 }
+
+#[cfg(test)]
+#[path = "exec_tests.rs"]
+mod tests;

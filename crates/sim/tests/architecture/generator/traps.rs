@@ -111,18 +111,25 @@ impl Writer {
     }
 
     fn access_nowhere(&mut self) {
-        let (base, address) = (self.scratch(&[]), self.nowhere());
-        self.asm.li(base, address);
+        let base = self.scratch(&[]);
+        // Aligned to its width, so that it is one access to all.
+        let within = self.random.between(0, 15);
+        let point = |writer: &mut Self, op| {
+            let address = writer.nowhere() + i64::from(within & -bytes_of(op));
+            writer.asm.li(base, address);
+        };
         let imm = 16 * self.random.between(-10, 10);
         match self.random.below(3) {
             0 => {
                 let op = self.random.pick(&self.tables.loads);
+                point(self, op);
                 // A load that traps writes nothing; should it, the difference shows.
                 let register = self.destination();
                 self.asm.i(op, register, base, imm);
             }
             1 => {
                 let (op, value) = (self.random.pick(&self.tables.stores), self.source());
+                point(self, op);
                 self.asm.s(op, value, imm, base);
             }
             _ => {
@@ -132,6 +139,7 @@ impl Writer {
                 } else {
                     self.random.pick(atomics)
                 };
+                point(self, op);
                 let bits = self.fill(op);
                 self.asm.word(with_base(bits, base));
             }

@@ -1,0 +1,232 @@
+//! Exceptions of each shape of instruction: the cause, the value, and that nothing else happened.
+
+use loiter_isa::{Op, decode, dispatch};
+use loiter_machine::{Machine, MachineConfig};
+use loiter_types::{HartId, PhysAddr};
+
+use super::*;
+use crate::csr::CsrFile;
+
+const RAM: u64 = 0x8000_0000;
+const RAM_BYTES: u64 = 1 << 20;
+const RAM_END: u64 = RAM + RAM_BYTES;
+const NOWHERE: u64 = 0x0800_0000;
+/// Registers of the instructions: x10 is written, x11 the address, x12 the operand.
+const OPERANDS: u32 = 10 << 7 | 11 << 15 | 12 << 20;
+const UNTOUCHED: u64 = 0x5555_aaaa;
+
+fn machine() -> Machine {
+    Machine::new(&MachineConfig {
+        ram_bytes: RAM_BYTES,
+        harts: 2,
+        timebase_hz: 10_000_000,
+        isa: "rv64imafdc".into(),
+        bootargs: String::new(),
+        watch_line_bytes: 64,
+    })
+    .expect("a valid machine")
+}
+
+fn hart() -> Hart {
+    let mut hart = Hart::new(HartId::new(0), RAM, PhysAddr(0));
+    hart.regs[10] = UNTOUCHED;
+    hart
+}
+
+/// An encoding of `op` with the usual registers, as far as it has them.
+fn encoding(op: Op) -> u32 {
+    let (value, mask) = op.pattern().expect("in the table");
+    value | OPERANDS & !mask
+}
+
+/// Runs `bits` with x11 = `address`; a trap must leave pc and x10 alone.
+fn run(hart: &mut Hart, machine: &mut Machine, bits: u32, address: u64) -> Flow {
+    hart.regs[11] = address;
+    let mut exec = Exec::<_, true>::new(hart, machine);
+    let flow = dispatch(&mut exec, &decode(bits));
+    exec.finish();
+    if matches!(flow, Flow::Trap(_)) {
+        assert_eq!(
+            (hart.pc, hart.regs[10]),
+            (RAM, UNTOUCHED),
+            "{bits:#x} did something"
+        );
+    }
+    flow
+}
+
+fn trap(op: Op, address: u64) -> Flow {
+    run(&mut hart(), &mut machine(), encoding(op), address)
+}
+
+fn exception(cause: Cause, value: u64) -> Flow {
+    Flow::Trap(Trap::Exception(cause, value))
+}
+
+/// `imm` of the encodings above: rs2's bits of a load, rd's of a store.
+const LOAD_IMM: u64 = 12;
+const STORE_IMM: u64 = 10;
+
+#[test]
+fn accesses_to_nowhere_tell_their_address() {
+    for op in [Op::Lb, Op::Ld] {
+        assert_eq!(
+            trap(op, NOWHERE),
+            exception(Cause::LoadAccess, NOWHERE + LOAD_IMM)
+        );
+    }
+    assert_eq!(
+        trap(Op::Sd, NOWHERE),
+        exception(Cause::StoreAccess, NOWHERE + STORE_IMM)
+    );
+    assert_eq!(
+        trap(Op::LrD, NOWHERE),
+        exception(Cause::LoadAccess, NOWHERE)
+    );
+    for op in [Op::AmoaddW, Op::AmomaxuD, Op::AmocasD, Op::AmocasQ] {
+        assert_eq!(
+            trap(op, NOWHERE),
+            exception(Cause::StoreAccess, NOWHERE),
+            "{op:?}"
+        );
+    }
+}
+
+#[test]
+fn an_access_across_the_end_of_ram_fails_whole() {
+    let mut machine = machine();
+    let mut hart = hart();
+    hart.regs[12] = u64::MAX;
+    let address = RAM_END - 4 - STORE_IMM;
+    let flow = run(&mut hart, &mut machine, encoding(Op::Sd), address);
+    assert_eq!(flow, exception(Cause::StoreAccess, RAM_END - 4));
+    let left = machine.load(PhysAddr(RAM_END - 4), Width::W);
+    assert_eq!(left.expect("RAM"), 0);
+}
+
+#[test]
+fn misaligned_atomics_trap_whatever_is_there() {
+    for base in [RAM, NOWHERE] {
+        assert_eq!(
+            trap(Op::LrW, base + 2),
+            exception(Cause::LoadMisaligned, base + 2)
+        );
+        for (op, address) in [
+            (Op::ScW, base + 2),
+            (Op::ScD, base + 4),
+            (Op::AmoswapW, base + 1),
+            (Op::AmoorD, base + 4),
+            (Op::AmocasW, base + 2),
+            (Op::AmocasQ, base + 8),
+        ] {
+            let expected = exception(Cause::StoreMisaligned, address);
+            assert_eq!(trap(op, address), expected, "{op:?}");
+        }
+    }
+}
+
+#[test]
+fn calls_and_breakpoints_tell_mode_and_place() {
+    for (privilege, cause) in [
+        (Privilege::User, Cause::EcallUser),
+        (Privilege::Supervisor, Cause::EcallSupervisor),
+        (Privilege::Machine, Cause::EcallMachine),
+    ] {
+        let mut hart = hart();
+        hart.csr.privilege = privilege;
+        let flow = run(&mut hart, &mut machine(), encoding(Op::Ecall), 0);
+        assert_eq!(flow, exception(cause, 0));
+    }
+    assert_eq!(trap(Op::Ebreak, 0), exception(Cause::Breakpoint, RAM));
+}
+
+#[test]
+fn what_may_not_run_is_illegal_and_tells_its_encoding() {
+    let illegal = |hart: &mut Hart, bits: u32| {
+        let flow = run(hart, &mut machine(), bits, RAM);
+        let expected = exception(Cause::IllegalInstruction, u64::from(bits));
+        assert_eq!(flow, expected, "{bits:#x}");
+    };
+    // Floating point is off at reset.
+    for op in [Op::FaddD, Op::Fld, Op::Fsw, Op::FmvXD] {
+        illegal(
+            &mut hart(),
+            encoding(op) & !0x7000 | op.pattern().expect("known").0 & 0x7000,
+        );
+    }
+    illegal(&mut hart(), 0xffff_ffff);
+    // A CSR that does not exist, one that cannot be written, one of a higher mode.
+    illegal(&mut hart(), 0x8ff0_1573);
+    illegal(&mut hart(), 0xf140_1573);
+    let mut user = hart();
+    user.csr.privilege = Privilege::User;
+    for bits in [
+        0x3000_2573,
+        encoding(Op::Mret),
+        encoding(Op::Sret),
+        encoding(Op::Wfi),
+    ] {
+        illegal(&mut user, bits);
+    }
+}
+
+#[test]
+fn a_rounding_mode_that_does_not_exist_is_found_when_it_is_used() {
+    let mut hart = hart();
+    hart.csr = CsrFile::new(HartId::new(0));
+    let mut machine = machine();
+    // csrrs x0, mstatus, x12 with FS; csrrwi x0, frm, 5
+    hart.regs[12] = 3 << 13;
+    for bits in [0x3006_2073, 0x0022_d073] {
+        assert_eq!(run(&mut hart, &mut machine, bits, 0), Flow::Interrupts);
+    }
+    hart.pc = RAM;
+    let dynamic = encoding(Op::FaddD) | 7 << 12;
+    let expected = exception(Cause::IllegalInstruction, u64::from(dynamic));
+    assert_eq!(run(&mut hart, &mut machine, dynamic, 0), expected);
+    let fixed = encoding(Op::FaddD) & !0x7000;
+    assert_eq!(run(&mut hart, &mut machine, fixed, 0), Flow::Next);
+}
+
+#[test]
+fn a_hot_executor_leaves_what_its_port_refuses_to_a_full_one() {
+    struct Refuses(Machine);
+    impl DataPort for Refuses {
+        fn load(&mut self, _: HartId, addr: PhysAddr, _: Width) -> Result<u64, AccessFault> {
+            Err(AccessFault { addr })
+        }
+        fn store(
+            &mut self,
+            _: HartId,
+            addr: PhysAddr,
+            _: Width,
+            _: u64,
+        ) -> Result<(), AccessFault> {
+            Err(AccessFault { addr })
+        }
+        fn watches(&mut self) -> &mut Watches {
+            &mut self.0.watches
+        }
+    }
+    let mut port = Refuses(machine());
+    for op in [
+        Op::Ld,
+        Op::Sd,
+        Op::AmoaddD,
+        Op::LrW,
+        Op::AmocasQ,
+        Op::Ecall,
+        Op::Csrrw,
+    ] {
+        let mut hart = hart();
+        hart.regs[11] = RAM;
+        let mut exec = Exec::<_, false>::new(&mut hart, &mut port);
+        assert_eq!(
+            dispatch(&mut exec, &decode(encoding(op))),
+            Flow::Full,
+            "{op:?}"
+        );
+        exec.finish();
+        assert_eq!((hart.pc, hart.regs[10]), (RAM, UNTOUCHED));
+    }
+}
