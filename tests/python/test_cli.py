@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -169,6 +171,21 @@ def test_a_failing_run_has_its_status(
     said = loiter("run", "-m", "t1", "hello")
     assert said.status == status
     assert part in said.err
+
+
+@pytest.mark.parametrize("json_", [(), ("--json",)])
+def test_a_program_is_heard_though_its_result_cannot_be_kept(
+    loiter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, json_: tuple[str, ...]
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    said = loiter("run", "-m", "t1", "hello", "--out", "result", *json_)
+    assert said.status == 1
+    assert "No space left" in said.err
+    console = json.loads(said.out)["console"] if json_ else said.out
+    assert console == "hello on t1\n" + ("" if json_ else "\n")
 
 
 def test_an_error_of_our_own_says_so(loiter, monkeypatch: pytest.MonkeyPatch) -> None:

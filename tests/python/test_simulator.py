@@ -190,6 +190,19 @@ def test_files_that_are_no_programs_are_refused(tmp_path: Path) -> None:
     expect_user_fault(loiter_("run", "-m", "t1", str(tmp_path / "half.elf")), "half.elf", "truncated")
 
 
+@pytest.mark.parametrize("json_", [(), ("--json",)])
+def test_what_the_program_says_of_its_failure_comes_with_the_error(json_: tuple[str, ...]) -> None:
+    words = "error: no task of this program has an argument 'iteratons'"
+    done = loiter_("run", "-m", "t1", "spinloops", "--place", "add=0", *json_, "--", "iteratons=5")
+    assert done.returncode == 1
+    console = json.loads(done.stdout)["console"] if json_ else done.stdout
+    assert console.index("iterations=") < console.index(words), "all of it"
+    ended, *said = done.stderr.splitlines()
+    assert ended.startswith("error: after ")
+    assert ended.endswith("with code 1")
+    assert said == [f"  | {words}"]
+
+
 @pytest.mark.parametrize("machine", ["t1", "virt"])
 def test_a_trap_without_a_handler_says_cause_and_place(machine: str, tmp_path: Path) -> None:
     done = loiter_("run", "-m", machine, write_elf(tmp_path / "trap.elf", [ILLEGAL]))

@@ -99,15 +99,19 @@ def run(
 
         store.claim(out_directory)
     result = _simulate(engine, request)
-    if out_directory is not None:
-        store.write(out_directory, request, engine, result, replace=True)
+    # Before anything that can fail: what the program said is heard in any case.
     if as_json:
         print_json({"request": request.native()} | result)
     else:
+        summary.show_console(result)
+    if out_directory is not None:
+        store.write(out_directory, request, engine, result, replace=True)
+    if not as_json:
         summary.show(request, result, out_directory)
     # A limit that the user set is no failure.
     if result["exit"]["reason"] != "max_cycles" and not ended_well(result):
-        raise RunFault(describe_exit(result | {"console": ""}))
+        # The program's reason is its last word; the rest of its console stands above the summary.
+        raise RunFault(describe_exit(result, lines=1))
 
 
 def _request(

@@ -14,11 +14,15 @@ from loiter.engine import Json
 from loiter.runs.request import Request
 
 
-def show(request: Request, result: Json, written: Path | None) -> None:
-    """The console of the program, then how the run went and where its cycles went."""
+def show_console(result: Json) -> None:
+    """What the program printed."""
     if result["console"]:
         sys.stdout.write(result["console"].rstrip("\n") + "\n\n")
         sys.stdout.flush()
+
+
+def show(request: Request, result: Json, written: Path | None) -> None:
+    """How the run went and where its cycles went."""
     console = out()
     console.print(_facts(request, result, written), highlight=False)
     accounts = _accounts(request, result)

@@ -96,10 +96,10 @@ def ended_well(result: Json) -> bool:
     return end["reason"] in ("finisher", "htif") and end["code"] == 0
 
 
-def describe_exit(result: Json) -> str:
+def describe_exit(result: Json, lines: int = 8) -> str:
     """How a run ended, with the last lines of its console, for a person."""
     end = result["exit"]
     how = end["message"] or f"ended by {end['reason']} with code {end['code']}"
-    tail = "\n".join(f"  | {line}" for line in result["console"].splitlines()[-8:])
+    tail = "\n".join(f"  | {line}" for line in result["console"].rstrip().splitlines()[-lines:])
     text = f"after {result['cycles']:,} cycles: {how}"
     return f"{text}\n{tail}" if tail else text
