@@ -6,7 +6,9 @@ use loiter_isa::Op;
 
 use crate::census::{Census, Entered, compressed_mnemonics};
 use crate::compare::{difference, printed, reported, retired_in_blocks};
-use crate::generator::{Program, Settings, Target, UNKNOWN_TO_QEMU, generate};
+use crate::generator::{
+    Program, Settings, Target, UNKNOWN_TO_QEMU, first_seed, fuzz_factor, generate,
+};
 use crate::machines::{Machine, assert_passed, try_run};
 use crate::qemu;
 
@@ -17,15 +19,6 @@ const ITEMS: u64 = 60;
 const PROGRAMS: usize = if cfg!(debug_assertions) { 2 } else { 44 };
 /// Generated instructions that an ordinary run compares at least.
 const LEAST: u64 = if cfg!(debug_assertions) { 0 } else { 5_000_000 };
-
-fn from_environment(name: &str, default: u64) -> u64 {
-    match std::env::var(name) {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|_| panic!("{name}={text}: a whole number is expected")),
-        Err(_) => default,
-    }
-}
 
 fn program(seed: u64) -> Program {
     generate(Settings {
@@ -84,8 +77,8 @@ fn first_other_trap(program: &Program, name: &str) -> String {
 
 #[test]
 fn generated_programs_agree_with_qemu() {
-    let programs = PROGRAMS * from_environment("LOITER_FUZZ_PROGRAMS", 1) as usize;
-    let first = from_environment("LOITER_FUZZ_SEED", 1);
+    let programs = PROGRAMS * fuzz_factor() as usize;
+    let first = first_seed();
     let next = AtomicUsize::new(0);
     let retired = AtomicU64::new(0);
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get());

@@ -5,10 +5,10 @@ use loiter_isa::Op;
 
 use crate::census::Census;
 use crate::compare::{assert_same_retired, difference, reported, retired_in_blocks};
-use crate::generator::{Program, Settings, Target, generate};
+use crate::generator::{Program, Settings, Target, first_seed, fuzz_factor, generate};
 use crate::machines::{Machine, run_to_end};
 
-/// Programs of each test.
+/// Programs of each test in an ordinary run.
 const PROGRAMS: u64 = if cfg!(debug_assertions) { 1 } else { 4 };
 /// Harts of a program that keeps several contexts busy.
 const HARTS: usize = 8;
@@ -36,6 +36,12 @@ const VARIANTS: &[&[&str]] = &[
         "fpu.does_integer=false",
     ],
 ];
+
+/// The seeds of a test whose own seeds begin at `base`.
+fn seeds(base: u64) -> impl Iterator<Item = u64> {
+    let first = base << 32 | first_seed();
+    first..first + PROGRAMS * fuzz_factor()
+}
 
 fn program(seed: u64, harts: usize, blocks: usize) -> Program {
     generate(Settings {
@@ -94,8 +100,8 @@ fn every_instruction_is_compared() {
 #[test]
 fn one_hart_retires_what_the_reference_engine_does() {
     let mut retired = 0;
-    for seed in 0..PROGRAMS {
-        let program = program(0x100 + seed, 1, 200);
+    for seed in seeds(1) {
+        let program = program(seed, 1, 200);
         for machine in [Machine::T1, Machine::T2] {
             retired += compare(&program, machine, 1, &[], false);
         }
@@ -107,8 +113,8 @@ fn one_hart_retires_what_the_reference_engine_does() {
 #[test]
 fn busy_contexts_do_not_disturb_one_another() {
     let mut retired = 0;
-    for seed in 0..PROGRAMS {
-        let program = program(0x200 + seed, HARTS, 25);
+    for seed in seeds(2) {
+        let program = program(seed, HARTS, 25);
         for (machine, cores) in [(Machine::T1, 2), (Machine::T2, 1), (Machine::T2, 2)] {
             retired += compare(&program, machine, cores, &[], false);
         }
@@ -119,18 +125,20 @@ fn busy_contexts_do_not_disturb_one_another() {
 
 #[test]
 fn timing_parameters_do_not_change_results() {
-    let program = program(0x300, HARTS, 12);
-    for &set in VARIANTS {
-        for (machine, cores) in [(Machine::T1, 2), (Machine::T2, 1)] {
-            assert!(compare(&program, machine, cores, set, false) > 10_000);
+    for seed in seeds(3).step_by(PROGRAMS as usize) {
+        let program = program(seed, HARTS, 12);
+        for &set in VARIANTS {
+            for (machine, cores) in [(Machine::T1, 2), (Machine::T2, 1)] {
+                assert!(compare(&program, machine, cores, set, false) > 10_000);
+            }
         }
     }
 }
 
 #[test]
 fn the_timing_model_can_take_over_in_the_middle() {
-    for seed in 0..PROGRAMS {
-        let program = program(0x400 + seed, HARTS, 20);
+    for seed in seeds(4) {
+        let program = program(seed, HARTS, 20);
         for (machine, cores) in [(Machine::T1, 2), (Machine::T2, 1)] {
             assert!(compare(&program, machine, cores, &[], true) > 10_000);
         }

@@ -2,7 +2,8 @@
 //! engine, memory ordering between harts, waiting and waking, and what is said of a guest that fails.
 //!
 //! `LOITER_FUZZ_PROGRAMS` multiplies the number of generated programs; `LOITER_FUZZ_SEED` is the
-//! first seed.
+//! first seed. A long run: `LOITER_FUZZ_PROGRAMS=100 LOITER_FUZZ_SEED=1000000 cargo test --release -p
+//! loiter-sim --test architecture -- --nocapture agree timing retires disturb`.
 
 mod against_qemu;
 mod census;

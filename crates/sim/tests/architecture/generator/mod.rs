@@ -25,3 +25,22 @@ mod writer;
 
 pub(crate) use exclusions::{Target, UNKNOWN_TO_QEMU};
 pub(crate) use program::{Block, Program, Settings, generate};
+
+/// How many times as many programs as in an ordinary run: `LOITER_FUZZ_PROGRAMS`, 1 if not set.
+pub(crate) fn fuzz_factor() -> u64 {
+    from_environment("LOITER_FUZZ_PROGRAMS")
+}
+
+/// The first seed: `LOITER_FUZZ_SEED`, 1 if not set.
+pub(crate) fn first_seed() -> u64 {
+    from_environment("LOITER_FUZZ_SEED")
+}
+
+fn from_environment(name: &str) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name}={text}: a whole number is expected")),
+        Err(_) => 1,
+    }
+}
