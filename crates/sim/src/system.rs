@@ -18,6 +18,9 @@ use crate::timing_phase::Timing;
 /// How often the caller hears of a run's progress, in host time.
 const REPORT_EVERY: Duration = Duration::from_millis(200);
 
+/// How much of the console the error of a failed guest carries.
+const CONSOLE_TAIL_BYTES: usize = 4096;
+
 /// A system while it runs.
 pub(crate) struct System<'a> {
     pub(crate) machine: Machine,
@@ -229,12 +232,22 @@ impl<'a> System<'a> {
         }
     }
 
-    /// The error for a trap without a handler.
-    pub(crate) fn unhandled(&self, hart: HartId, unhandled: Unhandled) -> Error {
+    /// The error for a trap without a handler, with what the program printed before it.
+    pub(crate) fn unhandled(&mut self, hart: HartId, unhandled: Unhandled) -> Error {
+        let console = self.machine.take_console();
+        let tail = &console[console.len().saturating_sub(CONSOLE_TAIL_BYTES)..];
+        let printed = if tail.is_empty() {
+            String::new()
+        } else {
+            format!(
+                "the program had printed:\n{}",
+                String::from_utf8_lossy(tail)
+            )
+        };
         let state = &self.harts[hart.index()];
         Error::Guest(format!(
             "{hart}: {} at pc {:#x}{} has no handler (the trap vector points to {:#x}, which is not \
-             memory) after cycle {}\n{}",
+             memory) after cycle {}\n{}{printed}",
             unhandled.trap,
             unhandled.pc,
             self.symbol(unhandled.pc),
