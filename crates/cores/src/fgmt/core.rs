@@ -1,7 +1,5 @@
 //! A chip of fine-grained multithreaded cores: selection of contexts, cycle by cycle.
 
-use std::collections::VecDeque;
-
 use loiter_hart::{CodeCache, Hart, HartState, Nap, Unhandled};
 use loiter_isa::decode;
 use loiter_machine::Machine;
@@ -90,6 +88,47 @@ impl Due {
     }
 }
 
+/// Longest `core.selection_lag_cycles`, each with one selection of every pipe.
+const UNHEARD: usize = 16 * MAX_PIPES;
+
+/// A ring of selections, oldest first; it never holds more than fit.
+#[derive(Debug)]
+struct Unheard {
+    entries: [(u64, u32); UNHEARD],
+    head: usize,
+    tail: usize,
+}
+
+impl Default for Unheard {
+    fn default() -> Self {
+        Self {
+            entries: [(0, 0); UNHEARD],
+            head: 0,
+            tail: 0,
+        }
+    }
+}
+
+impl Unheard {
+    #[inline(always)]
+    fn push(&mut self, cycle: u64, c: usize) {
+        debug_assert!(self.tail - self.head < UNHEARD);
+        self.entries[self.tail % UNHEARD] = (cycle, c as u32);
+        self.tail += 1;
+    }
+
+    /// The oldest selection, if it was made at least `lag` cycles before `now`.
+    #[inline(always)]
+    fn pop_until(&mut self, now: u64, lag: u64) -> Option<(u64, usize)> {
+        let (cycle, c) = self.entries[self.head % UNHEARD];
+        if self.head == self.tail || cycle + lag > now {
+            return None;
+        }
+        self.head += 1;
+        Some((cycle, c as usize))
+    }
+}
+
 /// One core.
 #[derive(Debug)]
 pub(super) struct Core {
@@ -98,7 +137,7 @@ pub(super) struct Core {
     /// What selection looks at, side by side for the scan of every cycle.
     due: Vec<Due>,
     /// Selections that selection has not heard of yet, with their cycle, oldest first.
-    unheard: VecDeque<(u64, usize)>,
+    unheard: Unheard,
     /// Contexts of a pipe: pipe n has those from n times this on.
     contexts_per_pipe: usize,
     pipes: usize,
@@ -309,7 +348,7 @@ impl Core {
                 };
                 contexts
             ],
-            unheard: VecDeque::new(),
+            unheard: Unheard::default(),
             favoured: 0,
             alternates: params.core.alternates,
             selection_lag: params.core.selection_lag_cycles,
@@ -393,7 +432,7 @@ impl Core {
     }
 
     /// Issues the instruction of context `c`.
-    #[inline]
+    #[inline(always)]
     fn issue<O: Observer>(
         &mut self,
         c: usize,
@@ -448,18 +487,15 @@ impl Core {
         if self.selection_lag == 1 {
             self.due[c].recent = now.0;
         } else {
-            self.unheard.push_back((now.0, c));
+            self.unheard.push(now.0, c);
         }
     }
 
     /// Selection hears of what was selected `core.selection_lag_cycles` ago.
     #[inline(always)]
     fn hear(&mut self, now: Cycle) {
-        while let Some(&(cycle, c)) = self.unheard.front()
-            && cycle + self.selection_lag <= now.0
-        {
+        while let Some((cycle, c)) = self.unheard.pop_until(now.0, self.selection_lag) {
             self.due[c].recent = cycle;
-            self.unheard.pop_front();
         }
     }
 

@@ -72,7 +72,7 @@ fn run(hart: &mut Hart, machine: &mut Machine, stores: &mut StoreBuffer, inst: &
 
 impl Context {
     /// Issues the fetched instruction of this context, which has nothing in its way.
-    #[inline]
+    #[inline(always)]
     pub(super) fn issue<O: Observer>(
         &mut self,
         core: &mut CoreState,
@@ -258,7 +258,7 @@ impl Context {
     }
 
     /// Issues an instruction that does not access memory.
-    #[inline]
+    #[inline(always)]
     fn execute<O: Observer>(
         &mut self,
         core: &mut CoreState,

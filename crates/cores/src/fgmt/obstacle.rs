@@ -14,7 +14,7 @@ use super::store_buffer::Forward;
 impl Context {
     /// Whether this context, which is due, can issue now. If not, it has been stalled for what is in
     /// its way.
-    #[inline]
+    #[inline(always)]
     pub(super) fn can_issue<O: Observer>(
         &mut self,
         core: &mut CoreState,
