@@ -189,6 +189,7 @@ impl Cache {
         match self.find(line) {
             Lookup::Hit(index) => {
                 self.tags[index] = INVALID;
+                self.used[index] = 0;
                 true
             }
             Lookup::Miss => false,
@@ -242,6 +243,55 @@ mod tests {
             ways[random.fill(line).0] += 1;
         }
         assert!(ways.iter().all(|&n| n > 50), "{ways:?}");
+    }
+
+    /// Random uses, fills and losses against lists: what is there, and that the line replaced is the
+    /// least recently used, or one not used since all others were.
+    #[test]
+    fn what_is_replaced_follows_from_what_was_used() {
+        const WAYS: usize = 4;
+        for replacement in ["lru", "nru"] {
+            let mut cache = Cache::new(2 * WAYS as u64 * 64, WAYS as u64, 64, replacement).unwrap();
+            // For each set its lines, the least recently used first, each with whether it counts as used.
+            let mut sets: [Vec<(u64, bool)>; 2] = Default::default();
+            let mut state = 1_u64;
+            for _ in 0..20_000 {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let line = (state >> 33) % 14;
+                let set = &mut sets[(line % 2) as usize];
+                let known = set.iter().position(|entry| entry.0 == line);
+                if (state >> 50).is_multiple_of(10) {
+                    assert_eq!(cache.invalidate(line), known.is_some());
+                    set.retain(|entry| entry.0 != line);
+                    continue;
+                }
+                match (cache.access(line), known) {
+                    (Lookup::Hit(_), Some(at)) => drop(set.remove(at)),
+                    (Lookup::Miss, None) => {
+                        let full = set.len() == WAYS;
+                        let (_, replaced) = cache.fill(line);
+                        assert_eq!(replaced.is_some(), full);
+                        if let Some(victim) = replaced {
+                            let at = set.iter().position(|entry| entry.0 == victim).unwrap();
+                            let expected = if replacement == "lru" {
+                                at == 0
+                            } else {
+                                !set[at].1
+                            };
+                            assert!(expected, "{replacement}: {victim} of {set:?}");
+                            set.remove(at);
+                        }
+                    }
+                    other => panic!("{replacement}: line {line}: {other:?}"),
+                }
+                set.push((line, true));
+                if set.len() == WAYS && set.iter().all(|entry| entry.1) {
+                    set.iter_mut().for_each(|entry| entry.1 = entry.0 == line);
+                }
+            }
+        }
     }
 
     #[test]

@@ -288,8 +288,8 @@ fn a_store_takes_the_line_from_others_a_reply_after_it_performs() {
     }
 }
 
-/// The line arrives at core 1 in the same cycle in which core 0's store, which the bank served right behind the load, would
-/// take it away, or one earlier: core 1 must not keep it.
+/// Core 0's store, which the bank serves behind core 1's load, performs before the load is back: its line is not kept, not
+/// even until it would be taken away.
 #[test]
 fn a_line_that_is_lost_on_its_way_is_not_kept() {
     for gap in [0, 1, 7] {
@@ -297,6 +297,7 @@ fn a_line_that_is_lost_on_its_way_is_not_kept() {
         let now = bench.warm(0, &[], 0);
         bench.send(now, RequestKind::Load, 1, 0);
         bench.send(now + gap, RequestKind::Store, 0, 0);
+        assert!(!bench.has(now + HIT, 1, 0), "{gap}");
         assert!(!bench.has(now + 100, 1, 0), "{gap}");
         // And the other way round: the load was behind the store.
         let now = bench.warm(now + 200, &[], 0);
