@@ -78,6 +78,25 @@ fn a_cold_instruction_line_takes_the_time_of_the_level_that_has_it() {
     }
 }
 
+/// Compressed instructions issue like others; one of four bytes whose halves lie in two lines waits for both.
+#[test]
+fn an_instruction_across_two_lines_waits_for_both() {
+    // c.nop, a mark, addi x0, x0, 0 from the last two bytes of the line on, c.nop.
+    const ACROSS: &str = ".word 0x20130001; .word 0x00130030; .word 0x00010000";
+    let code = format!(
+        "li s1, 3; {WAIT}; j again
+         .line
+         again: nop; nop; nop; mark; nop; nop; {ACROSS}; mark; nop
+         addi s1, s1, -1; bnez s1, again; exit"
+    );
+    for machine in ["t1", "t2"] {
+        let steps = Bench::new(machine).hart(0, &code).run().steps(0);
+        // Three nops, until the second line comes from the second level in the first round; then two instructions.
+        let rounds = [&steps[0..2], &steps[3..5], &steps[6..8]];
+        assert_eq!(rounds, [[3 + 22, 2], [3, 2], [3, 2]], "{machine}");
+    }
+}
+
 /// One round: load, next address, branch; with nothing but hits, and what a miss adds.
 const ROUND: u64 = 8;
 const MISS_ADDS: [(&str, u64); 2] = [("t1", 22 - 3), ("t2", 22 - 1)];

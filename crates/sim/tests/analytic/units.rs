@@ -58,6 +58,8 @@ const DIV: &str = "div a3, a1, a2";
 const MUL: &str = "mul a3, a1, a2";
 const FADD: &str = "fadd.d f3, f1, f2";
 const FMUL: &str = "fmul.d f3, f1, f2";
+const LOAD: &str = "lbu a3, 0(a0)";
+const FLOAD: &str = "fld f3, 0(a0)";
 const FDIV: &str = "fdiv.d f3, f1, f2";
 
 #[test]
@@ -88,6 +90,10 @@ fn a_t1_core_has_one_floating_point_operation_under_way() {
         }
     }
     assert_eq!(cycles_each(t1(), &[(0, FADD), (1, FDIV)]), [26 + 83; 2]);
+    // Loads and stores of its registers are operations too.
+    assert_eq!(cycles_each(t1(), &[(0, FADD), (1, FLOAD)]), [26 + 9; 2]);
+    assert_eq!(cycles_each(t1(), &[(0, FLOAD), (1, FLOAD)]), [2 * 9; 2]);
+    assert_eq!(cycles_each(t1(), &[(0, FADD), (1, LOAD)]), [26, 3]);
 }
 
 /// The one divider of the chip serves its cores in turn; adds and multiplies of several cores overlap, three at a time.
@@ -118,6 +124,19 @@ fn the_t1_has_one_floating_point_unit_for_all_cores() {
         cycles_each(bench(), &[(0, FADD), (4, FADD), (8, FADD), (12, FADD)]),
         [2 * 26; 4]
     );
+}
+
+/// How often the adder and the multiplier of the chip's unit take an operation.
+#[test]
+fn the_units_of_the_chip_are_busy_as_long_as_they_say() {
+    for (key, operation) in [("add", FADD), ("mul", FMUL)] {
+        let bench = || t1().set(&format!("fpu.{key}_busy_cycles=20"));
+        let all: Vec<_> = [0, 4, 8].map(|hart| (hart, operation)).into();
+        assert_eq!(cycles_each(bench(), &all[..2]), [2 * 20; 2], "{operation}");
+        assert_eq!(cycles_each(bench(), &all), [3 * 20; 3], "{operation}");
+    }
+    let bench = t1().set("fpu.add_busy_cycles=20");
+    assert_eq!(cycles_each(bench, &[(0, FADD), (4, FMUL)]), [26, 29]);
 }
 
 /// The T2 has one divider a core for integers and floating point, of which its pipes have every other turn; everything

@@ -1,5 +1,5 @@
 //! An assembler for test programs: one instruction a line, labels, `.rept n` ... `.endr`, `.line` (which fills
-//! up with nops to the start of a 64-byte line), and a few pseudo-instructions.
+//! up with nops to the start of a 64-byte line), `.word n`, and a few pseudo-instructions.
 //!
 //! Mnemonics and opcodes are those of `loiter_isa`; nothing is compressed, so every instruction has four bytes.
 //!
@@ -94,6 +94,7 @@ impl<'a> Line<'a> {
     fn assemble(&mut self) {
         match self.mnemonic {
             "nop" => self.i("addi", 0, 0, 0),
+            ".word" => self.words.push(number(self.operands[0]) as u32),
             ".line" => {
                 while !(self.pc + 4 * self.words.len() as u64).is_multiple_of(64) {
                     self.i("addi", 0, 0, 0);
