@@ -238,6 +238,18 @@ fn the_account_of_a_busy_unit() {
     }
 }
 
+/// Accounts add up wherever a run ends; here in all phases of waiting for the floating-point unit of the chip.
+#[test]
+fn accounts_add_up_wherever_a_run_ends() {
+    let code = "li t0, 0x6000; csrrs x0, 0x300, t0; again: fdiv.d f1, f2, f3; j again";
+    for cycles in (5_000..5_200).step_by(3) {
+        let bench = [0, 1, 4]
+            .iter()
+            .fold(Bench::new("t1"), |bench, &hart| bench.hart(hart, code));
+        check_sums(&bench.for_cycles(cycles).run());
+    }
+}
+
 /// A context that could issue but is not selected: four of them add on one pipe.
 #[test]
 fn the_account_of_not_being_selected() {

@@ -35,6 +35,8 @@ const MULTIPLIER: usize = 0;
 const DIVIDER: usize = 1;
 const LOAD_STORE: usize = 0;
 const FLOATING_POINT: usize = 1;
+const MULTIPLIER_TURN: usize = 2;
+const DIVIDER_TURN: usize = 3;
 
 impl Kind {
     fn text(self) -> &'static str {
@@ -78,12 +80,20 @@ impl Kind {
             Fence => stall(latency("fence")),
             Mul => Step {
                 unit: Some((MULTIPLIER, machine.number("fpu.integer_mul_busy_cycles"))),
-                shared: integer.then_some(FLOATING_POINT),
+                shared: Some(if integer {
+                    FLOATING_POINT
+                } else {
+                    MULTIPLIER_TURN
+                }),
                 ..stall(latency("mul"))
             },
             Div => Step {
                 unit: Some((DIVIDER, latency("div_min"))),
-                shared: integer.then_some(FLOATING_POINT),
+                shared: Some(if integer {
+                    FLOATING_POINT
+                } else {
+                    DIVIDER_TURN
+                }),
                 ..stall(latency("div_min"))
             },
             Csr => stall(latency("csr")),
@@ -120,8 +130,8 @@ fn program(hart: usize, body: &[Kind], offset: usize) -> String {
 const CYCLES: u64 = 6_000;
 
 /// Puts `loops` on the contexts named and compares every issue of a loop's head with the rule's.
-fn check(machine: &str, loops: &[(usize, &[Kind])], salt: usize) {
-    let mut bench = Bench::new(machine).long_pause();
+fn check(bench: Bench, loops: &[(usize, &[Kind])], salt: usize) {
+    let mut bench = bench.long_pause();
     let machine = bench.parameters();
     let pipes = machine.number("core.pipes") as usize;
     let in_pipe = machine.number("core.contexts") as usize / pipes;
@@ -202,8 +212,8 @@ fn on_the_t1_every_issue_is_where_the_rule_says() {
     for count in 1..=4 {
         for (salt, loops) in choices(count, 0).into_iter().enumerate() {
             let loops: Vec<_> = loops.into_iter().enumerate().collect();
-            check("t1", &loops, salt);
-            check("t1", &loops, salt + 5);
+            check(Bench::new("t1"), &loops, salt);
+            check(Bench::new("t1"), &loops, salt + 5);
         }
     }
 }
@@ -215,13 +225,46 @@ fn on_the_t2_every_issue_is_where_the_rule_says() {
     for harts in places {
         for (salt, loops) in choices(harts.len(), 0).into_iter().enumerate() {
             let loops: Vec<_> = harts.iter().copied().zip(loops).collect();
-            check("t2", &loops, salt);
+            check(Bench::new("t2"), &loops, salt);
         }
     }
     for salt in 0..50 {
-        let pick = |hart: usize| LOOPS[(salt * (2 * hart + 1) + hart * hart) % LOOPS.len()];
-        let loops: Vec<_> = (0..8).map(|hart| (hart, pick(hart))).collect();
-        check("t2", &loops, salt);
+        check(Bench::new("t2"), &pick(8, salt), salt);
+    }
+}
+
+/// `loops` for all of `contexts` contexts, different ones for each salt.
+fn pick(contexts: usize, salt: usize) -> Vec<(usize, &'static [Kind])> {
+    let body = |hart: usize| LOOPS[(salt * (2 * hart + 1) + hart * hart) % LOOPS.len()];
+    (0..contexts).map(|hart| (hart, body(hart))).collect()
+}
+
+/// The same rule where its parameters are others than the presets'.
+#[test]
+fn every_issue_is_where_the_rule_says_with_other_parameters() {
+    let variants: &[(&str, usize, &[&str])] = &[
+        ("t1", 8, &["core.contexts=8"]),
+        ("t1", 4, &["core.alternates=false"]),
+        ("t1", 4, &["core.selection_lag_cycles=1"]),
+        (
+            "t1",
+            4,
+            &["core.alternates=false", "core.selection_lag_cycles=2"],
+        ),
+        ("t1", 4, &["latency.load_confirmed_cycles=3"]),
+        ("t1", 4, &["core.pipes=2", "core.selection_lag_cycles=1"]),
+        ("t1", 4, &["core.stall=use"]),
+        ("t2", 8, &["core.alternates=true"]),
+        ("t2", 8, &["core.selection_lag_cycles=5"]),
+        ("t2", 8, &["core.stall=issue", "latency.load_cycles=4"]),
+        ("t2", 8, &["core.pipes=1"]),
+    ];
+    for (machine, contexts, changes) in variants {
+        let change = |bench: Bench, change: &&str| bench.set(change);
+        for salt in 0..20 {
+            let bench = changes.iter().fold(Bench::new(machine), change);
+            check(bench, &pick(*contexts, salt), salt);
+        }
     }
 }
 

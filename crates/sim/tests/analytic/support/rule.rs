@@ -25,7 +25,7 @@ pub struct Step {
     pub reads: bool,
     /// A unit of the core, and the cycles for which it is taken.
     pub unit: Option<(usize, u64)>,
-    /// What pipes share and one of them can have in a cycle: 0, the load/store unit; 1, floating point.
+    /// What pipes share and one of them can have in a cycle: 0, the load/store unit; 1, floating point; 2, a multiplier and 3, a divider of its own.
     pub shared: Option<usize>,
 }
 
@@ -108,7 +108,7 @@ pub fn predict(contexts: &[Context], rule: Rule, mut favoured: usize, until: u64
         // All pipes select; then the favoured one issues, then the others.
         let order = (0..rule.pipes).map(|n| (favoured + n) % rule.pipes);
         let selected: Vec<_> = order.map(|pipe| (pipe, select(pipe))).collect();
-        let mut taken = [false; 2];
+        let mut taken = [false; 4];
         for (pipe, chosen) in selected {
             let Some(chosen) = chosen else { continue };
             let state = &mut states[chosen];
