@@ -67,7 +67,7 @@ macro_rules! instructions {
             }
 
             /// What it asks of a core's units.
-            #[inline]
+            #[inline(always)]
             #[must_use]
             pub const fn class(self) -> Class {
                 match self {

@@ -124,14 +124,9 @@ impl Timing {
                 }
             }
             // While memory and timers have nothing to say, only the cores are asked.
-            for _ in 0..CORE_STEPS {
-                let next = self.chip.tick(now, &mut shared);
-                let quiet = shared.memory.next().min(timer).min(max_cycles);
-                if next >= quiet || shared.unhandled.is_some() {
-                    break;
-                }
-                now = next;
-            }
+            now = self
+                .chip
+                .run(now, timer.min(max_cycles), CORE_STEPS, &mut shared);
             if shared.unhandled.is_some() {
                 end = Some(now);
                 break;

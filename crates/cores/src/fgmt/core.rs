@@ -53,6 +53,9 @@ pub(super) struct CoreState {
     pub(super) fetch_line_log2: u32,
     pub(super) units: CoreUnits,
     pub(super) latency: [u64; CLASSES],
+    /// For ALU operations, branches and jumps: latency, and what its cycles are charged to; for a
+    /// branch the second entry is that of a taken one.
+    pub(super) simple: [[(u64, Slot); 2]; CLASSES],
     pub(super) params: FgmtParams,
     /// `core.stall = "use"`.
     pub(super) stall_on_use: bool,
@@ -238,10 +241,41 @@ impl Chip {
         }
     }
 
+    /// Cycle after cycle from `now` on, as long as only the cores have something to do: memory has not
+    /// before their next cycle, and it lies before `until`. At most `most` cycles. Answers the last.
+    pub fn run<O: Observer>(
+        &mut self,
+        mut now: Cycle,
+        until: Cycle,
+        most: u32,
+        shared: &mut Shared<'_, O>,
+    ) -> Cycle {
+        for _ in 0..most {
+            // Most often one core is awake, and nothing but it can wake another.
+            let next = match self.awake[..] {
+                [core] => {
+                    let core = &mut self.cores[core];
+                    core.tick(now, &mut self.fpu, shared)
+                }
+                _ => self.tick(now, shared),
+            };
+            if next >= until || next >= shared.memory.next() || shared.unhandled.is_some() {
+                if let [core] = self.awake[..] {
+                    self.next[core] = next;
+                    if next == Cycle::NEVER {
+                        self.awake.clear();
+                    }
+                }
+                break;
+            }
+            now = next;
+        }
+        now
+    }
+
     /// One cycle of every core that has something to do. Answers the first cycle in which a context
     /// may issue again.
-    #[inline]
-    pub fn tick<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
+    fn tick<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
         debug_assert!(
             (0..self.cores.len())
                 .all(|core| self.next[core] <= now || self.cores[core].is_idle(now)),
@@ -329,6 +363,7 @@ impl Core {
                 fetch_line_log2,
                 units: CoreUnits::new(&params.fpu),
                 latency: params.latency.table(),
+                simple: params.latency.simple_table(),
                 stall_on_use: params.core.stall == "use",
                 full_stops_thread: params.core.store_buffer_full_stops == "thread",
                 params: params.clone(),

@@ -97,6 +97,7 @@ impl Context {
                 let addr = PhysAddr(hart.regs[self.inst.rs1 as usize]);
                 self.send(core, now, RequestKind::Atomic, addr, Slot::Atomic, shared);
             }
+            Class::Alu | Class::Branch | Class::Jump => self.execute_simple(core, now, shared),
             class => self.execute(core, now, class, fpu, shared),
         }
     }
@@ -257,8 +258,32 @@ impl Context {
         }
     }
 
-    /// Issues an instruction that does not access memory.
+    /// Issues an instruction of the plain ALU, a branch or a jump. What differs between them is looked
+    /// up, not branched on: with several contexts in turn, nobody can predict which it is.
     #[inline(always)]
+    fn execute_simple<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        let hart = &mut shared.harts[self.hart_index];
+        let next_pc = hart.pc.wrapping_add(u64::from(self.inst.len));
+        let flow = run(hart, shared.machine, &mut self.stores, &self.inst);
+        let branch = self.class == Class::Branch;
+        let taken = branch & (hart.pc != next_pc);
+        core.counters.branches += u64::from(branch);
+        core.counters.branches_taken += u64::from(taken);
+        let (cycles, slot) = core.simple[self.class as usize][usize::from(taken)];
+        if flow == Flow::Next {
+            hart.retired += 1;
+            self.pay(core, now, cycles, slot, false);
+        } else {
+            self.after(core, now, flow, cycles, shared);
+        }
+    }
+
+    /// Issues any other instruction that does not access memory.
     fn execute<O: Observer>(
         &mut self,
         core: &mut CoreState,
@@ -273,8 +298,6 @@ impl Context {
         let hart = &mut shared.harts[self.hart_index];
         let latency = &core.params.latency;
         let mut cycles = core.latency[class as usize];
-        let mut slot = Slot::Executing;
-        let mut pipelined = false;
         if class == Class::Div {
             let (dividend, divisor) = (
                 hart.regs[self.inst.rs1 as usize],
@@ -282,43 +305,25 @@ impl Context {
             );
             cycles = latency.div_cycles(self.inst.op, dividend, divisor);
         }
-        let next_pc = hart.pc.wrapping_add(u64::from(self.inst.len));
         let flow = run(hart, shared.machine, &mut self.stores, &self.inst);
-        match class {
-            Class::Alu => {}
-            Class::Branch => {
-                let taken = hart.pc != next_pc;
-                core.counters.branches += 1;
-                core.counters.branches_taken += u64::from(taken);
-                slot = Slot::Branch;
-                cycles = if taken {
-                    latency.branch_taken_cycles
-                } else {
-                    latency.branch_not_taken_cycles
-                };
-            }
-            Class::Jump => slot = Slot::Branch,
-            class => {
-                if matches!(class, Class::FpDiv | Class::FpSqrt) {
-                    cycles = latency.fp_long_cycles(&self.inst, class);
-                }
-                core.counters.fp_operations += u64::from(is_fp(class));
-                pipelined = matches!(
-                    class,
-                    Class::FpAdd | Class::FpMul | Class::FpFma | Class::FpMove
-                );
-                if flow == Flow::Next {
-                    let start = core.units.start(class, now, cycles, fpu);
-                    cycles += start.since(now);
-                    if !(core.stall_on_use && pipelined) {
-                        self.accounts.charge(start, self.activity, Slot::UnitBusy);
-                    }
-                }
+        if matches!(class, Class::FpDiv | Class::FpSqrt) {
+            cycles = latency.fp_long_cycles(&self.inst, class);
+        }
+        core.counters.fp_operations += u64::from(is_fp(class));
+        let pipelined = matches!(
+            class,
+            Class::FpAdd | Class::FpMul | Class::FpFma | Class::FpMove
+        );
+        if flow == Flow::Next {
+            let start = core.units.start(class, now, cycles, fpu);
+            cycles += start.since(now);
+            if !(core.stall_on_use && pipelined) {
+                self.accounts.charge(start, self.activity, Slot::UnitBusy);
             }
         }
         if flow == Flow::Next {
             hart.retired += 1;
-            self.pay(core, now, cycles, slot, pipelined);
+            self.pay(core, now, cycles, Slot::Executing, pipelined);
         } else {
             self.after(core, now, flow, cycles, shared);
         }

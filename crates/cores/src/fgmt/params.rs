@@ -1,6 +1,7 @@
 //! Parameters of fine-grained multithreaded cores.
 
 use loiter_isa::{Class, Inst, Op};
+use loiter_observe::Slot;
 use loiter_types::params;
 
 /// Most pipes of a core.
@@ -182,6 +183,18 @@ impl LatencyParams {
         ] {
             table[class as usize] = cycles;
         }
+        table
+    }
+
+    /// Latency and account by class and whether a branch is taken, for ALU operations, branches and
+    /// jumps.
+    pub(super) fn simple_table(&self) -> [[(u64, Slot); 2]; CLASSES] {
+        let mut table = [[(self.alu_cycles, Slot::Executing); 2]; CLASSES];
+        table[Class::Jump as usize] = [(self.jump_cycles, Slot::Branch); 2];
+        table[Class::Branch as usize] = [
+            (self.branch_not_taken_cycles, Slot::Branch),
+            (self.branch_taken_cycles, Slot::Branch),
+        ];
         table
     }
 
