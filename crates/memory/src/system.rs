@@ -272,8 +272,8 @@ impl MemorySystem {
     pub fn advance(&mut self, now: Cycle, performed: &mut Vec<Response>) {
         let mut due = std::mem::take(&mut self.due);
         self.events.advance(now, &mut due);
-        for event in due.drain(..) {
-            match event {
+        for event in &due {
+            match *event {
                 Event::Perform(response) => performed.push(response),
                 Event::FillInstructions(core, addr) => {
                     let first = &mut self.first[core.index()];
@@ -286,6 +286,7 @@ impl MemorySystem {
                 Event::Invalidate(core, line) => self.invalidate(core, line),
             }
         }
+        due.clear();
         self.due = due;
     }
 
