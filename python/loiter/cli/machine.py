@@ -59,15 +59,18 @@ def show(
     console.print(Text(f"hash {machine.hash}", style="dim"))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("key", no_wrap=True)
-    table.add_column("value", justify="right")
-    for column in ("unit", "description", "source"):
+    # A narrow terminal goes without the unit, which the key ends with, and folds what is long.
+    wide = console.width >= 120
+    table.add_column("value", justify="right", overflow="fold", max_width=None if wide else 10)
+    for column in ("unit", "description", "source") if wide else ("description", "source"):
         table.add_column(column, overflow="fold")
     for each in machine.parameters:
         # A mark beside the colour: colour is off in a pipe and for some eyes.
         value = Text(
             f"* {each.value}" if each.changed else str(each.value), style="bold yellow" if each.changed else ""
         )
-        table.add_row(each.key, value, each.unit, each.description, each.source)
+        unit = (each.unit,) if wide else ()
+        table.add_row(each.key, value, *unit, each.description, each.source)
     console.print(table)
     for tag, citation in machine.sources:
         console.print(Text.assemble((f"[{tag}] ", "bold"), citation), soft_wrap=True)
