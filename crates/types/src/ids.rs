@@ -46,10 +46,6 @@ id!(
     /// A core: contexts that share pipes and first-level caches.
     CoreId(u16), "core {}"
 );
-id!(
-    /// An issue pipe within a core.
-    PipeId(u16), "pipe {}"
-);
 
 macro_rules! address {
     ($(#[$doc:meta])* $name:ident) => {

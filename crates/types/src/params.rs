@@ -132,15 +132,6 @@ impl ParamInfo {
     }
 }
 
-/// What is wrong with a parameter of a section.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParamError {
-    /// Key within the section.
-    pub name: String,
-    /// What is wrong and what would be right.
-    pub problem: String,
-}
-
 /// A struct of parameters, made by [`params!`](crate::params!).
 pub trait Params: Sized {
     /// The declarations, in order.

@@ -251,21 +251,8 @@ impl Chip {
         shared: &mut Shared<'_, O>,
     ) -> Cycle {
         for _ in 0..most {
-            // Most often one core is awake, and nothing but it can wake another.
-            let next = match self.awake[..] {
-                [core] => {
-                    let core = &mut self.cores[core];
-                    core.tick(now, &mut self.fpu, shared)
-                }
-                _ => self.tick(now, shared),
-            };
+            let next = self.tick(now, shared);
             if next >= until || next >= shared.memory.next() || shared.unhandled.is_some() {
-                if let [core] = self.awake[..] {
-                    self.next[core] = next;
-                    if next == Cycle::NEVER {
-                        self.awake.clear();
-                    }
-                }
                 break;
             }
             now = next;

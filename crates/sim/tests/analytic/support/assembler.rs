@@ -300,7 +300,8 @@ fn number(text: &str) -> i64 {
         None => digits.parse(),
     };
     let value = value.unwrap_or_else(|_| panic!("no number: {text}")) as i64;
-    if negative { -value } else { value }
+    // The least number has no positive counterpart: its digits already wrapped to itself.
+    if negative { value.wrapping_neg() } else { value }
 }
 
 /// The letters of a fence's operand.
