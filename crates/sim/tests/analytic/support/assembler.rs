@@ -301,7 +301,11 @@ fn number(text: &str) -> i64 {
     };
     let value = value.unwrap_or_else(|_| panic!("no number: {text}")) as i64;
     // The least number has no positive counterpart: its digits already wrapped to itself.
-    if negative { value.wrapping_neg() } else { value }
+    if negative {
+        value.wrapping_neg()
+    } else {
+        value
+    }
 }
 
 /// The letters of a fence's operand.
