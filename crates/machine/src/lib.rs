@@ -15,6 +15,7 @@ mod htif;
 mod load;
 mod machine;
 mod map;
+mod pages;
 mod ram;
 mod symbols;
 #[cfg(test)]
@@ -25,6 +26,7 @@ pub use elf::{ElfImage, Segment};
 pub use load::{LoadError, LoadFault};
 pub use machine::{AccessFault, Ended, EndedBy, Machine, MachineConfig, MachineError};
 pub use map::RAM_BASE;
+pub use pages::{CodeWrite, Pages};
 pub use ram::Ram;
 pub use symbols::SymbolTable;
 pub use watches::{WatchState, Watches};

@@ -7,6 +7,7 @@ use crate::device_tree;
 use crate::devices::{Devices, MAX_HARTS};
 use crate::htif::Htif;
 use crate::map::{DeviceId, PAGE_BYTES, PHYS_ADDR_END, RAM_BASE, device_at};
+use crate::pages::Pages;
 use crate::ram::Ram;
 use crate::watches::Watches;
 
@@ -112,6 +113,8 @@ pub struct Machine {
     pub ram: Ram,
     /// The lines that harts watch.
     pub watches: Watches,
+    /// The pages that somebody has read ahead.
+    pub pages: Pages,
     pub(crate) devices: Devices,
     pub(crate) htif: Option<Htif>,
     pub(crate) device_tree: Vec<u8>,
@@ -144,6 +147,7 @@ impl Machine {
         Ok(Self {
             ram,
             watches: Watches::new(config.harts, config.watch_line_bytes.trailing_zeros()),
+            pages: Pages::new(config.ram_bytes),
             devices,
             htif: None,
             device_tree,
@@ -187,17 +191,36 @@ impl Machine {
         if !self.ram.write(addr, width, value) {
             return self.store_device(addr, width, value);
         }
-        if self.watches.may_concern(addr) {
+        if self.concerns(addr, width.bytes()) {
             return self.after_store(by, addr, width.bytes());
         }
         Ok(())
     }
 
-    /// Performs a store that does nothing but write: to RAM, where nobody watches. Answers whether it
-    /// was one; if not, nothing has happened and [`Machine::store`] is to be asked.
+    /// Performs a store to a page without marks that does nothing but write: to RAM, where nobody
+    /// watches. Answers whether it was one; if not, nothing has happened and [`Machine::store`] is to
+    /// be asked. The caller knows that the page has no marks (see [`Pages::mark_generation`]).
     #[inline(always)]
     pub fn store_unwatched(&mut self, addr: PhysAddr, width: Width, value: u64) -> bool {
         !self.watches.may_concern(addr) && self.ram.write(addr, width, value)
+    }
+
+    /// What follows from a write to RAM that no hart's store has made: a device's, or the loader's of
+    /// a running machine.
+    pub fn written_by_device(&mut self, addr: PhysAddr, bytes: u64) {
+        debug_assert!(self.is_ram(addr, bytes));
+        if bytes > 0 {
+            self.watches.stored(None, addr, bytes);
+            self.pages.written(addr, bytes);
+        }
+    }
+
+    /// Whether a store to RAM does more than writing.
+    #[inline(always)]
+    fn concerns(&self, addr: PhysAddr, bytes: u64) -> bool {
+        self.watches.may_concern(addr)
+            || self.pages.is_marked(addr)
+            || self.pages.is_marked(PhysAddr(addr.0 + bytes - 1))
     }
 
     /// Loads 16 bytes from RAM.
@@ -218,7 +241,7 @@ impl Machine {
         if !self.ram.write128(addr, value) {
             return Err(AccessFault { addr });
         }
-        if self.watches.may_concern(addr) {
+        if self.concerns(addr, Width::Q.bytes()) {
             return self.after_store(by, addr, Width::Q.bytes());
         }
         Ok(())
@@ -267,7 +290,8 @@ impl Machine {
         self.ram.contains(addr, bytes)
     }
 
-    /// The bits of `mip` that devices drive for `hart`: MSIP (bit 3) and MTIP (bit 7).
+    /// The bits of `mip` that devices drive for `hart`: MSIP (bit 3) and MTIP (bit 7), and what the
+    /// hart's own supervisor timer asks for (STIP, bit 5).
     #[inline(always)]
     #[must_use]
     pub fn interrupt_lines(&self, hart: HartId) -> u64 {
@@ -301,6 +325,18 @@ impl Machine {
     #[must_use]
     pub fn time(&self) -> u64 {
         self.devices.clint.mtime()
+    }
+
+    /// Register `stimecmp` of `hart`.
+    #[must_use]
+    pub fn supervisor_timer(&self, hart: HartId) -> u64 {
+        self.devices.clint.stimecmp(hart)
+    }
+
+    /// Writes register `stimecmp` of `hart`: its supervisor timer interrupt pends while `mtime` is not
+    /// below it. [`u64::MAX`], the value at reset, is never.
+    pub fn set_supervisor_timer(&mut self, hart: HartId, value: u64) {
+        self.devices.clint.set_stimecmp(hart, value);
     }
 
     /// The first tick, as [`Machine::set_time`] counts them, at which a timer that has not fired
@@ -358,12 +394,14 @@ impl Machine {
     #[inline(never)]
     fn after_store(&mut self, by: HartId, addr: PhysAddr, bytes: u64) -> Result<(), AccessFault> {
         self.watches.stored(Some(by), addr, bytes);
+        self.pages.written(addr, bytes);
         let Some(htif) = &self.htif else {
             return Ok(());
         };
         let answer = htif.stored(addr, bytes, &mut self.ram)?;
         for word in answer.written.into_iter().flatten() {
             self.watches.stored(None, word, Width::D.bytes());
+            self.pages.written(word, Width::D.bytes());
         }
         self.console.extend(answer.console);
         if self.ended.is_none() {

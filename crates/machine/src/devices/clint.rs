@@ -1,4 +1,5 @@
-//! The core-local interruptor: software interrupts and the timer.
+//! The core-local interruptor: software interrupts and the timer. The comparators of the harts' own
+//! supervisor timers (Sstc) stand here too, so that time is compared in one place.
 //!
 //! The caller gives time in ticks; what the guest reads as `mtime` is that plus an offset, which a
 //! guest's store to `mtime` changes. Interrupt lines are kept up to date, never polled: `deadline`
@@ -12,6 +13,8 @@ use super::{Device, Place};
 
 /// Bit of `mip`: machine software interrupt.
 const MSIP: u64 = 1 << 3;
+/// Bit of `mip`: supervisor timer interrupt.
+const STIP: u64 = 1 << 5;
 /// Bit of `mip`: machine timer interrupt.
 const MTIP: u64 = 1 << 7;
 
@@ -36,6 +39,8 @@ pub(crate) struct Clint {
     msip: Vec<bool>,
     /// `u64::MAX`, the value at reset, is "never".
     mtimecmp: Vec<u64>,
+    /// Likewise, of the harts' own registers.
+    stimecmp: Vec<u64>,
     /// Time as the caller counts it.
     ticks: u64,
     /// `mtime` minus `ticks`.
@@ -53,6 +58,7 @@ impl Clint {
         Self {
             msip: vec![false; harts],
             mtimecmp: vec![u64::MAX; harts],
+            stimecmp: vec![u64::MAX; harts],
             ticks: 0,
             offset: 0,
             deadline: u64::MAX,
@@ -88,17 +94,28 @@ impl Clint {
         (self.deadline != u64::MAX).then_some(self.deadline)
     }
 
+    pub(crate) fn stimecmp(&self, hart: HartId) -> u64 {
+        self.stimecmp[hart.index()]
+    }
+
+    pub(crate) fn set_stimecmp(&mut self, hart: HartId, value: u64) {
+        self.stimecmp[hart.index()] = value;
+        self.update();
+    }
+
     /// Works out lines and deadline from the registers.
     #[cold]
     fn update(&mut self) {
         let now = self.mtime();
         self.deadline = u64::MAX;
-        for (hart, &compare) in self.mtimecmp.iter().enumerate() {
+        for hart in 0..self.msip.len() {
             let mut lines = if self.msip[hart] { MSIP } else { 0 };
-            if now >= compare {
-                lines |= MTIP;
-            } else if compare != u64::MAX {
-                self.deadline = self.deadline.min(self.ticks.saturating_add(compare - now));
+            for (compare, line) in [(self.mtimecmp[hart], MTIP), (self.stimecmp[hart], STIP)] {
+                if now >= compare {
+                    lines |= line;
+                } else if compare != u64::MAX {
+                    self.deadline = self.deadline.min(self.ticks.saturating_add(compare - now));
+                }
             }
             if lines != self.lines[hart] {
                 self.lines[hart] = lines;

@@ -1,7 +1,7 @@
 use loiter_isa::Width;
 use loiter_types::HartId;
 
-use super::{Clint, Device, MSIP, MTIME_OFFSET, MTIMECMP_OFFSET, MTIP};
+use super::{Clint, Device, MSIP, MTIME_OFFSET, MTIMECMP_OFFSET, MTIP, STIP};
 
 const A: HartId = HartId(0);
 const B: HartId = HartId(1);
@@ -128,4 +128,21 @@ fn unsupported_widths_fault() {
             assert_eq!(clint.store(offset, width, 0), None, "{offset:#x} {width:?}");
         }
     }
+}
+
+#[test]
+fn the_supervisor_timer_has_a_comparator_and_a_deadline_of_its_own() {
+    let mut clint = Clint::new(2);
+    let hart = HartId::new(1);
+    clint.set_ticks(10);
+    clint.set_stimecmp(hart, 15);
+    assert_eq!(clint.deadline(), Some(15));
+    clint.set_ticks(14);
+    assert_eq!(clint.lines(hart), 0);
+    clint.set_ticks(15);
+    assert_eq!(clint.lines(hart), STIP);
+    assert_eq!(clint.lines(HartId::new(0)), 0);
+    assert_eq!(clint.deadline(), None, "what has fired is not due");
+    clint.set_stimecmp(hart, u64::MAX);
+    assert_eq!((clint.lines(hart), clint.stimecmp(hart)), (0, u64::MAX));
 }
