@@ -19,10 +19,8 @@ fn machine() -> Machine {
     Machine::new(&MachineConfig {
         ram_bytes: RAM_BYTES,
         harts: 2,
-        timebase_hz: 10_000_000,
         isa: "rv64imafdc".into(),
-        bootargs: String::new(),
-        watch_line_bytes: 64,
+        ..MachineConfig::default()
     })
     .expect("a valid machine")
 }

@@ -1,8 +1,17 @@
 use fdt::Fdt;
+use fdt::node::FdtNode;
 
 use super::extensions;
 use crate::testing::{RAM_BYTES, config, machine};
-use crate::{Machine, MachineConfig, RAM_BASE};
+use crate::{Machine, MachineConfig, Mmu, RAM_BASE};
+
+fn cells(node: &FdtNode, property: &str) -> Vec<u32> {
+    let value = node.property(property).unwrap().value;
+    let cells = value.chunks(4);
+    cells
+        .map(|cell| u32::from_be_bytes(cell.try_into().unwrap()))
+        .collect()
+}
 
 fn tree_of(config: &MachineConfig) -> Vec<u8> {
     Machine::new(config).unwrap().device_tree().to_vec()
@@ -37,7 +46,9 @@ fn devices_are_where_the_map_puts_them() {
     let tree = Fdt::new(machine.device_tree()).unwrap();
     for (compatible, base, bytes) in [
         ("sifive,test0", 0x10_0000, 0x1000),
+        ("google,goldfish-rtc", 0x10_1000, 0x1000),
         ("sifive,clint0", 0x200_0000, 0x1_0000),
+        ("riscv,plic0", 0xc00_0000, 0x400_0000),
         ("ns16550a", 0x1000_0000, 0x100),
     ] {
         let node = tree.find_compatible(&[compatible]).unwrap();
@@ -58,22 +69,32 @@ fn handles_are_distinct_and_lead_where_they_should() {
         .filter_map(|node| node.property("phandle"))
         .map(|handle| handle.as_usize().unwrap())
         .collect();
-    assert_eq!(handles.len(), 4, "three harts and the finisher");
+    let expected = 3 + 3 + 2;
+    assert_eq!(
+        handles.len(),
+        expected,
+        "harts, their interrupts, finisher, PLIC"
+    );
     handles.sort_unstable();
     handles.dedup();
-    assert_eq!(handles.len(), 4);
+    assert_eq!(handles.len(), expected);
 
-    let clint = tree.find_compatible(&["riscv,clint0"]).unwrap();
-    let wires = clint.property("interrupts-extended").unwrap().value;
-    let cells: Vec<u32> = wires
-        .chunks(4)
-        .map(|cell| u32::from_be_bytes(cell.try_into().unwrap()))
-        .collect();
-    assert_eq!(cells.len(), 3 * 4);
-    for wire in cells.chunks(4) {
-        assert_eq!((wire[0], wire[1], wire[3]), (wire[2], 3, 7));
-        let target = tree.find_phandle(wire[0]).unwrap();
-        assert_eq!(target.compatible().unwrap().first(), "riscv,cpu-intc");
+    for (controller, lines) in [("riscv,clint0", (3, 7)), ("riscv,plic0", (11, 9))] {
+        let controller = tree.find_compatible(&[controller]).unwrap();
+        let cells = cells(&controller, "interrupts-extended");
+        assert_eq!(cells.len(), 3 * 4);
+        for wire in cells.chunks(4) {
+            assert_eq!((wire[0], (wire[1], wire[3])), (wire[2], lines));
+            let target = tree.find_phandle(wire[0]).unwrap();
+            assert_eq!(target.compatible().unwrap().first(), "riscv,cpu-intc");
+        }
+    }
+    for (device, source) in [("ns16550a", 10), ("google,goldfish-rtc", 11)] {
+        let device = tree.find_compatible(&[device]).unwrap();
+        assert_eq!(cells(&device, "interrupts"), [source]);
+        let parent = tree.find_phandle(cells(&device, "interrupt-parent")[0]);
+        let parent = parent.unwrap().compatible().unwrap();
+        assert_eq!(parent.first(), "sifive,plic-1.0.0");
     }
     for name in ["/poweroff", "/reboot"] {
         let regmap = tree.find_node(name).unwrap().property("regmap").unwrap();
@@ -99,4 +120,54 @@ fn isa_strings_in_the_newer_form() {
     let (base, list) = extensions("rv64imac_zicsr_zba");
     assert_eq!(base, "rv64i");
     assert_eq!(list, ["i", "m", "a", "c", "zicsr", "zba"]);
+}
+
+#[test]
+fn the_seed_decides_the_random_numbers_of_the_guest() {
+    let seed = |seed| {
+        let bytes = tree_of(&MachineConfig { seed, ..config() });
+        let tree = Fdt::new(&bytes).unwrap();
+        let chosen = tree.find_node("/chosen").unwrap();
+        chosen.property("rng-seed").unwrap().value.to_vec()
+    };
+    assert_eq!(seed(0).len(), 32);
+    assert_eq!(seed(1), seed(1));
+    assert_ne!(seed(0), seed(1));
+}
+
+#[test]
+fn the_cpu_map_says_which_harts_share_a_core() {
+    let bytes = |contexts_per_core| {
+        tree_of(&MachineConfig {
+            harts: 4,
+            contexts_per_core,
+            ..config()
+        })
+    };
+    for (contexts, last) in [(1, "core3"), (2, "core1/thread1"), (4, "core0/thread3")] {
+        let bytes = bytes(contexts);
+        let tree = Fdt::new(&bytes).unwrap();
+        let node = tree.find_node(&format!("/cpus/cpu-map/cluster0/{last}"));
+        let cpu = cells(&node.expect("the last hart"), "cpu")[0];
+        let cpu = tree.find_phandle(cpu).unwrap();
+        assert_eq!(cpu.name, "cpu@3");
+        let map = tree.find_node("/cpus/cpu-map/cluster0").unwrap();
+        assert_eq!(map.children().count(), 4 / contexts);
+    }
+}
+
+#[test]
+fn the_address_space_is_named_where_there_is_one() {
+    for (mmu, expected) in [
+        (None, None),
+        (Some(Mmu::Sv39), Some("riscv,sv39")),
+        (Some(Mmu::Sv48), Some("riscv,sv48")),
+    ] {
+        let bytes = tree_of(&MachineConfig { mmu, ..config() });
+        let tree = Fdt::new(&bytes).unwrap();
+        for cpu in tree.cpus() {
+            let found = cpu.property("mmu-type").and_then(|mmu| mmu.as_str());
+            assert_eq!(found, expected);
+        }
+    }
 }

@@ -2,7 +2,7 @@ use loiter_isa::Width;
 use loiter_types::{HartId, PhysAddr};
 
 use crate::testing::{GLOBAL, OBJECT, TestElf, machine, ram, symbol};
-use crate::{AccessFault, Ended, EndedBy, Machine, RAM_BASE};
+use crate::{AccessFault, Ended, EndedBy, Ending, Machine, RAM_BASE};
 
 const TOHOST: u64 = 0x800;
 const FROMHOST: u64 = 0x840;
@@ -35,7 +35,10 @@ fn store(machine: &mut Machine, offset: u64, width: Width, value: u64) -> Result
 fn ended(code: u32) -> Option<Ended> {
     Some(Ended {
         by: EndedBy::Htif,
-        code,
+        ending: match code {
+            0 => Ending::PowerOff,
+            code => Ending::Failure(code),
+        },
     })
 }
 

@@ -8,6 +8,7 @@
 //! [`Machine::store`] or [`Machine::store128`], which alone break watches and see the HTIF words;
 //! [`Watches`] is the only functional watch mechanism; `map.rs` alone knows addresses.
 
+mod config;
 mod device_tree;
 mod devices;
 mod elf;
@@ -22,9 +23,10 @@ mod symbols;
 mod testing;
 mod watches;
 
+pub use config::{MachineConfig, MachineError, Mmu};
 pub use elf::{ElfImage, Segment};
 pub use load::{LoadError, LoadFault};
-pub use machine::{AccessFault, Ended, EndedBy, Machine, MachineConfig, MachineError};
+pub use machine::{AccessFault, Ended, EndedBy, Ending, Machine};
 pub use map::RAM_BASE;
 pub use pages::{CodeWrite, Pages};
 pub use ram::Ram;

@@ -3,7 +3,7 @@ use loiter_types::{HartId, PhysAddr};
 
 use super::LoadFault;
 use crate::testing::{GLOBAL, OBJECT, RAM_BYTES, TestElf, TestSegment, machine, ram, symbol};
-use crate::{Ended, EndedBy, RAM_BASE};
+use crate::{Ended, EndedBy, Ending, RAM_BASE};
 
 fn one_segment(start: u64, mem_bytes: u64) -> TestElf {
     let data = vec![0xaa; 16.min(mem_bytes) as usize];
@@ -127,7 +127,7 @@ fn a_store_to_tohost_ends_the_run() {
         machine.ended(),
         Some(Ended {
             by: EndedBy::Htif,
-            code: 3
+            ending: Ending::Failure(3)
         })
     );
 }

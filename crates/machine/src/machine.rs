@@ -3,83 +3,14 @@
 use loiter_isa::Width;
 use loiter_types::{HartId, PhysAddr};
 
+use crate::config::{MachineConfig, MachineError, check};
 use crate::device_tree;
-use crate::devices::{Devices, MAX_HARTS};
+use crate::devices::Devices;
 use crate::htif::Htif;
-use crate::map::{DeviceId, PAGE_BYTES, PHYS_ADDR_END, RAM_BASE, device_at};
+use crate::map::{DeviceId, device_at};
 use crate::pages::Pages;
 use crate::ram::Ram;
 use crate::watches::Watches;
-
-/// What a machine is made of.
-#[derive(Clone, Debug)]
-pub struct MachineConfig {
-    /// Size of RAM.
-    pub ram_bytes: u64,
-    /// Number of harts.
-    pub harts: usize,
-    /// Ticks of `mtime` in a second, for the device tree.
-    pub timebase_hz: u64,
-    /// ISA string of the device tree, such as `rv64imafdc_zicsr`.
-    pub isa: String,
-    /// Command line of the run, for `/chosen/bootargs`.
-    pub bootargs: String,
-    /// Length of the lines that harts watch.
-    pub watch_line_bytes: u64,
-}
-
-/// Why a machine cannot be built.
-#[derive(Debug, thiserror::Error)]
-pub enum MachineError {
-    /// RAM of no size, or of part of a page.
-    #[error(
-        "RAM of {0} bytes is not a positive multiple of {PAGE_BYTES} bytes; choose another `system.ram_mib`"
-    )]
-    RamSize(u64),
-    /// RAM that reaches beyond the physical addresses.
-    #[error(
-        "RAM of {0} bytes from {RAM_BASE:#x} on reaches beyond the 56-bit physical addresses; choose a smaller `system.ram_mib`"
-    )]
-    RamBeyondAddresses(u64),
-    /// The host has no room.
-    #[error(
-        "this computer cannot give {bytes} bytes of address space for RAM ({source}); choose a smaller `system.ram_mib`"
-    )]
-    RamFromHost {
-        /// What was asked for.
-        bytes: u64,
-        /// The host's answer.
-        source: std::io::Error,
-    },
-    /// The device tree does not fit.
-    #[error(
-        "RAM of {ram} bytes has no room for a device tree of {tree} bytes; choose a larger `system.ram_mib`"
-    )]
-    RamBelowTree {
-        /// Size of RAM.
-        ram: u64,
-        /// Size of the device tree.
-        tree: u64,
-    },
-    /// No harts, or more than the interrupt controller can address.
-    #[error("{0} harts; there must be 1 to {MAX_HARTS}")]
-    Harts(usize),
-    /// A watch line that is no power of two, or is too short.
-    #[error("lines of {0} bytes; a line must be a power of two of at least 16 bytes")]
-    WatchLine(u64),
-    /// A time base that the device tree cannot express.
-    #[error("a time base of {0} Hz; it must be 1 to {max} Hz", max = u32::MAX)]
-    Timebase(u64),
-    /// An ISA string that is not one of RV64.
-    #[error("ISA string {0:?}; it must begin with \"rv64\" and hold no spaces or NULs")]
-    Isa(String),
-    /// A command line that the device tree cannot hold.
-    #[error("the command line of the run contains a NUL character: {0:?}")]
-    Bootargs(String),
-    /// Our own fault: the device tree is not well-formed.
-    #[error("internal error: the device tree cannot be written: {0}")]
-    DeviceTree(#[from] vm_fdt::Error),
-}
 
 /// An access to an address at which nothing answers, or not to this access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -98,13 +29,43 @@ pub enum EndedBy {
     Htif,
 }
 
+/// What a program wanted when it ended the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Power off; success.
+    PowerOff,
+    /// Start again, which is left to the caller.
+    Reset,
+    /// Failure with this code, which is not 0.
+    Failure(u32),
+}
+
+impl Ending {
+    /// The exit code; 0 is success.
+    #[must_use]
+    pub fn code(self) -> u32 {
+        match self {
+            Self::PowerOff | Self::Reset => 0,
+            Self::Failure(code) => code,
+        }
+    }
+
+    /// What an exit code means.
+    fn of_code(code: u32) -> Self {
+        match code {
+            0 => Self::PowerOff,
+            code => Self::Failure(code),
+        }
+    }
+}
+
 /// How a program ended the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// By which means.
     pub by: EndedBy,
-    /// Exit code; 0 is success.
-    pub code: u32,
+    /// To what end.
+    pub ending: Ending,
 }
 
 /// RAM, devices, and the watches of harts.
@@ -135,8 +96,8 @@ impl Machine {
             bytes: config.ram_bytes,
             source,
         })?;
-        let devices = Devices::new(config.harts);
-        let device_tree = device_tree::write(config, &devices)?;
+        let devices = Devices::new(config);
+        let device_tree = device_tree::write(config, &devices, None)?;
         if device_tree.len() as u64 > config.ram_bytes {
             let tree = device_tree.len() as u64;
             return Err(MachineError::RamBelowTree {
@@ -291,18 +252,19 @@ impl Machine {
     }
 
     /// The bits of `mip` that devices drive for `hart`: MSIP (bit 3) and MTIP (bit 7), and what the
-    /// hart's own supervisor timer asks for (STIP, bit 5).
+    /// hart's own supervisor timer asks for (STIP, bit 5), and from the interrupt controller SEIP
+    /// (bit 9) and MEIP (bit 11).
     #[inline(always)]
     #[must_use]
     pub fn interrupt_lines(&self, hart: HartId) -> u64 {
-        self.devices.clint.lines(hart)
+        self.devices.clint.lines(hart) | self.devices.plic.lines(hart)
     }
 
     /// A number that is another one whenever any hart's interrupt lines have changed.
     #[inline(always)]
     #[must_use]
     pub fn interrupt_generation(&self) -> u64 {
-        self.devices.clint.generation()
+        self.devices.clint.generation() + self.devices.plic.generation()
     }
 
     /// Whether any hart's interrupt lines have changed since this was last asked. For a single
@@ -318,6 +280,9 @@ impl Machine {
     #[inline(always)]
     pub fn set_time(&mut self, ticks: u64) {
         self.devices.clint.set_ticks(ticks);
+        if ticks >= self.devices.rtc.deadline() {
+            self.devices.alarm();
+        }
     }
 
     /// `mtime` as programs read it: the ticks, unless a program has set it to something else.
@@ -340,10 +305,15 @@ impl Machine {
     }
 
     /// The first tick, as [`Machine::set_time`] counts them, at which a timer that has not fired
-    /// yet does.
+    /// yet does: a hart's, or the alarm of the real-time clock.
     #[must_use]
     pub fn next_timer_ticks(&self) -> Option<u64> {
-        self.devices.clint.deadline()
+        let alarm = self.devices.rtc.deadline();
+        let alarm = (alarm != u64::MAX).then_some(alarm);
+        [self.devices.clint.deadline(), alarm]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Whether and how a program has ended the run.
@@ -360,14 +330,14 @@ impl Machine {
 
     /// Types `bytes` on the console.
     pub fn push_input(&mut self, bytes: &[u8]) {
-        self.devices.uart.push_input(bytes);
+        self.devices.push_serial_input(bytes);
     }
 
     #[cold]
     #[inline(never)]
     fn load_device(&mut self, addr: PhysAddr, width: Width) -> Result<u64, AccessFault> {
         aligned_device(addr, width)
-            .and_then(|(device, offset)| self.devices.get_mut(device).load(offset, width))
+            .and_then(|(device, offset)| self.devices.load(device, offset, width))
             .ok_or(AccessFault { addr })
     }
 
@@ -380,11 +350,12 @@ impl Machine {
         value: u64,
     ) -> Result<(), AccessFault> {
         let stored = aligned_device(addr, width)
-            .and_then(|(device, offset)| self.devices.get_mut(device).store(offset, width, value));
+            .and_then(|(device, offset)| self.devices.store(device, offset, width, value));
         self.console.append(self.devices.uart.sent());
         if self.ended.is_none() {
             let by = EndedBy::Finisher;
-            self.ended = self.devices.finisher.code.map(|code| Ended { by, code });
+            let ending = self.devices.finisher.ending;
+            self.ended = ending.map(|ending| Ended { by, ending });
         }
         stored.ok_or(AccessFault { addr })
     }
@@ -407,7 +378,7 @@ impl Machine {
         if self.ended.is_none() {
             self.ended = answer.exit.map(|code| Ended {
                 by: EndedBy::Htif,
-                code,
+                ending: Ending::of_code(code),
             });
         }
         Ok(())
@@ -419,34 +390,6 @@ fn aligned_device(addr: PhysAddr, width: Width) -> Option<(DeviceId, u64)> {
     addr.0
         .is_multiple_of(width.bytes())
         .then(|| device_at(addr))?
-}
-
-fn check(config: &MachineConfig) -> Result<(), MachineError> {
-    let ram = config.ram_bytes;
-    if ram == 0 || !ram.is_multiple_of(PAGE_BYTES) {
-        return Err(MachineError::RamSize(ram));
-    }
-    if ram > PHYS_ADDR_END - RAM_BASE {
-        return Err(MachineError::RamBeyondAddresses(ram));
-    }
-    if !(1..=MAX_HARTS).contains(&config.harts) {
-        return Err(MachineError::Harts(config.harts));
-    }
-    let line = config.watch_line_bytes;
-    if line < Width::Q.bytes() || !line.is_power_of_two() {
-        return Err(MachineError::WatchLine(line));
-    }
-    if config.timebase_hz == 0 || config.timebase_hz > u64::from(u32::MAX) {
-        return Err(MachineError::Timebase(config.timebase_hz));
-    }
-    let isa = &config.isa;
-    if !isa.starts_with("rv64") || isa.contains(|c: char| c == '\0' || c.is_whitespace()) {
-        return Err(MachineError::Isa(isa.clone()));
-    }
-    if config.bootargs.contains('\0') {
-        return Err(MachineError::Bootargs(config.bootargs.clone()));
-    }
-    Ok(())
 }
 
 impl std::fmt::Debug for Machine {

@@ -1,9 +1,9 @@
 use loiter_isa::Width;
 use loiter_types::{HartId, PhysAddr};
 
-use super::{AccessFault, Ended, EndedBy, MachineError};
+use super::{AccessFault, Ended, EndedBy, Ending};
 use crate::testing::{RAM_BYTES, config, machine, ram};
-use crate::{Machine, MachineConfig};
+use crate::{Machine, MachineConfig, MachineError};
 
 const A: HartId = HartId(0);
 const B: HartId = HartId(1);
@@ -42,7 +42,7 @@ fn where_nothing_answers() {
     for addr in [
         0,
         0xf_ffff,
-        0x10_1000,
+        0x10_2000,
         0x201_0000,
         0x1000_0100,
         0x7fff_fff8,
@@ -124,7 +124,7 @@ fn the_finisher_ends_the_run() {
         .unwrap();
     let ended = Some(Ended {
         by: EndedBy::Finisher,
-        code: 9,
+        ending: Ending::Failure(9),
     });
     assert_eq!(machine.ended(), ended);
     machine.store(B, FINISHER, Width::W, 0x5555).unwrap();

@@ -13,7 +13,7 @@ pub(crate) fn config() -> MachineConfig {
         timebase_hz: 10_000_000,
         isa: "rv64imafdc_zicsr_zba".into(),
         bootargs: "task.add=0 reps=5".into(),
-        watch_line_bytes: 64,
+        ..MachineConfig::default()
     }
 }
 

@@ -130,6 +130,8 @@ impl<'a> System<'a> {
             isa: hart.isa,
             bootargs: request.bootargs.clone(),
             watch_line_bytes: hart.watch_line_bytes,
+            contexts_per_core: file.contexts(),
+            ..MachineConfig::default()
         })?;
         machine.load_elf(&elf)?;
         let tree = machine.place_device_tree();
@@ -194,10 +196,11 @@ impl<'a> System<'a> {
             EndedBy::Finisher => (ExitReason::Finisher, "the test finisher"),
             EndedBy::Htif => (ExitReason::Htif, "tohost"),
         };
+        let code = ended.ending.code();
         Some(Exit {
             reason,
-            code: ended.code,
-            message: format!("the program ended by {by} with code {}", ended.code),
+            code,
+            message: format!("the program ended by {by} with code {code}"),
         })
     }
 

@@ -76,6 +76,11 @@ impl Clint {
     }
 
     #[inline(always)]
+    pub(crate) fn ticks(&self) -> u64 {
+        self.ticks
+    }
+
+    #[inline(always)]
     pub(crate) fn mtime(&self) -> u64 {
         self.ticks.wrapping_add(self.offset)
     }

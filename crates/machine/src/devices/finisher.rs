@@ -4,6 +4,7 @@ use loiter_isa::Width;
 use vm_fdt::FdtWriter;
 
 use super::{Device, Place};
+use crate::machine::Ending;
 
 const FAIL: u16 = 0x3333;
 const PASS: u16 = 0x5555;
@@ -12,8 +13,8 @@ const RESET: u16 = 0x7777;
 /// Low half of the register: what to do; high half: the exit code of a failure.
 #[derive(Debug, Default)]
 pub(crate) struct Finisher {
-    /// The exit code, once a program has stored one.
-    pub(crate) code: Option<u32>,
+    /// What the first valid store said.
+    pub(crate) ending: Option<Ending>,
 }
 
 impl Device for Finisher {
@@ -27,13 +28,12 @@ impl Device for Finisher {
             Width::W => value & 0xffff_ffff,
             _ => return None,
         };
-        if offset == 0 && self.code.is_none() {
-            self.code = match value as u16 {
-                PASS => Some(0),
+        if offset == 0 && self.ending.is_none() {
+            self.ending = match value as u16 {
+                PASS => Some(Ending::PowerOff),
                 // A failure that gives no code is a failure all the same.
-                FAIL => Some(((value >> 16) as u32).max(1)),
-                // There is nobody to start the machine again: as QEMU's `-no-reboot`.
-                RESET => Some(0),
+                FAIL => Some(Ending::Failure(((value >> 16) as u32).max(1))),
+                RESET => Some(Ending::Reset),
                 _ => None,
             };
         }
@@ -54,23 +54,27 @@ impl Device for Finisher {
 mod tests {
     use super::*;
 
-    fn after(offset: u64, width: Width, value: u64) -> (Option<()>, Option<u32>) {
+    const POWER_OFF: Option<Ending> = Some(Ending::PowerOff);
+
+    fn after(offset: u64, width: Width, value: u64) -> (Option<()>, Option<Ending>) {
         let mut finisher = Finisher::default();
         let stored = finisher.store(offset, width, value);
-        (stored, finisher.code)
+        (stored, finisher.ending)
     }
 
     #[test]
-    fn exit_codes() {
-        assert_eq!(after(0, Width::W, 0x5555), (Some(()), Some(0)));
-        assert_eq!(after(0, Width::H, 0x5555), (Some(()), Some(0)));
-        assert_eq!(after(0, Width::W, 0x7777), (Some(()), Some(0)));
-        assert_eq!(
-            after(0, Width::W, (42 << 16) | 0x3333),
-            (Some(()), Some(42))
-        );
-        assert_eq!(after(0, Width::W, 0xffff_3333), (Some(()), Some(0xffff)));
-        assert_eq!(after(0, Width::W, 0x3333), (Some(()), Some(1)));
+    fn endings() {
+        assert_eq!(after(0, Width::W, 0x5555), (Some(()), POWER_OFF));
+        assert_eq!(after(0, Width::H, 0x5555), (Some(()), POWER_OFF));
+        assert_eq!(after(0, Width::W, 0x7777), (Some(()), Some(Ending::Reset)));
+        for (value, code) in [
+            ((42 << 16) | 0x3333, 42),
+            (0xffff_3333, 0xffff),
+            (0x3333, 1),
+        ] {
+            let failure = Some(Ending::Failure(code));
+            assert_eq!(after(0, Width::W, value), (Some(()), failure));
+        }
     }
 
     #[test]
@@ -83,10 +87,10 @@ mod tests {
     }
 
     #[test]
-    fn the_first_code_stays() {
+    fn the_first_stays() {
         let mut finisher = Finisher::default();
         finisher.store(0, Width::W, (3 << 16) | 0x3333).unwrap();
         finisher.store(0, Width::W, 0x5555).unwrap();
-        assert_eq!(finisher.code, Some(3));
+        assert_eq!(finisher.ending, Some(Ending::Failure(3)));
     }
 }

@@ -4,6 +4,8 @@
 
 mod clint;
 mod finisher;
+mod plic;
+mod rtc;
 mod uart;
 
 use loiter_isa::Width;
@@ -11,9 +13,14 @@ use vm_fdt::FdtWriter;
 
 pub(crate) use clint::{Clint, MAX_HARTS};
 pub(crate) use finisher::Finisher;
+#[cfg(test)]
+pub(crate) use plic::LAST_SOURCE;
+pub(crate) use plic::Plic;
+pub(crate) use rtc::Rtc;
 pub(crate) use uart::Uart;
 
-use crate::map::{DeviceId, Window};
+use crate::config::MachineConfig;
+use crate::map::{DeviceId, RTC_INTERRUPT, UART_INTERRUPT, Window};
 
 /// What every device does. Accesses are naturally aligned; `None` is an access fault.
 pub(crate) trait Device {
@@ -34,6 +41,8 @@ pub(crate) struct Place<'a> {
     pub(crate) hart_interrupts: &'a [u32],
     /// Handle that the finisher's node has, for the power nodes that refer to it.
     pub(crate) finisher: u32,
+    /// Handle of the interrupt controller of devices.
+    pub(crate) plic: u32,
 }
 
 impl Place<'_> {
@@ -46,20 +55,31 @@ impl Place<'_> {
     pub(crate) fn reg(&self) -> [u64; 2] {
         [self.window.base, self.window.bytes]
     }
+
+    /// The properties that say which interrupt is the device's.
+    pub(crate) fn interrupt(&self, tree: &mut FdtWriter) -> Result<(), vm_fdt::Error> {
+        let source = self.window.interrupt;
+        tree.property_u32("interrupts", source.expect("the map gives it one"))?;
+        tree.property_u32("interrupt-parent", self.plic)
+    }
 }
 
 /// All devices of a machine.
 pub(crate) struct Devices {
     pub(crate) finisher: Finisher,
+    pub(crate) rtc: Rtc,
     pub(crate) clint: Clint,
+    pub(crate) plic: Plic,
     pub(crate) uart: Uart,
 }
 
 impl Devices {
-    pub(crate) fn new(harts: usize) -> Self {
+    pub(crate) fn new(config: &MachineConfig) -> Self {
         Self {
             finisher: Finisher::default(),
-            clint: Clint::new(harts),
+            rtc: Rtc::new(config.timebase_hz, config.rtc_epoch_s),
+            clint: Clint::new(config.harts),
+            plic: Plic::new(config.harts),
             uart: Uart::new(),
         }
     }
@@ -67,16 +87,65 @@ impl Devices {
     pub(crate) fn get(&self, id: DeviceId) -> &dyn Device {
         match id {
             DeviceId::Finisher => &self.finisher,
+            DeviceId::Rtc => &self.rtc,
             DeviceId::Clint => &self.clint,
+            DeviceId::Plic => &self.plic,
             DeviceId::Uart => &self.uart,
         }
     }
 
-    pub(crate) fn get_mut(&mut self, id: DeviceId) -> &mut dyn Device {
+    fn get_mut(&mut self, id: DeviceId) -> &mut dyn Device {
         match id {
             DeviceId::Finisher => &mut self.finisher,
+            DeviceId::Rtc => {
+                self.rtc.set_ticks(self.clint.ticks());
+                &mut self.rtc
+            }
             DeviceId::Clint => &mut self.clint,
+            DeviceId::Plic => &mut self.plic,
             DeviceId::Uart => &mut self.uart,
+        }
+    }
+
+    /// Performs a load, with what follows from it.
+    pub(crate) fn load(&mut self, id: DeviceId, offset: u64, width: Width) -> Option<u64> {
+        let value = self.get_mut(id).load(offset, width);
+        self.wire(id);
+        value
+    }
+
+    /// Performs a store, with what follows from it.
+    pub(crate) fn store(
+        &mut self,
+        id: DeviceId,
+        offset: u64,
+        width: Width,
+        value: u64,
+    ) -> Option<()> {
+        let stored = self.get_mut(id).store(offset, width, value);
+        self.wire(id);
+        stored
+    }
+
+    /// Types `bytes` on the serial console.
+    pub(crate) fn push_serial_input(&mut self, bytes: &[u8]) {
+        self.uart.push_input(bytes);
+        self.wire(DeviceId::Uart);
+    }
+
+    /// The time of the alarm has come.
+    #[cold]
+    pub(crate) fn alarm(&mut self) {
+        self.rtc.set_ticks(self.clint.ticks());
+        self.wire(DeviceId::Rtc);
+    }
+
+    /// Brings the level of a device's interrupt to the interrupt controller.
+    fn wire(&mut self, id: DeviceId) {
+        match id {
+            DeviceId::Uart => self.plic.set_level(UART_INTERRUPT, self.uart.interrupt()),
+            DeviceId::Rtc => self.plic.set_level(RTC_INTERRUPT, self.rtc.interrupt()),
+            DeviceId::Finisher | DeviceId::Clint | DeviceId::Plic => {}
         }
     }
 }

@@ -1,4 +1,8 @@
 //! The 16550A serial console.
+//!
+//! vm-superio announces interrupts as events and forgets them once the identification register is
+//! read, even if received bytes are left. The interrupt line of a 16550 is a level; it is worked out
+//! here from the registers.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -11,14 +15,25 @@ use super::{Device, Place};
 
 /// Registers are one byte apart, eight of them.
 const REGISTERS: u64 = 8;
+const INTERRUPT_IDENTIFICATION: u64 = 2;
+/// Bits of the register that enables interrupts.
+const RECEIVED_ENABLED: u8 = 1;
+const SENT_ENABLED: u8 = 2;
+/// Values of the interrupt identification register; both FIFO bits are set.
+const NOTHING: u8 = 0xc1;
+const SENT: u8 = 0xc2;
+const RECEIVED: u8 = 0xc4;
+/// The bit of [`SENT`] alone.
+const SENT_BIT: u8 = SENT & !0xc0;
+/// Bit of the line status register.
+const DATA_READY: u8 = 1;
 /// The input clock that QEMU states, from which drivers work out a divisor that nothing heeds.
 const CLOCK_HZ: u32 = 3_686_400;
 
-/// The interrupt output. The machine has no external interrupt controller for it to reach, so
-/// programs poll the line status register.
-struct InterruptLine;
+/// Announces nothing; see above.
+struct NoTrigger;
 
-impl Trigger for InterruptLine {
+impl Trigger for NoTrigger {
     type E = Infallible;
 
     fn trigger(&self) -> Result<(), Infallible> {
@@ -28,14 +43,14 @@ impl Trigger for InterruptLine {
 
 /// The UART, and the input that its FIFO has no room for yet.
 pub(crate) struct Uart {
-    serial: Serial<InterruptLine, NoEvents, Vec<u8>>,
+    serial: Serial<NoTrigger, NoEvents, Vec<u8>>,
     input: VecDeque<u8>,
 }
 
 impl Uart {
     pub(crate) fn new() -> Self {
         Self {
-            serial: Serial::new(InterruptLine, Vec::new()),
+            serial: Serial::new(NoTrigger, Vec::new()),
             input: VecDeque::new(),
         }
     }
@@ -49,6 +64,24 @@ impl Uart {
     pub(crate) fn push_input(&mut self, bytes: &[u8]) {
         self.input.extend(bytes);
         self.refill();
+    }
+
+    /// The level of the interrupt line.
+    pub(crate) fn interrupt(&self) -> bool {
+        self.identification() != NOTHING
+    }
+
+    /// The most urgent interrupt.
+    fn identification(&self) -> u8 {
+        let state = self.serial.state();
+        let enabled = |bit| state.interrupt_enable & bit != 0;
+        if enabled(RECEIVED_ENABLED) && state.line_status & DATA_READY != 0 {
+            RECEIVED
+        } else if enabled(SENT_ENABLED) && state.interrupt_identification & SENT_BIT != 0 {
+            SENT
+        } else {
+            NOTHING
+        }
     }
 
     fn refill(&mut self) {
@@ -68,7 +101,16 @@ impl Device for Uart {
         if width != Width::B || offset >= REGISTERS {
             return None;
         }
-        let value = self.serial.read(offset as u8);
+        let identification = self.identification();
+        let value = match offset {
+            // To read that bytes were received does not forget that others were sent.
+            INTERRUPT_IDENTIFICATION if identification == RECEIVED => RECEIVED,
+            INTERRUPT_IDENTIFICATION => {
+                self.serial.read(offset as u8);
+                identification
+            }
+            _ => self.serial.read(offset as u8),
+        };
         self.refill();
         Some(u64::from(value))
     }
@@ -88,6 +130,7 @@ impl Device for Uart {
         tree.property_string("compatible", "ns16550a")?;
         tree.property_array_u64("reg", &place.reg())?;
         tree.property_u32("clock-frequency", CLOCK_HZ)?;
+        place.interrupt(tree)?;
         tree.end_node(node)
     }
 }
@@ -97,15 +140,15 @@ mod tests {
     use super::*;
 
     const DATA: u64 = 0;
+    const INTERRUPT_ENABLE: u64 = 1;
     const MODEM_CONTROL: u64 = 4;
     const LINE_STATUS: u64 = 5;
     const SCRATCH: u64 = 7;
-    const DATA_READY: u64 = 1;
     const TRANSMITTER_EMPTY: u64 = 0x60;
 
     fn receive(uart: &mut Uart) -> Vec<u8> {
         let mut bytes = Vec::new();
-        while uart.load(LINE_STATUS, Width::B).unwrap() & DATA_READY != 0 {
+        while uart.load(LINE_STATUS, Width::B).unwrap() & u64::from(DATA_READY) != 0 {
             bytes.push(uart.load(DATA, Width::B).unwrap() as u8);
         }
         bytes
@@ -140,6 +183,61 @@ mod tests {
         assert!(uart.sent().is_empty());
         uart.store(MODEM_CONTROL, Width::B, 0).unwrap();
         assert_eq!(receive(&mut uart), b"later");
+    }
+
+    fn identify(uart: &mut Uart) -> u8 {
+        uart.load(INTERRUPT_IDENTIFICATION, Width::B).unwrap() as u8
+    }
+
+    fn enable(uart: &mut Uart, interrupts: u8) {
+        uart.store(INTERRUPT_ENABLE, Width::B, u64::from(interrupts))
+            .unwrap();
+    }
+
+    #[test]
+    fn received_bytes_interrupt_until_all_are_read() {
+        let mut uart = Uart::new();
+        uart.push_input(b"ab");
+        assert!(!uart.interrupt(), "not enabled");
+        enable(&mut uart, RECEIVED_ENABLED);
+        for _ in 0..2 {
+            assert!(uart.interrupt());
+            assert_eq!(identify(&mut uart), RECEIVED);
+            assert!(uart.interrupt(), "identifying does not read them");
+            uart.load(DATA, Width::B).unwrap();
+        }
+        assert!(!uart.interrupt());
+        assert_eq!(identify(&mut uart), NOTHING);
+        uart.push_input(b"c");
+        assert!(uart.interrupt());
+        enable(&mut uart, 0);
+        assert!(!uart.interrupt());
+    }
+
+    #[test]
+    fn a_sent_byte_interrupts_until_that_is_identified() {
+        let mut uart = Uart::new();
+        enable(&mut uart, SENT_ENABLED);
+        assert!(uart.interrupt(), "ready to send at once");
+        assert_eq!(identify(&mut uart), SENT);
+        assert!(!uart.interrupt());
+        uart.store(DATA, Width::B, u64::from(b'x')).unwrap();
+        assert!(uart.interrupt());
+        enable(&mut uart, 0);
+        assert!(!uart.interrupt());
+        assert_eq!(identify(&mut uart), NOTHING);
+    }
+
+    #[test]
+    fn what_is_received_comes_first_and_what_is_sent_is_not_forgotten() {
+        let mut uart = Uart::new();
+        uart.push_input(b"a");
+        enable(&mut uart, RECEIVED_ENABLED | SENT_ENABLED);
+        assert_eq!(identify(&mut uart), RECEIVED);
+        uart.load(DATA, Width::B).unwrap();
+        assert_eq!(identify(&mut uart), SENT);
+        assert_eq!(identify(&mut uart), NOTHING);
+        assert!(!uart.interrupt());
     }
 
     #[test]

@@ -61,11 +61,8 @@ impl Census {
     pub(crate) fn take(&mut self, elf: &[u8]) {
         let mut machine = Machine::new(&MachineConfig {
             ram_bytes: RAM_MIB << 20,
-            harts: 1,
-            timebase_hz: 10_000_000,
             isa: "rv64imafdc".into(),
-            bootargs: String::new(),
-            watch_line_bytes: 64,
+            ..MachineConfig::default()
         })
         .expect("a valid machine");
         let image = ElfImage::parse("generated", elf).expect("a valid program");

@@ -1,0 +1,164 @@
+//! What a machine is made of, and what may be wrong with that.
+
+use loiter_isa::Width;
+
+use crate::devices::MAX_HARTS;
+use crate::map::{PAGE_BYTES, PHYS_ADDR_END, RAM_BASE};
+
+/// 2026-01-01 00:00:00 UTC, in seconds since 1970.
+const RTC_EPOCH_S: u64 = 1_767_225_600;
+
+/// What a machine is made of. The default is a machine for bare-metal programs.
+#[derive(Clone, Debug)]
+pub struct MachineConfig {
+    /// Size of RAM.
+    pub ram_bytes: u64,
+    /// Number of harts.
+    pub harts: usize,
+    /// Harts of one core, for the CPU map of the device tree.
+    pub contexts_per_core: usize,
+    /// Ticks of `mtime` in a second, for the device tree.
+    pub timebase_hz: u64,
+    /// ISA string of the device tree, such as `rv64imafdc_zicsr`.
+    pub isa: String,
+    /// The largest address space that harts translate, for the device tree.
+    pub mmu: Option<Mmu>,
+    /// Command line of the run, for `/chosen/bootargs`.
+    pub bootargs: String,
+    /// Length of the lines that harts watch.
+    pub watch_line_bytes: u64,
+    /// What the guest gets as random numbers follows from this.
+    pub seed: u64,
+    /// The time of day at reset, in seconds since 1970.
+    pub rtc_epoch_s: u64,
+}
+
+impl Default for MachineConfig {
+    fn default() -> Self {
+        Self {
+            ram_bytes: 128 << 20,
+            harts: 1,
+            contexts_per_core: 1,
+            timebase_hz: 10_000_000,
+            isa: "rv64imafdc_zicsr_zifencei".into(),
+            mmu: None,
+            bootargs: String::new(),
+            watch_line_bytes: 64,
+            seed: 0,
+            rtc_epoch_s: RTC_EPOCH_S,
+        }
+    }
+}
+
+/// A virtual address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mmu {
+    /// 39 bits.
+    Sv39,
+    /// 48 bits; includes Sv39.
+    Sv48,
+}
+
+/// Why a machine cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// RAM of no size, or of part of a page.
+    #[error(
+        "RAM of {0} bytes is not a positive multiple of {PAGE_BYTES} bytes; choose another `system.ram_mib`"
+    )]
+    RamSize(u64),
+    /// RAM that reaches beyond the physical addresses.
+    #[error(
+        "RAM of {0} bytes from {RAM_BASE:#x} on reaches beyond the 56-bit physical addresses; choose a smaller `system.ram_mib`"
+    )]
+    RamBeyondAddresses(u64),
+    /// The host has no room.
+    #[error(
+        "this computer cannot give {bytes} bytes of address space for RAM ({source}); choose a smaller `system.ram_mib`"
+    )]
+    RamFromHost {
+        /// What was asked for.
+        bytes: u64,
+        /// The host's answer.
+        source: std::io::Error,
+    },
+    /// The device tree does not fit.
+    #[error(
+        "RAM of {ram} bytes has no room for a device tree of {tree} bytes; choose a larger `system.ram_mib`"
+    )]
+    RamBelowTree {
+        /// Size of RAM.
+        ram: u64,
+        /// Size of the device tree.
+        tree: u64,
+    },
+    /// No harts, or more than the interrupt controller can address.
+    #[error("{0} harts; there must be 1 to {MAX_HARTS}")]
+    Harts(usize),
+    /// Harts that do not fill cores.
+    #[error("{harts} harts do not fill cores of {contexts} contexts each")]
+    Contexts {
+        /// Number of harts.
+        harts: usize,
+        /// Contexts of a core.
+        contexts: usize,
+    },
+    /// A watch line that is no power of two, or is too short.
+    #[error("lines of {0} bytes; a line must be a power of two of at least 16 bytes")]
+    WatchLine(u64),
+    /// A time base that the device tree cannot express.
+    #[error("a time base of {0} Hz; it must be 1 to {max} Hz", max = u32::MAX)]
+    Timebase(u64),
+    /// A time of day that the clock cannot express.
+    #[error(
+        "a time of day of {0} seconds since 1970; the clock counts nanoseconds in 64 bits, so at most {MAX_EPOCH_S}"
+    )]
+    Epoch(u64),
+    /// An ISA string that is not one of RV64.
+    #[error("ISA string {0:?}; it must begin with \"rv64\" and hold no spaces or NULs")]
+    Isa(String),
+    /// A command line that the device tree cannot hold.
+    #[error("the command line of the run contains a NUL character: {0:?}")]
+    Bootargs(String),
+    /// Our own fault: the device tree is not well-formed.
+    #[error("internal error: the device tree cannot be written: {0}")]
+    DeviceTree(#[from] vm_fdt::Error),
+}
+
+/// Half of what 64 bits of nanoseconds hold: the other half is for the run.
+const MAX_EPOCH_S: u64 = u64::MAX / 2 / 1_000_000_000;
+
+pub(crate) fn check(config: &MachineConfig) -> Result<(), MachineError> {
+    let ram = config.ram_bytes;
+    if ram == 0 || !ram.is_multiple_of(PAGE_BYTES) {
+        return Err(MachineError::RamSize(ram));
+    }
+    if ram > PHYS_ADDR_END - RAM_BASE {
+        return Err(MachineError::RamBeyondAddresses(ram));
+    }
+    if !(1..=MAX_HARTS).contains(&config.harts) {
+        return Err(MachineError::Harts(config.harts));
+    }
+    let (harts, contexts) = (config.harts, config.contexts_per_core);
+    if contexts == 0 || !harts.is_multiple_of(contexts) {
+        return Err(MachineError::Contexts { harts, contexts });
+    }
+    let line = config.watch_line_bytes;
+    if line < Width::Q.bytes() || !line.is_power_of_two() {
+        return Err(MachineError::WatchLine(line));
+    }
+    if config.timebase_hz == 0 || config.timebase_hz > u64::from(u32::MAX) {
+        return Err(MachineError::Timebase(config.timebase_hz));
+    }
+    if config.rtc_epoch_s > MAX_EPOCH_S {
+        return Err(MachineError::Epoch(config.rtc_epoch_s));
+    }
+    let isa = &config.isa;
+    if !isa.starts_with("rv64") || isa.contains(|c: char| c == '\0' || c.is_whitespace()) {
+        return Err(MachineError::Isa(isa.clone()));
+    }
+    if config.bootargs.contains('\0') {
+        return Err(MachineError::Bootargs(config.bootargs.clone()));
+    }
+    Ok(())
+}
