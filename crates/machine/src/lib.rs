@@ -18,6 +18,7 @@ mod machine;
 mod map;
 mod pages;
 mod ram;
+pub mod snapshot;
 mod symbols;
 #[cfg(test)]
 mod testing;

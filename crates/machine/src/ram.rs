@@ -110,6 +110,16 @@ impl Ram {
         Some(String::from_utf8_lossy(text).into_owned())
     }
 
+    /// All of it.
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// All of it, to be written.
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
     #[inline(always)]
     fn offset(addr: PhysAddr) -> Option<usize> {
         usize::try_from(addr.0.wrapping_sub(RAM_BASE)).ok()
