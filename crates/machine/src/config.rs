@@ -1,6 +1,7 @@
 //! What a machine is made of, and what may be wrong with that.
 
 use loiter_isa::Width;
+use serde::{Deserialize, Serialize};
 
 use crate::devices::MAX_HARTS;
 use crate::map::{PAGE_BYTES, PHYS_ADDR_END, RAM_BASE};
@@ -51,7 +52,7 @@ impl Default for MachineConfig {
 }
 
 /// A virtual address space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mmu {
     /// 39 bits.
     Sv39,

@@ -32,4 +32,4 @@ pub use map::RAM_BASE;
 pub use pages::{CodeWrite, Pages};
 pub use ram::Ram;
 pub use symbols::SymbolTable;
-pub use watches::{WatchState, Watches};
+pub use watches::{WatchState, Watches, WatchesState};

@@ -7,9 +7,10 @@ use crate::config::{MachineConfig, MachineError, check};
 use crate::device_tree;
 use crate::devices::Devices;
 use crate::htif::Htif;
-use crate::map::{DeviceId, device_at};
+use crate::map::{DeviceId, RAM_BASE, device_at};
 use crate::pages::Pages;
 use crate::ram::Ram;
+use crate::snapshot::{Snapshot, SnapshotError};
 use crate::watches::Watches;
 
 /// An access to an address at which nothing answers, or not to this access.
@@ -174,6 +175,16 @@ impl Machine {
             self.watches.stored(None, addr, bytes);
             self.pages.written(addr, bytes);
         }
+    }
+
+    /// Makes RAM what it was, and tells whoever has read ahead.
+    ///
+    /// # Errors
+    /// When RAM had another size or the snapshot is damaged; what RAM holds then is undefined.
+    pub fn restore_ram(&mut self, snapshot: &Snapshot) -> Result<(), SnapshotError> {
+        snapshot.restore_ram(&mut self.ram)?;
+        self.written_by_device(PhysAddr(RAM_BASE), self.ram.bytes());
+        Ok(())
     }
 
     /// Whether a store to RAM does more than writing.

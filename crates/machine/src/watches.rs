@@ -14,6 +14,7 @@
 //! is in the filter too. The slow path behind the filter is exact.
 
 use loiter_types::{HartId, PhysAddr};
+use serde::{Deserialize, Serialize};
 
 /// Where a hart's watch stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,29 @@ pub struct Watches {
     /// Harts whose watch is lost and that [`Watches::take_lost`] has not yet named; each at most
     /// once, so never longer than `lines`.
     lost: Vec<HartId>,
+    /// Lines that are in the filter for ever.
+    pinned: Vec<u64>,
+}
+
+/// Watches as a snapshot keeps them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WatchesState {
+    /// The watch of each hart.
+    harts: Vec<HartWatch>,
+    /// Harts that have not heard yet that they lost their watch, in order.
+    lost: Vec<u16>,
+    /// Numbers of lines that are in the filter for ever.
+    pinned: Vec<u64>,
+}
+
+/// A hart's watch in a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum HartWatch {
+    Idle,
+    /// With the number of the line.
+    Held(u64),
+    Lost,
 }
 
 impl Watches {
@@ -56,7 +80,67 @@ impl Watches {
             counts: [0; 64],
             lines: vec![IDLE; harts],
             lost: Vec::with_capacity(harts),
+            pinned: Vec::new(),
         }
+    }
+
+    /// All that a snapshot needs.
+    #[must_use]
+    pub fn save(&self) -> WatchesState {
+        let watch = |line: &u64| match *line {
+            IDLE => HartWatch::Idle,
+            LOST => HartWatch::Lost,
+            line => HartWatch::Held(line),
+        };
+        WatchesState {
+            harts: self.lines.iter().map(watch).collect(),
+            lost: self.lost.iter().map(|hart| hart.0).collect(),
+            pinned: self.pinned.clone(),
+        }
+    }
+
+    /// Makes the watches what they were.
+    ///
+    /// # Errors
+    /// When they are those of another number of harts, or contradict themselves.
+    pub fn restore(&mut self, state: &WatchesState) -> Result<(), String> {
+        let harts = self.lines.len();
+        if state.harts.len() != harts {
+            let theirs = state.harts.len();
+            return Err(format!(
+                "watches of {theirs} harts, where there are {harts}"
+            ));
+        }
+        let lines = u64::MAX >> self.line_log2;
+        let mut restored = Self::new(harts, self.line_log2);
+        for (hart, watch) in state.harts.iter().enumerate() {
+            restored.lines[hart] = match *watch {
+                HartWatch::Idle => IDLE,
+                HartWatch::Lost => LOST,
+                HartWatch::Held(line) if line <= lines => {
+                    restored.include(line);
+                    line
+                }
+                HartWatch::Held(line) => return Err(format!("a watch on line {line:#x}")),
+            };
+        }
+        for &hart in &state.lost {
+            let is_lost = restored.lines.get(usize::from(hart)) == Some(&LOST);
+            if !is_lost || restored.lost.contains(&HartId(hart)) {
+                return Err(format!(
+                    "hart {hart} is told of a watch that it has not lost"
+                ));
+            }
+            restored.lost.push(HartId(hart));
+        }
+        for &line in &state.pinned {
+            if line > lines {
+                return Err(format!("a line {line:#x} in the filter for ever"));
+            }
+            restored.pin_line(line);
+        }
+        *self = restored;
+        Ok(())
     }
 
     /// Bytes of a watched line.
@@ -127,7 +211,12 @@ impl Watches {
 
     /// Keeps the line of `addr` in the filter for ever, whoever watches it.
     pub(crate) fn pin(&mut self, addr: PhysAddr) {
-        self.include(addr.block(self.line_log2));
+        self.pin_line(addr.block(self.line_log2));
+    }
+
+    fn pin_line(&mut self, line: u64) {
+        self.include(line);
+        self.pinned.push(line);
     }
 
     /// Breaks the watches of all harts but `by` on the lines of a store.

@@ -2,7 +2,7 @@
 
 use loiter_types::{HartId, PhysAddr};
 
-use super::{WatchState, Watches};
+use super::{HartWatch, WatchState, Watches};
 
 const LINE: u64 = 64;
 const BASE: u64 = 0x8000_0000;
@@ -159,7 +159,54 @@ fn a_pinned_line_stays_in_the_filter() {
     assert!(!w.may_concern(PhysAddr(BASE + LINE)));
 }
 
-/// The filter against the exact answer, over random operations.
+#[test]
+fn watches_come_back_with_what_nobody_has_been_told() {
+    let mut w = watches();
+    w.pin(PhysAddr(BASE + 4 * LINE));
+    w.arm(A, PhysAddr(BASE));
+    w.arm(C, PhysAddr(BASE));
+    store(&mut w, B, BASE, 8);
+    w.arm(B, PhysAddr(BASE + 2 * LINE));
+    let state = w.save();
+    let mut back = watches();
+    back.arm(A, PhysAddr(BASE + 9 * LINE));
+    back.restore(&state).unwrap();
+    assert_eq!(back.save(), state);
+    assert_eq!((back.filter, &back.lines), (w.filter, &w.lines));
+    assert!(back.may_concern(PhysAddr(BASE + 4 * LINE)));
+    assert!(!back.may_concern(PhysAddr(BASE + 9 * LINE)), "forgotten");
+    assert_eq!(lost(&mut back), [A, C]);
+    store(&mut back, A, BASE + 2 * LINE, 1);
+    assert_eq!(lost(&mut back), [B]);
+    assert!(!back.may_concern(PhysAddr(BASE + 2 * LINE)));
+}
+
+#[test]
+fn impossible_watches_are_refused() {
+    let mut w = watches();
+    w.arm(A, PhysAddr(u64::MAX));
+    w.arm(B, PhysAddr(BASE));
+    store(&mut w, A, BASE, 8);
+    let good = w.save();
+    watches().restore(&good).unwrap();
+    let refuse = |change: &dyn Fn(&mut super::WatchesState)| {
+        let mut state = good.clone();
+        change(&mut state);
+        let mut w = watches();
+        let problem = w.restore(&state).unwrap_err();
+        assert_eq!(w.save(), watches().save(), "unchanged");
+        problem
+    };
+    assert!(refuse(&|state| state.harts.push(HartWatch::Idle)).contains("4 harts"));
+    assert!(refuse(&|state| state.harts[0] = HartWatch::Held(1 << 58)).contains("watch on line"));
+    assert!(refuse(&|state| state.lost.push(1)).contains("hart 1"));
+    assert!(refuse(&|state| state.lost.push(0)).contains("hart 0"));
+    assert!(refuse(&|state| state.lost.push(3)).contains("hart 3"));
+    assert!(refuse(&|state| state.pinned.push(1 << 58)).contains("for ever"));
+}
+
+/// The filter against the exact answer, over random operations; now and then the filtered ones are
+/// saved and restored.
 #[test]
 fn the_filter_never_hides_a_watched_line() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -188,6 +235,11 @@ fn the_filter_never_hides_a_watched_line() {
                 store(&mut filtered, hart, addr, bytes);
                 exact.stored(Some(hart), PhysAddr(addr), bytes);
             }
+        }
+        if random(16) == 0 {
+            let state = filtered.save();
+            filtered = watches();
+            filtered.restore(&state).unwrap();
         }
         let named = lost(&mut filtered);
         losses += named.len();

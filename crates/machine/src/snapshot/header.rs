@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::machine::MachineConfig;
+use crate::config::{MachineConfig, Mmu};
 use crate::snapshot::StateHash;
 
 /// What a snapshot is of.
@@ -56,6 +56,8 @@ pub struct Hardware {
     pub ram_bytes: u64,
     /// ISA string of the device tree.
     pub isa: String,
+    /// The largest address space that harts translate.
+    pub mmu: Option<Mmu>,
     /// Ticks of `mtime` in a second.
     pub timebase_hz: u64,
     /// Length of the lines that harts watch.
@@ -68,6 +70,7 @@ impl From<&MachineConfig> for Hardware {
             harts: config.harts,
             ram_bytes: config.ram_bytes,
             isa: config.isa.clone(),
+            mmu: config.mmu,
             timebase_hz: config.timebase_hz,
             watch_line_bytes: config.watch_line_bytes,
         }

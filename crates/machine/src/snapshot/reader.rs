@@ -149,11 +149,11 @@ impl Snapshot {
     }
 
     /// Makes RAM what it was, whatever it holds now. Pages that were zero then and are untouched now
-    /// stay untouched. Whoever remembers anything of RAM's contents has to forget it.
+    /// stay untouched.
     ///
     /// # Errors
     /// When RAM has another size or the snapshot is damaged; what RAM holds then is undefined.
-    pub fn restore_ram(&self, ram: &mut Ram) -> Result<(), SnapshotError> {
+    pub(crate) fn restore_ram(&self, ram: &mut Ram) -> Result<(), SnapshotError> {
         let (then, now) = (self.header().hardware.ram_bytes, ram.bytes());
         if then != now {
             let differences = format!("its RAM has {then} bytes, ours {now}");

@@ -3,14 +3,14 @@ use std::path::Path;
 use std::process::Command;
 
 use loiter_isa::Width;
-use loiter_types::PhysAddr;
+use loiter_types::{HartId, PhysAddr};
 
 use super::touched::touched;
 use super::*;
 use crate::map::PAGE_BYTES;
 use crate::ram::Ram;
 use crate::testing::{self, Random};
-use crate::{MachineConfig, RAM_BASE};
+use crate::{CodeWrite, MachineConfig, RAM_BASE, WatchState};
 
 const WINDOW_BYTES: u64 = ram::WINDOW_BYTES as u64;
 /// Three windows, the last of one page.
@@ -162,6 +162,32 @@ fn the_hash_of_states_tells_parts_apart() {
     assert_ne!(of(&["ab", "c"]), of(&["c", "ab"]));
     let text = StateHash(0x1f).to_string();
     assert_eq!(text, "0000000000000000000000000000001f");
+}
+
+#[test]
+fn who_has_read_ahead_hears_of_restored_ram() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ram.snapshot");
+    let mut machine = testing::machine();
+    let mut writer = SnapshotWriter::new(header(machine.ram.bytes()));
+    writer.ram(&machine.ram).unwrap();
+    writer.write(&path).unwrap();
+    let (code, table) = (testing::ram(0), testing::ram(PAGE_BYTES));
+    machine.pages.mark_code(code);
+    machine.pages.mark_table(table);
+    machine.watches.arm(HartId(1), table);
+    let before = machine.pages.table_generation();
+    machine
+        .restore_ram(&Snapshot::open(&path).unwrap())
+        .unwrap();
+    let writes = machine.pages.take_code_writes();
+    let whole = [CodeWrite {
+        addr: code,
+        bytes: PAGE_BYTES,
+    }];
+    assert_eq!(writes, whole);
+    assert_ne!(machine.pages.table_generation(), before);
+    assert_eq!(machine.watches.state(HartId(1)), WatchState::Lost);
 }
 
 #[test]
