@@ -1,19 +1,31 @@
 //! Decoded instructions, a page at a time.
 //!
 //! Decoding costs as much as running many instructions, so a page is decoded whole when it is first
-//! executed: one record for each of its half-words, whether or not an instruction starts there.
-//! RISC-V makes stale code legal until `fence.i`, so nothing watches stores; `fence.i` forgets all.
+//! executed: one record for each of its half-words, whether or not an instruction starts there. Decoded
+//! pages are marked in [`loiter_machine::Pages`], and [`CodeCache::refresh`] decodes anew what was
+//! written since. So an instruction is always what memory holds, and `fence.i` has nothing to do.
 
 use loiter_isa::{Inst, decode};
-use loiter_machine::{Machine, RAM_BASE};
+use loiter_machine::{CodeWrite, Machine, RAM_BASE};
 use loiter_types::PhysAddr;
 
-/// log2 of the bytes of a page.
-const PAGE_LOG2: u32 = 12;
+use crate::translate::PAGE_LOG2;
+
 const HALFWORDS: usize = 1 << (PAGE_LOG2 - 1);
 
-/// The decoded half-words of one page.
-type Page = Box<[Inst; HALFWORDS]>;
+/// Writes to a decoded page after which it is forgotten: it may have become a page of data.
+const MOST_WRITES: u32 = 64;
+/// Bytes of a write that are decoded anew rather than the whole page forgotten.
+const MOST_BYTES: u64 = 256;
+
+/// The instructions of one page.
+pub(crate) type Instructions = [Inst; HALFWORDS];
+
+struct Page {
+    instructions: Box<Instructions>,
+    /// Since it was decoded.
+    writes: u32,
+}
 
 /// The decoded pages of a machine, shared by its harts.
 #[derive(Default)]
@@ -21,6 +33,8 @@ pub struct CodeCache {
     pages: Vec<Page>,
     /// Index into `pages` plus one, by page of RAM; 0: not decoded.
     index: Vec<u32>,
+    /// Indices into `pages` that are free.
+    free: Vec<u32>,
 }
 
 impl CodeCache {
@@ -30,50 +44,85 @@ impl CodeCache {
         Self::default()
     }
 
-    /// Forgets every decoded instruction.
-    pub fn flush(&mut self) {
-        self.pages.clear();
-        self.index.fill(0);
+    /// Decodes anew what was written to decoded pages. To be called before the next instruction is
+    /// looked up whenever [`loiter_machine::Pages::code_written`].
+    #[cold]
+    pub fn refresh(&mut self, machine: &mut Machine) {
+        for CodeWrite { addr, bytes } in machine.pages.take_code_writes() {
+            let known = self.index[page_number(addr)];
+            let Some(n) = (known as usize).checked_sub(1) else {
+                continue;
+            };
+            let page = &mut self.pages[n];
+            page.writes += 1;
+            if bytes > MOST_BYTES || page.writes > MOST_WRITES {
+                self.index[page_number(addr)] = 0;
+                self.free.push(known - 1);
+                machine.pages.unmark_code(addr);
+                continue;
+            }
+            // The instruction before may reach into what was written.
+            let from = slot(addr.0).saturating_sub(1);
+            let to = slot(addr.0 + bytes - 1);
+            decode_slots(machine, addr, &mut page.instructions[..], from..=to);
+        }
     }
 
     /// The decoded page that holds `addr`, decoded now if it was not; `None` outside RAM.
-    pub(crate) fn page(&mut self, machine: &Machine, addr: PhysAddr) -> Option<&[Inst; HALFWORDS]> {
+    #[inline(always)]
+    pub(crate) fn page(&mut self, machine: &mut Machine, addr: PhysAddr) -> Option<&Instructions> {
+        let known = self.index.get(page_number(addr)).copied().unwrap_or(0);
+        let n = match (known as usize).checked_sub(1) {
+            Some(n) => n,
+            None => self.decode_page(machine, addr)?,
+        };
+        Some(&self.pages[n].instructions)
+    }
+
+    #[cold]
+    fn decode_page(&mut self, machine: &mut Machine, addr: PhysAddr) -> Option<usize> {
         if !machine.is_ram(addr, 2) {
             return None;
         }
-        let page = ((addr.0 - RAM_BASE) >> PAGE_LOG2) as usize;
-        if page >= self.index.len() {
-            self.index.resize(page + 1, 0);
+        let number = page_number(addr);
+        if number >= self.index.len() {
+            self.index.resize(number + 1, 0);
         }
-        if self.index[page] == 0 {
-            self.pages.push(decode_page(machine, addr));
-            self.index[page] = u32::try_from(self.pages.len()).expect("fewer than 2^32 pages");
+        let n = self.free.pop().map_or(self.pages.len(), |n| n as usize);
+        if n == self.pages.len() {
+            self.pages.push(Page {
+                instructions: Box::new([decode(0); HALFWORDS]),
+                writes: 0,
+            });
         }
-        Some(&self.pages[self.index[page] as usize - 1])
+        let page = &mut self.pages[n];
+        page.writes = 0;
+        decode_slots(machine, addr, &mut page.instructions[..], 0..=HALFWORDS - 1);
+        self.index[number] = u32::try_from(n + 1).expect("fewer than 2^32 pages");
+        machine.pages.mark_code(addr);
+        Some(n)
     }
 
     /// The instruction at `addr`, if its page has been decoded and it does not cross into the next.
     #[inline(always)]
     #[must_use]
     pub fn decoded(&self, addr: PhysAddr) -> Option<&Inst> {
-        let page = addr.0.wrapping_sub(RAM_BASE) >> PAGE_LOG2;
-        let known = *self.index.get(page as usize)?;
+        let known = *self.index.get(page_number(addr))?;
         let page = self.pages.get((known as usize).wrapping_sub(1))?;
-        let inst = &page[slot(addr.0)];
+        let inst = &page.instructions[slot(addr.0)];
         (!crosses(inst)).then_some(inst)
     }
 
-    /// The instruction at `addr`; `None` outside RAM.
-    pub fn fetch(&mut self, machine: &Machine, addr: PhysAddr) -> Option<Inst> {
-        if let Some(inst) = self.decoded(addr) {
-            return Some(*inst);
-        }
-        let inst = self.page(machine, addr)?[slot(addr.0)];
-        if crosses(&inst) {
-            return fetch_crossing(machine, addr);
-        }
-        Some(inst)
+    /// The instruction at `addr`; `None` outside RAM. Only its first half lies here if it
+    /// [crosses][crosses] into the next page.
+    pub(crate) fn fetch(&mut self, machine: &mut Machine, addr: PhysAddr) -> Option<Inst> {
+        Some(self.page(machine, addr)?[slot(addr.0)])
     }
+}
+
+#[inline(always)]
+fn page_number(addr: PhysAddr) -> usize {
+    (addr.0.wrapping_sub(RAM_BASE) >> PAGE_LOG2) as usize
 }
 
 /// Position of the half-word at `addr` in its page.
@@ -85,29 +134,23 @@ pub(crate) fn slot(addr: u64) -> usize {
 /// Whether this is the mark of an instruction whose second half lies in the next page. The mark is an
 /// illegal instruction of length 0, so that hot loops need no test for it.
 #[inline(always)]
-fn crosses(inst: &Inst) -> bool {
+pub(crate) fn crosses(inst: &Inst) -> bool {
     inst.len == 0
 }
 
-/// Reads and decodes an instruction that may lie in two pages.
-#[cold]
-fn fetch_crossing(machine: &Machine, addr: PhysAddr) -> Option<Inst> {
-    machine.fetch(addr).ok().map(decode)
-}
-
-#[cold]
-fn decode_page(machine: &Machine, addr: PhysAddr) -> Page {
+fn decode_slots(
+    machine: &Machine,
+    addr: PhysAddr,
+    page: &mut [Inst],
+    slots: std::ops::RangeInclusive<usize>,
+) {
     let base = addr.0 & !((1 << PAGE_LOG2) - 1);
-    let mut crossing = decode(0);
-    crossing.len = 0;
-    let mut page = Box::new([crossing; HALFWORDS]);
-    for (n, inst) in page.iter_mut().enumerate() {
-        let at = PhysAddr(base + 2 * n as u64);
-        let bits = machine.fetch(at).unwrap_or(0);
-        let whole = bits & 3 != 3;
-        if whole || n + 1 < HALFWORDS {
-            *inst = decode(bits);
+    for n in slots {
+        let bits = machine.fetch(PhysAddr(base + 2 * n as u64)).unwrap_or(0);
+        let whole = bits & 3 != 3 || n + 1 < HALFWORDS;
+        page[n] = decode(if whole { bits } else { 0 });
+        if !whole {
+            page[n].len = 0;
         }
     }
-    page
 }

@@ -1,11 +1,13 @@
 //! What each shape of instruction does to a hart: the one implementation for all engines.
 
+use loiter_isa::csr::number::{MSTATUS, SATP, SSTATUS, STIMECMP};
 use loiter_isa::{CsrOperand, Executor, FpContext, Inst, RoundingMode, SINK, System, Width};
-use loiter_machine::{AccessFault, Watches};
-use loiter_types::{HartId, PhysAddr, VirtAddr};
+use loiter_machine::{AccessFault, Machine};
+use loiter_types::{HartId, PAGE_BYTES, PhysAddr, VirtAddr};
 
-use crate::csr::Privilege;
+use crate::csr::{Privilege, is_protection};
 use crate::hart::Hart;
+use crate::translate::Access;
 use crate::trap::{Cause, Trap};
 
 /// Where loads and stores go, now. The reference engine's port is the machine itself; a timing core's
@@ -43,8 +45,8 @@ pub trait DataPort {
         self.store(hart, addr, width, value)
     }
 
-    /// The watches that reservations live in.
-    fn watches(&mut self) -> &mut Watches;
+    /// The machine: page tables, the watches that reservations live in, timers.
+    fn machine(&mut self) -> &mut Machine;
 }
 
 /// How a hart sleeps.
@@ -123,99 +125,202 @@ impl<'a, P: DataPort, const FULL: bool> Exec<'a, P, FULL> {
     }
 
     #[inline(always)]
-    fn data_address(&self, i: &Inst) -> Result<PhysAddr, Trap> {
-        let addr = self.reg(i.rs1).wrapping_add(i.imm as i64 as u64);
-        self.hart.translate_data(VirtAddr(addr))
+    fn data_address(&self, i: &Inst) -> u64 {
+        self.reg(i.rs1).wrapping_add(i.imm as i64 as u64)
+    }
+
+    /// The flow of a trap, for full executors; the others leave the instruction to one.
+    #[inline(always)]
+    fn trap(trap: impl FnOnce() -> Trap) -> Flow {
+        if FULL { Flow::Trap(trap()) } else { Flow::Full }
+    }
+
+    /// Translates an access that lies in one page.
+    #[inline(always)]
+    fn translate(&mut self, addr: u64, width: Width, access: Access) -> Result<PhysAddr, Flow> {
+        if FULL {
+            let bytes = width.bytes();
+            self.hart
+                .translate(self.port.machine(), VirtAddr(addr), bytes, access)
+                .map_err(Flow::Trap)
+        } else {
+            let found = match access {
+                Access::Store => self.hart.tlb.store(addr, width),
+                _ => self.hart.tlb.load(addr, width),
+            };
+            found.ok_or(Flow::Full)
+        }
     }
 
     #[inline(always)]
-    fn load_value(&mut self, i: &Inst, width: Width) -> Result<u64, Trap> {
-        let addr = self.data_address(i)?;
+    fn load_value(&mut self, i: &Inst, width: Width) -> Result<u64, Flow> {
+        let addr = self.data_address(i);
+        if FULL && VirtAddr(addr).leaves_page(width.bytes()) {
+            return self.load_over_pages(addr, width).map_err(Flow::Trap);
+        }
+        let physical = self.translate(addr, width, Access::Load)?;
         self.port
-            .load(self.hart.id, addr, width)
-            .map_err(|fault| load_fault(fault.addr))
+            .load(self.hart.id, physical, width)
+            .map_err(|_| Self::trap(|| Access::Load.access_fault(addr)))
     }
 
     #[inline(always)]
     fn store_value(&mut self, i: &Inst, width: Width) -> Flow {
-        let addr = match self.data_address(i) {
-            Ok(addr) => addr,
-            Err(trap) => return Flow::Trap(trap),
+        let addr = self.data_address(i);
+        let value = self.reg(i.rs2);
+        if FULL && VirtAddr(addr).leaves_page(width.bytes()) {
+            return match self.store_over_pages(addr, width, value) {
+                Ok(()) => self.next(i),
+                Err(trap) => Flow::Trap(trap),
+            };
+        }
+        let physical = match self.translate(addr, width, Access::Store) {
+            Ok(physical) => physical,
+            Err(flow) => return flow,
         };
-        match self.port.store(self.hart.id, addr, width, self.reg(i.rs2)) {
+        match self.port.store(self.hart.id, physical, width, value) {
             Ok(()) => self.next(i),
-            Err(fault) => self.refused(store_fault(fault.addr)),
+            Err(_) => Self::trap(|| Access::Store.access_fault(addr)),
         }
     }
 
-    /// What comes of an access that did not happen: the trap, or another try by a full executor.
-    #[inline(always)]
-    fn refused(&self, trap: Trap) -> Flow {
-        if FULL { Flow::Trap(trap) } else { Flow::Full }
+    /// Where the bytes of an access over the end of a page lie: in RAM, byte by byte.
+    #[cold]
+    fn bytes_over_pages(
+        &mut self,
+        addr: u64,
+        width: Width,
+        access: Access,
+    ) -> Result<[PhysAddr; 8], Trap> {
+        let first_bytes = PAGE_BYTES - addr % PAGE_BYTES;
+        let second = addr.wrapping_add(first_bytes);
+        let mut places = [PhysAddr(0); 8];
+        for (start, bytes, from) in [
+            (addr, first_bytes, 0),
+            (second, width.bytes() - first_bytes, first_bytes),
+        ] {
+            let machine = self.port.machine();
+            let physical = self
+                .hart
+                .translate(machine, VirtAddr(start), bytes, access)?;
+            if !machine.is_ram(physical, bytes) {
+                return Err(access.access_fault(start));
+            }
+            for n in 0..bytes {
+                places[(from + n) as usize] = PhysAddr(physical.0 + n);
+            }
+        }
+        Ok(places)
+    }
+
+    #[cold]
+    fn load_over_pages(&mut self, addr: u64, width: Width) -> Result<u64, Trap> {
+        let places = self.bytes_over_pages(addr, width, Access::Load)?;
+        let mut value = 0;
+        for (n, &place) in places.iter().enumerate().take(width.bytes() as usize) {
+            let byte = self.port.load(self.hart.id, place, Width::B);
+            value |= byte.map_err(|_| Access::Load.access_fault(addr))? << (8 * n);
+        }
+        Ok(value)
+    }
+
+    #[cold]
+    fn store_over_pages(&mut self, addr: u64, width: Width, value: u64) -> Result<(), Trap> {
+        let places = self.bytes_over_pages(addr, width, Access::Store)?;
+        for (n, &place) in places.iter().enumerate().take(width.bytes() as usize) {
+            self.port
+                .store(self.hart.id, place, Width::B, value >> (8 * n))
+                .map_err(|_| Access::Store.access_fault(addr))?;
+        }
+        Ok(())
     }
 
     /// Address of an atomic, which must be aligned to its width.
-    fn atomic_address(&self, i: &Inst, width: Width, misaligned: Cause) -> Result<PhysAddr, Trap> {
+    #[inline(always)]
+    fn atomic_address(&mut self, i: &Inst, width: Width, access: Access) -> Result<PhysAddr, Flow> {
         let addr = self.reg(i.rs1);
         if addr & (width.bytes() - 1) != 0 {
-            return Err(Trap::Exception(misaligned, addr));
+            let cause = match access {
+                Access::Load => Cause::LoadMisaligned,
+                _ => Cause::StoreMisaligned,
+            };
+            return Err(Self::trap(|| Trap::Exception(cause, addr)));
         }
-        self.hart.translate_data(VirtAddr(addr))
+        self.translate(addr, width, access)
     }
 
+    /// The flow of an atomic that nothing answers.
+    #[inline(always)]
+    fn unanswered(&self, i: &Inst, access: Access) -> Flow {
+        let addr = self.reg(i.rs1);
+        Self::trap(|| access.access_fault(addr))
+    }
+
+    #[inline(always)]
     fn amo_value(
         &mut self,
         i: &Inst,
         width: Width,
         f: impl FnOnce(u64, u64) -> u64,
-    ) -> Result<u64, Trap> {
-        let addr = self.atomic_address(i, width, Cause::StoreMisaligned)?;
-        let fault = |fault: AccessFault| store_fault(fault.addr);
-        let old = self.port.load(self.hart.id, addr, width).map_err(fault)?;
+    ) -> Result<u64, Flow> {
+        let addr = self.atomic_address(i, width, Access::Store)?;
+        let id = self.hart.id;
+        let old = self.port.load(id, addr, width);
+        let old = old.map_err(|_| self.unanswered(i, Access::Store))?;
         let old = sign_extend(old, width);
         let new = f(old, sign_extend(self.reg(i.rs2), width));
         self.port
-            .store_atomic(self.hart.id, addr, width, new)
-            .map_err(fault)?;
+            .store_atomic(id, addr, width, new)
+            .map_err(|_| self.unanswered(i, Access::Store))?;
         Ok(old)
     }
 
-    fn sc_value(&mut self, i: &Inst, width: Width) -> Result<u64, Trap> {
-        let addr = self.atomic_address(i, width, Cause::StoreMisaligned)?;
+    #[inline(always)]
+    fn lr_value(&mut self, i: &Inst, width: Width) -> Result<u64, Flow> {
+        let addr = self.atomic_address(i, width, Access::Load)?;
         let id = self.hart.id;
-        let held = self.port.watches().is_held(id, addr);
+        let value = self.port.load(id, addr, width);
+        let value = value.map_err(|_| self.unanswered(i, Access::Load))?;
+        self.port.machine().watches.arm(id, addr);
+        Ok(sign_extend(value, width))
+    }
+
+    #[inline(always)]
+    fn sc_value(&mut self, i: &Inst, width: Width) -> Result<u64, Flow> {
+        let addr = self.atomic_address(i, width, Access::Store)?;
+        let id = self.hart.id;
+        let held = self.port.machine().watches.is_held(id, addr);
         if held {
             let value = self.reg(i.rs2);
             self.port
                 .store_atomic(id, addr, width, value)
-                .map_err(|fault| store_fault(fault.addr))?;
+                .map_err(|_| self.unanswered(i, Access::Store))?;
         }
-        self.port.watches().disarm(id);
+        self.port.machine().watches.disarm(id);
         Ok(u64::from(!held))
     }
 
     /// `amocas.q`: pairs (rd, rd+1) and (rs2, rs2+1), x0 pairing with zero.
-    fn cas_pair(&mut self, i: &Inst) -> Result<(), Trap> {
-        let addr = self.atomic_address(i, Width::Q, Cause::StoreMisaligned)?;
+    fn cas_pair(&mut self, i: &Inst) -> Result<(), Flow> {
+        let addr = self.atomic_address(i, Width::Q, Access::Store)?;
         let high = PhysAddr(addr.0 + 8);
         let id = self.hart.id;
-        let fault = |fault: AccessFault| store_fault(fault.addr);
+        let fault = self.unanswered(i, Access::Store);
         let pair = |hart: &Hart, low: u8| match low {
             0 => [0, 0],
             low => [hart.regs[low as usize], hart.regs[low as usize + 1]],
         };
         let old = [
-            self.port.load(id, addr, Width::D).map_err(fault)?,
-            self.port.load(id, high, Width::D).map_err(fault)?,
+            self.port.load(id, addr, Width::D).map_err(|_| fault)?,
+            self.port.load(id, high, Width::D).map_err(|_| fault)?,
         ];
         if old == pair(self.hart, i.rs3) {
             let [low, upper] = pair(self.hart, i.rs2);
-            self.port
-                .store_atomic(id, addr, Width::D, low)
-                .map_err(fault)?;
-            self.port
-                .store_atomic(id, high, Width::D, upper)
-                .map_err(fault)?;
+            for (addr, value) in [(addr, low), (high, upper)] {
+                self.port
+                    .store_atomic(id, addr, Width::D, value)
+                    .map_err(|_| fault)?;
+            }
         }
         if i.rd != SINK {
             self.hart.write(i.rd, old[0]);
@@ -225,10 +330,37 @@ impl<'a, P: DataPort, const FULL: bool> Exec<'a, P, FULL> {
     }
 
     #[inline(always)]
-    fn value_or_trap(&mut self, i: &Inst, value: Result<u64, Trap>) -> Flow {
+    fn value_or_flow(&mut self, i: &Inst, value: Result<u64, Flow>) -> Flow {
         match value {
             Ok(value) => self.write_and_next(i, value),
-            Err(trap) => self.refused(trap),
+            Err(flow) => flow,
+        }
+    }
+
+    /// As [`crate::CsrFile`] reads it, but for `stimecmp`, which stands beside the clock.
+    fn read_csr(&mut self, number: u16, writes: bool) -> Option<u64> {
+        if number != STIMECMP {
+            return self.hart.csr.read(number, self.hart.retired, writes);
+        }
+        let id = self.hart.id;
+        let allowed = self.hart.csr.supervisor_timer_allowed();
+        allowed.then(|| self.port.machine().supervisor_timer(id))
+    }
+
+    fn write_csr(&mut self, number: u16, value: u64) {
+        match number {
+            STIMECMP => {
+                let id = self.hart.id;
+                let machine = self.port.machine();
+                machine.set_supervisor_timer(id, value);
+                self.hart.csr.set_lines(machine.interrupt_lines(id));
+            }
+            _ => self.hart.csr.write(number, value, self.hart.retired),
+        }
+        match number {
+            MSTATUS | SSTATUS | SATP => self.hart.mode_changed(),
+            _ if is_protection(number) => self.hart.tlb.flush(),
+            _ => {}
         }
     }
 
@@ -254,6 +386,7 @@ impl<'a, P: DataPort, const FULL: bool> Exec<'a, P, FULL> {
                 };
                 return match target {
                     Some(pc) => {
+                        self.hart.mode_changed();
                         self.pc = pc;
                         Flow::Interrupts
                     }
@@ -261,7 +394,8 @@ impl<'a, P: DataPort, const FULL: bool> Exec<'a, P, FULL> {
                 };
             }
             System::Wfi if self.hart.csr.wfi_allowed() => Flow::Nap(Nap::Wfi),
-            System::WrsNto if self.hart.csr.wrs_allowed() => Flow::Nap(Nap::WrsNto),
+            System::WrsNto | System::WrsSto if !self.hart.csr.extensions.zawrs => return illegal,
+            System::WrsNto if self.hart.csr.unbounded_wait_allowed() => Flow::Nap(Nap::WrsNto),
             System::Wfi | System::WrsNto => return illegal,
             System::WrsSto => Flow::Nap(Nap::WrsSto),
             System::SfenceVma if self.hart.csr.sfence_allowed() => Flow::Next,
@@ -322,7 +456,7 @@ impl<P: DataPort, const FULL: bool> Executor for Exec<'_, P, FULL> {
     fn load(&mut self, i: &Inst, width: Width, f: impl FnOnce(u64) -> u64) -> Flow {
         match self.load_value(i, width) {
             Ok(raw) => self.write_and_next(i, f(raw)),
-            Err(trap) => self.refused(trap),
+            Err(flow) => flow,
         }
     }
 
@@ -341,7 +475,7 @@ impl<P: DataPort, const FULL: bool> Executor for Exec<'_, P, FULL> {
                 self.hart.csr.mark_fp_dirty();
                 self.write_and_next(i, f(raw))
             }
-            Err(trap) => self.refused(trap),
+            Err(flow) => flow,
         }
     }
 
@@ -356,28 +490,19 @@ impl<P: DataPort, const FULL: bool> Executor for Exec<'_, P, FULL> {
     #[inline(always)]
     fn amo(&mut self, i: &Inst, width: Width, f: impl FnOnce(u64, u64) -> u64) -> Flow {
         let old = self.amo_value(i, width, f);
-        self.value_or_trap(i, old)
+        self.value_or_flow(i, old)
     }
 
     #[inline(always)]
     fn lr(&mut self, i: &Inst, width: Width) -> Flow {
-        let value = self
-            .atomic_address(i, width, Cause::LoadMisaligned)
-            .and_then(|addr| {
-                let value = self
-                    .port
-                    .load(self.hart.id, addr, width)
-                    .map_err(|fault| load_fault(fault.addr))?;
-                self.port.watches().arm(self.hart.id, addr);
-                Ok(sign_extend(value, width))
-            });
-        self.value_or_trap(i, value)
+        let value = self.lr_value(i, width);
+        self.value_or_flow(i, value)
     }
 
     #[inline(always)]
     fn sc(&mut self, i: &Inst, width: Width) -> Flow {
         let failed = self.sc_value(i, width);
-        self.value_or_trap(i, failed)
+        self.value_or_flow(i, failed)
     }
 
     #[inline(always)]
@@ -385,12 +510,12 @@ impl<P: DataPort, const FULL: bool> Executor for Exec<'_, P, FULL> {
         if width == Width::Q {
             return match self.cas_pair(i) {
                 Ok(()) => self.next(i),
-                Err(trap) => self.refused(trap),
+                Err(flow) => flow,
             };
         }
         let expected = sign_extend(self.reg(i.rs3), width);
         let old = self.amo_value(i, width, |old, new| if old == expected { new } else { old });
-        self.value_or_trap(i, old)
+        self.value_or_flow(i, old)
     }
 
     #[inline(always)]
@@ -430,14 +555,12 @@ impl<P: DataPort, const FULL: bool> Executor for Exec<'_, P, FULL> {
             CsrOperand::WriteImm => (immediate, true),
             CsrOperand::ModifyImm => (immediate, immediate != 0),
         };
-        let retired = self.hart.retired;
-        let csr = &mut self.hart.csr;
-        let old = match csr.read(number, retired, writes) {
-            Some(old) => old,
-            None => return Flow::Trap(illegal(i)),
+        let Some(old) = self.read_csr(number, writes) else {
+            return Flow::Trap(illegal(i));
         };
         if writes {
-            csr.write(number, f(csr.modify_base(number, old), operand), retired);
+            let base = self.hart.csr.modify_base(number, old);
+            self.write_csr(number, f(base, operand));
         }
         self.write_and_next(i, old);
         if writes { Flow::Interrupts } else { Flow::Next }
@@ -453,16 +576,6 @@ impl<P: DataPort, const FULL: bool> Executor for Exec<'_, P, FULL> {
             Flow::Full
         }
     }
-}
-
-#[cold]
-fn load_fault(addr: PhysAddr) -> Trap {
-    Trap::Exception(Cause::LoadAccess, addr.0)
-}
-
-#[cold]
-fn store_fault(addr: PhysAddr) -> Trap {
-    Trap::Exception(Cause::StoreAccess, addr.0)
 }
 
 #[cold]

@@ -1,12 +1,15 @@
 //! The state of one hart, and how it enters and leaves traps.
 
-use loiter_isa::{SINK, disassemble};
+use loiter_isa::{Inst, SINK, decode, disassemble};
 use loiter_machine::{Machine, WatchState, Watches};
 use loiter_types::{HartId, PhysAddr, VirtAddr};
 
-use crate::csr::{CsrFile, Privilege};
+use crate::code::{CodeCache, crosses};
+use crate::csr::{CsrFile, Extensions, Paging, Privilege};
 use crate::exec::Nap;
-use crate::trap::{Cause, Interrupt, Trap, Unhandled};
+use crate::tlb::Tlb;
+use crate::translate::Access;
+use crate::trap::{Interrupt, Trap, Unhandled};
 
 /// Whether a hart executes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,61 +36,75 @@ pub struct Hart {
     pub csr: CsrFile,
     /// Whether it executes.
     pub state: HartState,
+    pub(crate) tlb: Tlb,
 }
 
 impl Hart {
     /// A hart at reset, in machine mode, about to execute at `pc` with the boot convention of bare
     /// metal: a0 = hart id, a1 = address of the device tree.
     #[must_use]
-    pub fn new(id: HartId, pc: u64, device_tree: PhysAddr) -> Self {
+    pub fn new(id: HartId, pc: u64, device_tree: PhysAddr, extensions: Extensions) -> Self {
         let mut regs = [0; 256];
         regs[10] = u64::from(id.0);
         regs[11] = device_tree.0;
-        Self {
+        let mut hart = Self {
             id,
             regs,
             pc,
             retired: 0,
-            csr: CsrFile::new(id),
+            csr: CsrFile::new(id, extensions),
             state: HartState::Running,
+            tlb: Tlb::new(),
+        };
+        hart.mode_changed();
+        hart
+    }
+
+    /// To be called after anything that changes how accesses are translated.
+    pub(crate) fn mode_changed(&mut self) {
+        let csr = &self.csr;
+        self.tlb
+            .enter(csr.fetch_mode(), csr.data_mode(), csr.satp());
+    }
+
+    /// The instruction at the pc.
+    ///
+    /// # Errors
+    /// The exception that fetching it raises.
+    pub fn fetch(&mut self, machine: &mut Machine, code: &mut CodeCache) -> Result<Inst, Trap> {
+        self.fetch_at(self.pc, machine, code)
+    }
+
+    /// The instruction at `pc`, as [`Hart::fetch`].
+    ///
+    /// # Errors
+    /// Likewise.
+    pub fn fetch_at(
+        &mut self,
+        pc: u64,
+        machine: &mut Machine,
+        code: &mut CodeCache,
+    ) -> Result<Inst, Trap> {
+        if machine.pages.code_written() {
+            code.refresh(machine);
         }
-    }
-
-    /// Translates the address of a data access. Without paging, physical is virtual.
-    #[inline(always)]
-    pub fn translate_data(&self, addr: VirtAddr) -> Result<PhysAddr, Trap> {
-        Ok(PhysAddr(addr.0))
-    }
-
-    /// Translates the address of an instruction. Without paging, physical is virtual.
-    #[inline(always)]
-    pub fn translate_fetch(&self, pc: VirtAddr) -> Result<PhysAddr, Trap> {
-        Ok(PhysAddr(pc.0))
+        let addr = self.translate(machine, VirtAddr(pc), 2, Access::Fetch)?;
+        let nothing = |pc| Access::Fetch.access_fault(pc);
+        let inst = code.fetch(machine, addr).ok_or(nothing(pc))?;
+        if !crosses(&inst) {
+            return Ok(inst);
+        }
+        let next = pc.wrapping_add(2);
+        let upper = self.translate(machine, VirtAddr(next), 2, Access::Fetch)?;
+        let low = machine.fetch16(addr).map_err(|_| nothing(pc))?;
+        let high = machine.fetch16(upper).map_err(|_| nothing(next))?;
+        Ok(decode(u32::from(low) | u32::from(high) << 16))
     }
 
     /// The interrupt that the hart would take now, given the device lines last set.
     #[must_use]
     pub fn pending_interrupt(&self) -> Option<Interrupt> {
-        let pending = self.csr.pending_enabled();
-        if pending == 0 {
-            return None;
-        }
-        let delegated = self.csr.mideleg;
-        let machine = pending & !delegated;
-        let supervisor = pending & delegated;
-        let machine_on = self.csr.privilege < Privilege::Machine || self.csr.machine_interrupts();
-        let supervisor_on = self.csr.privilege < Privilege::Supervisor
-            || (self.csr.privilege == Privilege::Supervisor && self.csr.supervisor_interrupts());
-        let takeable = if machine_on && machine != 0 {
-            machine
-        } else if supervisor_on {
-            supervisor
-        } else {
-            0
-        };
-        Interrupt::BY_PRIORITY
-            .into_iter()
-            .find(|interrupt| takeable & interrupt.bit() != 0)
+        self.csr.takeable_interrupt()
     }
 
     /// Whether something pends that ends a nap: any enabled interrupt, taken or not.
@@ -108,8 +125,9 @@ impl Hart {
     /// # Errors
     /// [`Unhandled`], with the hart unchanged, when the handler address holds no memory.
     pub fn take_trap(&mut self, trap: Trap, machine: &Machine) -> Result<(), Unhandled> {
-        let handler = self.csr.handler(trap);
-        if !machine.is_ram(PhysAddr(handler), 2) {
+        let (handler, privilege) = self.csr.handler(trap);
+        let physical = privilege == Privilege::Machine || self.csr.paging() == Paging::Bare;
+        if physical && !machine.is_ram(PhysAddr(handler), 2) {
             return Err(Unhandled {
                 trap,
                 pc: self.pc,
@@ -117,15 +135,10 @@ impl Hart {
             });
         }
         self.csr.enter_trap(trap, self.pc);
+        self.mode_changed();
         self.pc = handler;
         self.state = HartState::Running;
         Ok(())
-    }
-
-    /// The trap for fetching at `pc` in vain.
-    #[must_use]
-    pub fn fetch_fault(&self) -> Trap {
-        Trap::Exception(Cause::FetchAccess, self.pc)
     }
 
     /// The registers and the instruction at the pc, for messages to people.
@@ -136,9 +149,11 @@ impl Hart {
             "a4", "a5", "a6", "a7", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11",
             "t3", "t4", "t5", "t6",
         ];
-        let mut text = match machine.fetch(PhysAddr(self.pc)) {
-            Ok(bits) => format!("{:#x}: {}\n", self.pc, disassemble(bits, self.pc)),
-            Err(_) => format!("{:#x}: no memory here\n", self.pc),
+        let addr = self.peek(machine, VirtAddr(self.pc));
+        let bits = addr.and_then(|addr| machine.fetch(addr).ok());
+        let mut text = match bits {
+            Some(bits) => format!("{:#x}: {}\n", self.pc, disassemble(bits, self.pc)),
+            None => format!("{:#x}: no memory here\n", self.pc),
         };
         for (n, name) in NAMES.iter().enumerate() {
             let end = if n % 4 == 3 { '\n' } else { ' ' };

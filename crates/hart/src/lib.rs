@@ -12,13 +12,16 @@ mod csr;
 mod exec;
 mod hart;
 mod reference;
+mod tlb;
+mod translate;
 mod trap;
 mod width;
 
 pub use code::CodeCache;
-pub use csr::{Clock, CsrFile, Privilege};
+pub use csr::{Clock, CsrFile, Extensions, Privilege};
 pub use exec::{DataPort, Exec, Flow, Nap};
 pub use hart::{Hart, HartState};
 pub use reference::{Burst, Stop, run};
+pub use translate::{Access, MAX_LEVELS};
 pub use trap::{Cause, Interrupt, Trap, Unhandled};
 pub use width::access_width;

@@ -4,12 +4,13 @@
 //! a run that nobody measures. An instruction costs one cycle of the hart's clock.
 
 use loiter_isa::{Width, dispatch};
-use loiter_machine::{AccessFault, Machine, Watches};
+use loiter_machine::{AccessFault, Machine};
 use loiter_types::{HartId, PhysAddr, VirtAddr};
 
 use crate::code::{CodeCache, slot};
 use crate::exec::{DataPort, Exec, Flow, Nap};
 use crate::hart::{Hart, HartState};
+use crate::translate::Access;
 use crate::trap::{Trap, Unhandled};
 
 impl DataPort for Machine {
@@ -29,8 +30,9 @@ impl DataPort for Machine {
         Machine::store(self, hart, addr, width, value)
     }
 
-    fn watches(&mut self) -> &mut Watches {
-        &mut self.watches
+    #[inline(always)]
+    fn machine(&mut self) -> &mut Machine {
+        self
     }
 }
 
@@ -60,8 +62,8 @@ impl DataPort for PlainRam<'_> {
     }
 
     #[inline(always)]
-    fn watches(&mut self) -> &mut Watches {
-        &mut self.0.watches
+    fn machine(&mut self) -> &mut Machine {
+        self.0
     }
 }
 
@@ -100,6 +102,10 @@ pub fn run(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache, budget:
     // A trap costs as much as an instruction: a handler that traps at once must not go on for ever.
     let mut traps = 0;
     let stop = loop {
+        if machine.pages.code_written() {
+            code.refresh(machine);
+        }
+        hart.tlb.sync(&machine.pages);
         hart.csr.set_lines(machine.interrupt_lines(hart.id));
         if let Some(interrupt) = hart.pending_interrupt()
             && let Err(unhandled) = hart.take_trap(Trap::Interrupt(interrupt), machine)
@@ -118,7 +124,7 @@ pub fn run(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache, budget:
             Err(trap) => Flow::Trap(trap),
         };
         traps += u64::from(matches!(flow, Flow::Trap(_)));
-        if let Some(stop) = after(flow, hart, machine, code) {
+        if let Some(stop) = after(flow, hart, machine) {
             break stop;
         }
         if machine.ended().is_some() {
@@ -133,14 +139,10 @@ pub fn run(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache, budget:
 
 /// What the engine does once an instruction asked for something.
 #[inline]
-fn after(flow: Flow, hart: &mut Hart, machine: &Machine, code: &mut CodeCache) -> Option<Stop> {
+fn after(flow: Flow, hart: &mut Hart, machine: &Machine) -> Option<Stop> {
     match flow {
-        Flow::Next | Flow::Full | Flow::Interrupts => None,
+        Flow::Next | Flow::Full | Flow::Interrupts | Flow::FenceI => None,
         Flow::Trap(trap) => hart.take_trap(trap, machine).err().map(Stop::Unhandled),
-        Flow::FenceI => {
-            code.flush();
-            None
-        }
         Flow::Pause => Some(Stop::Pause),
         Flow::Nap(nap) => {
             hart.state = HartState::Napping(nap);
@@ -162,12 +164,19 @@ fn hot(
     let mut left = end - hart.retired;
     let outcome = 'pages: loop {
         let pc = hart.pc;
-        let Ok(physical) = hart.translate_fetch(VirtAddr(pc)) else {
-            break Err(hart.fetch_fault());
+        let physical = match hart.translate(machine, VirtAddr(pc), 2, Access::Fetch) {
+            Ok(physical) => physical,
+            Err(trap) => break Err(trap),
         };
+        // The walk may have written to a page table among instructions.
+        if machine.pages.code_written() {
+            code.refresh(machine);
+        }
         let Some(page) = code.page(machine, physical) else {
-            break Err(hart.fetch_fault());
+            break Err(Access::Fetch.access_fault(pc));
         };
+        // Decoding has marked the page.
+        hart.tlb.sync(&machine.pages);
         let base = pc & !0xfff;
         let mut port = PlainRam(machine);
         let mut exec = Exec::<_, false>::new(hart, &mut port);
@@ -198,9 +207,9 @@ fn hot(
 #[cold]
 fn full(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache) -> Flow {
     hart.csr.clock.time = machine.time();
-    let pc = PhysAddr(hart.pc);
-    let Some(inst) = code.fetch(machine, pc) else {
-        return Flow::Trap(hart.fetch_fault());
+    let inst = match hart.fetch(machine, code) {
+        Ok(inst) => inst,
+        Err(trap) => return Flow::Trap(trap),
     };
     let mut exec = Exec::<_, true>::new(hart, machine);
     let flow = dispatch(&mut exec, &inst);

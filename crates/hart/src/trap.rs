@@ -28,6 +28,12 @@ pub enum Cause {
     EcallSupervisor = 9,
     /// `ecall` from machine mode.
     EcallMachine = 11,
+    /// The page tables do not let the hart execute this address.
+    FetchPage = 12,
+    /// The page tables do not let the hart load from this address.
+    LoadPage = 13,
+    /// The page tables do not let the hart store to this address.
+    StorePage = 15,
 }
 
 impl fmt::Display for Cause {
@@ -44,6 +50,9 @@ impl fmt::Display for Cause {
             Cause::EcallUser => "environment call from user mode",
             Cause::EcallSupervisor => "environment call from supervisor mode",
             Cause::EcallMachine => "environment call from machine mode",
+            Cause::FetchPage => "instruction page fault",
+            Cause::LoadPage => "load page fault",
+            Cause::StorePage => "store/atomic page fault",
         })
     }
 }

@@ -24,7 +24,7 @@
 //! plain data of 16 bytes; rounding and flags are exact to the bit.
 
 mod compressed;
-mod csr;
+pub mod csr;
 mod decode;
 mod disasm;
 mod exec;

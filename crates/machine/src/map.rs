@@ -8,7 +8,7 @@ use loiter_types::PhysAddr;
 pub const RAM_BASE: u64 = 0x8000_0000;
 
 /// RAM is a whole number of these.
-pub(crate) const PAGE_BYTES: u64 = 4096;
+pub(crate) use loiter_types::PAGE_BYTES;
 
 /// One past the highest physical address of RV64 with Sv39, Sv48 or Sv57 translation.
 pub(crate) const PHYS_ADDR_END: u64 = 1 << 56;

@@ -2,7 +2,7 @@
 
 use loiter_hart::{Burst, HartState, Nap, Stop, run};
 use loiter_observe::{Moment, Observer, Probe};
-use loiter_types::{Cycle, HartId, PhysAddr};
+use loiter_types::{Cycle, HartId, VirtAddr};
 
 use crate::error::Error;
 use crate::system::{PhaseEnd, System};
@@ -119,9 +119,11 @@ impl System<'_> {
 
     /// Records a probe; answers whether it begins the region of interest.
     fn probe(&mut self, hart: HartId, cycle: Cycle, code: u16, value: u64) -> bool {
-        let ram = &self.machine.ram;
+        let (machine, guest) = (&self.machine, &self.harts[hart.index()]);
         let probe = Probe::decode(code, value, |addr| {
-            ram.c_string(PhysAddr(addr), NAME_BYTES).unwrap_or_default()
+            let addr = guest.peek(machine, VirtAddr(addr));
+            addr.and_then(|addr| machine.ram.c_string(addr, NAME_BYTES))
+                .unwrap_or_default()
         });
         let Some(probe) = probe else { return false };
         let begins = matches!(probe, Probe::RoiBegin(_));

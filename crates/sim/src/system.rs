@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use loiter_hart::{CodeCache, Hart, Unhandled};
+use loiter_hart::{CodeCache, Extensions, Hart, Unhandled};
 use loiter_machine::{ElfImage, Machine, MachineConfig};
 use loiter_observe::Recorder;
 use loiter_types::{Cycle, HartId, VirtAddr};
@@ -123,6 +123,7 @@ impl<'a> System<'a> {
         let clock_hz = params.clock_mhz * 1_000_000;
         let elf = ElfImage::parse(&request.program, elf)?;
         let harts = params.cores as usize * file.contexts();
+        let extensions = Extensions::of(&hart.isa);
         let mut machine = Machine::new(&MachineConfig {
             ram_bytes: params.ram_mib << 20,
             harts,
@@ -138,7 +139,7 @@ impl<'a> System<'a> {
         let now = Instant::now();
         Ok(Self {
             harts: (0..harts)
-                .map(|n| Hart::new(HartId::new(n), elf.entry.0, tree))
+                .map(|n| Hart::new(HartId::new(n), elf.entry.0, tree, extensions))
                 .collect(),
             machine,
             code: CodeCache::new(),

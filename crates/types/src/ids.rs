@@ -79,6 +79,18 @@ address!(
     VirtAddr
 );
 
+/// Bytes of the smallest page of address translation.
+pub const PAGE_BYTES: u64 = 4096;
+
+impl VirtAddr {
+    /// Whether `bytes` bytes from here on, at most a page, reach over the end of a page.
+    #[inline(always)]
+    #[must_use]
+    pub fn leaves_page(self, bytes: u64) -> bool {
+        (self.0 & (PAGE_BYTES - 1)) + bytes > PAGE_BYTES
+    }
+}
+
 /// A point in simulated time, in core clock cycles since power-on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cycle(pub u64);

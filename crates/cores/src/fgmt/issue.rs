@@ -1,11 +1,12 @@
 //! Issue: what an instruction does at once, and how long its context pays for it.
 
 use loiter_hart::{DataPort, Exec, Flow, Hart, Nap, Trap, access_width};
+use loiter_isa::csr::number::STIMECMP;
 use loiter_isa::{Class, Inst, Width, dispatch};
-use loiter_machine::{AccessFault, Machine, Watches};
+use loiter_machine::{AccessFault, Machine};
 use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Doing, Moment, Observer, Probe, Slot};
-use loiter_types::{Cycle, HartId, PhysAddr};
+use loiter_types::{Cycle, HartId, PhysAddr, VirtAddr};
 
 use super::context::{Context, Waits, is_probe};
 use super::core::{CoreState, Shared};
@@ -55,8 +56,8 @@ impl DataPort for Port<'_> {
         self.machine.store(hart, addr, width, value)
     }
 
-    fn watches(&mut self) -> &mut Watches {
-        &mut self.machine.watches
+    fn machine(&mut self) -> &mut Machine {
+        self.machine
     }
 }
 
@@ -93,9 +94,14 @@ impl Context {
             Class::Store => self.issue_store(core, now, shared),
             Class::Atomic => {
                 core.counters.atomics += 1;
-                let hart = &shared.harts[self.seated().index()];
-                let addr = PhysAddr(hart.regs[self.inst.rs1 as usize]);
-                self.send(core, now, RequestKind::Atomic, addr, Slot::Atomic, shared);
+                match self.data_address(shared) {
+                    Some(addr) => {
+                        self.send(core, now, RequestKind::Atomic, addr, Slot::Atomic, shared);
+                    }
+                    None => {
+                        self.run_now(core, now, shared);
+                    }
+                }
             }
             Class::Alu | Class::Branch | Class::Jump => self.execute_simple(core, now, shared),
             class => self.execute(core, now, class, fpu, shared),
@@ -107,12 +113,11 @@ impl Context {
     fn pass_probes<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         let id = self.seated();
         while shared.harts[self.hart_index].pc != self.inst_pc {
-            let pc = PhysAddr(shared.harts[self.hart_index].pc);
-            let Some(inst) = shared.code.fetch(shared.machine, pc) else {
+            let hart = &mut shared.harts[self.hart_index];
+            let Ok(inst) = hart.fetch(shared.machine, shared.code) else {
                 return;
             };
             debug_assert!(is_probe(&inst));
-            let hart = &mut shared.harts[self.hart_index];
             let moment = Moment {
                 hart: id,
                 cycle: now,
@@ -121,9 +126,11 @@ impl Context {
             let value = hart.regs[inst.rs1 as usize];
             hart.pc += u64::from(inst.len);
             let code = inst.imm as u16 & 0xfff;
-            let ram = &shared.machine.ram;
+            let machine = &*shared.machine;
             let probe = Probe::decode(code, value, |addr| {
-                ram.c_string(PhysAddr(addr), NAME_BYTES).unwrap_or_default()
+                let addr = hart.peek(machine, VirtAddr(addr));
+                addr.and_then(|addr| machine.ram.c_string(addr, NAME_BYTES))
+                    .unwrap_or_default()
             });
             let Some(probe) = probe else { continue };
             let spinning = match probe {
@@ -294,6 +301,8 @@ impl Context {
     ) {
         if class == Class::Csr {
             shared.set_clock(self.seated(), now);
+            // The hart's own timer may change.
+            shared.device_accessed |= self.inst.imm as u16 & 0xfff == STIMECMP;
         }
         let hart = &mut shared.harts[self.hart_index];
         let latency = &core.params.latency;
@@ -369,7 +378,7 @@ impl Context {
                 }
                 self.reconsider(now.after(1), hart, Doing::Executing);
             }
-            Flow::FenceI => shared.code.flush(),
+            Flow::FenceI => {}
             Flow::Pause => {
                 self.slot = Slot::Waiting;
                 if cycles > 1 {

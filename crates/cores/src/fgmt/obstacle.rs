@@ -1,11 +1,11 @@
 //! What keeps a context that is due from issuing: its instruction line, an interrupt, an operand, a
 //! busy unit, its store buffer.
 
-use loiter_hart::{Trap, access_width};
+use loiter_hart::{Access, Trap, access_width};
 use loiter_isa::{Class, Inst, Op};
 use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Activity, Doing, Observer, Slot};
-use loiter_types::{Cycle, PhysAddr, VirtAddr};
+use loiter_types::{Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
 use super::context::{Context, Waits, is_probe};
 use super::core::{CoreState, Shared};
@@ -73,40 +73,49 @@ impl Context {
         waits
     }
 
-    /// A load waits when only part of its bytes are in the store buffer, or for a device.
-    fn load_waits<O: Observer>(&mut self, now: Cycle, shared: &Shared<'_, O>) -> bool {
+    /// A load waits when only part of its bytes are in the store buffer, or for a device, or when it
+    /// reaches over the end of a page or raises an exception.
+    fn load_waits<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> bool {
         if self.stores.is_empty() {
             return false;
         }
-        let Some(addr) = self.data_address(shared) else {
-            return false;
-        };
-        let Some(width) = access_width(self.inst.op) else {
-            return false;
+        let (Some(addr), Some(width)) = (self.data_address(shared), access_width(self.inst.op))
+        else {
+            return self.must_drain(now);
         };
         let partial = self.stores.forward(addr, width) == Forward::Partial;
         (partial || !shared.machine.is_ram(addr, width.bytes())) && self.must_drain(now)
     }
 
-    /// A store waits for an entry of the store buffer, or, to a device, until it is empty.
-    fn store_waits<O: Observer>(&mut self, now: Cycle, shared: &Shared<'_, O>) -> bool {
+    /// A store waits for an entry of the store buffer, or until it is empty, likewise.
+    fn store_waits<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> bool {
         if self.store_buffer_full(now) {
             return true;
         }
         let (Some(addr), Some(width)) = (self.data_address(shared), access_width(self.inst.op))
         else {
-            return false;
+            return self.must_drain(now);
         };
         !shared.machine.is_ram(addr, width.bytes()) && self.must_drain(now)
     }
 
-    /// Physical address of the data that its load or store moves.
+    /// Physical address of the data that its load, store or atomic moves; `None` when they lie in two
+    /// pages, or it raises an exception.
     #[inline]
-    pub(super) fn data_address<O: Observer>(&self, shared: &Shared<'_, O>) -> Option<PhysAddr> {
-        let hart = &shared.harts[self.hart_index];
+    pub(super) fn data_address<O: Observer>(&self, shared: &mut Shared<'_, O>) -> Option<PhysAddr> {
+        let hart = &mut shared.harts[self.hart_index];
+        let bytes = access_width(self.inst.op)?.bytes();
+        let access = match (self.class, self.inst.op) {
+            (Class::Load, _) | (_, Op::LrW | Op::LrD) => Access::Load,
+            _ => Access::Store,
+        };
+        // The immediate of an atomic is zero.
         let base = hart.regs[self.inst.rs1 as usize];
-        let addr = base.wrapping_add(self.inst.imm as i64 as u64);
-        hart.translate_data(VirtAddr(addr)).ok()
+        let addr = VirtAddr(base.wrapping_add(self.inst.imm as i64 as u64));
+        if addr.leaves_page(bytes) {
+            return None;
+        }
+        hart.translate(shared.machine, addr, bytes, access).ok()
     }
 
     /// A context that rested executes again, and a pending interrupt is taken. Answers whether one
@@ -144,39 +153,56 @@ impl Context {
         if self.check_interrupts && self.interrupted(core, now, shared) {
             return false;
         }
-        let hart = &shared.harts[self.hart_index];
+        let hart = &mut shared.harts[self.hart_index];
         let mut pc = hart.pc;
-        let last_byte = loop {
+        let (first, last) = loop {
             let undecoded;
-            let addr = hart.translate_fetch(VirtAddr(pc)).ok();
-            let inst = match addr.and_then(|addr| shared.code.decoded(addr)) {
+            let addr = match hart.translate(shared.machine, VirtAddr(pc), 2, Access::Fetch) {
+                Ok(addr) => addr,
+                Err(fault) => {
+                    self.trap(core, now, fault, shared);
+                    return false;
+                }
+            };
+            let decoded = match shared.machine.pages.code_written() {
+                true => None,
+                false => shared.code.decoded(addr),
+            };
+            let inst = match decoded {
                 Some(inst) => inst,
-                None => {
-                    let fetched = addr.and_then(|addr| shared.code.fetch(shared.machine, addr));
-                    let Some(inst) = fetched else {
-                        let fault = hart.fetch_fault();
+                None => match hart.fetch_at(pc, shared.machine, shared.code) {
+                    Ok(inst) => {
+                        undecoded = inst;
+                        &undecoded
+                    }
+                    Err(fault) => {
                         self.trap(core, now, fault, shared);
                         return false;
-                    };
-                    undecoded = inst;
-                    &undecoded
-                }
+                    }
+                },
             };
             let after = pc + u64::from(inst.len);
             if !is_probe(inst) {
                 self.class = inst.op.class();
                 self.inst = *inst;
-                break after - 1;
+                // The second half of an instruction in two pages lies elsewhere.
+                let last = match VirtAddr(pc).leaves_page(inst.len.into()) {
+                    true => hart.translate(shared.machine, VirtAddr(pc + 2), 2, Access::Fetch),
+                    false => Ok(addr),
+                };
+                break (addr, last.unwrap_or(addr));
             }
             self.probes = true;
             pc = after;
         };
         self.inst_pc = pc;
+        let last_byte = pc + u64::from(self.inst.len) - 1;
         let line = self.fetch_line;
-        let here = pc >> core.fetch_line_log2 == line && last_byte >> core.fetch_line_log2 == line;
-        if !here
-            && (self.line_arrives(core, now, pc, shared)
-                || self.line_arrives(core, now, last_byte, shared))
+        let last = PhysAddr((last.0 & !(PAGE_BYTES - 1)) | last_byte & (PAGE_BYTES - 1));
+        let log2 = core.fetch_line_log2;
+        if !(first.block(log2) == line && last.block(log2) == line)
+            && (self.line_arrives(core, now, first, shared)
+                || self.line_arrives(core, now, last, shared))
         {
             return false;
         }
@@ -184,16 +210,15 @@ impl Context {
         true
     }
 
-    /// Whether the instruction line of `pc` has to come from the second level first.
+    /// Whether the instruction line of `addr` has to come from the second level first.
     fn line_arrives<O: Observer>(
         &mut self,
         core: &mut CoreState,
         now: Cycle,
-        pc: u64,
+        addr: PhysAddr,
         shared: &mut Shared<'_, O>,
     ) -> bool {
-        let addr = PhysAddr(pc);
-        let line = pc >> core.fetch_line_log2;
+        let line = addr.block(core.fetch_line_log2);
         if line == self.fetch_line {
             return false;
         }

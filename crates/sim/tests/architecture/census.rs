@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use loiter_hart::{Exec, Flow, Hart, Trap};
+use loiter_hart::{CodeCache, Exec, Extensions, Flow, Hart, Trap};
 use loiter_isa::{Inst, Op, decode, disassemble, dispatch, length};
 use loiter_machine::{ElfImage, Machine, MachineConfig};
-use loiter_types::{HartId, PhysAddr};
+use loiter_types::HartId;
 
 use crate::machines::RAM_MIB;
 
@@ -54,11 +54,13 @@ pub(crate) struct Census {
     /// Every trap, in order.
     pub(crate) traps: Vec<Entered>,
     seen: BTreeSet<u16>,
+    code: CodeCache,
 }
 
 impl Census {
     /// Steps hart 0 through `elf` to its end.
     pub(crate) fn take(&mut self, elf: &[u8]) {
+        self.code = CodeCache::new();
         let mut machine = Machine::new(&MachineConfig {
             ram_bytes: RAM_MIB << 20,
             isa: "rv64imafdc".into(),
@@ -68,7 +70,12 @@ impl Census {
         let image = ElfImage::parse("generated", elf).expect("a valid program");
         machine.load_elf(&image).expect("a program that fits");
         let tree = machine.place_device_tree();
-        let mut hart = Hart::new(HartId::new(0), image.entry.0, tree);
+        let mut hart = Hart::new(
+            HartId::new(0),
+            image.entry.0,
+            tree,
+            Extensions::of("rv64i_zawrs"),
+        );
         while machine.ended().is_none() {
             self.step(&mut hart, &mut machine);
         }
@@ -78,11 +85,10 @@ impl Census {
         if let Some(interrupt) = hart.pending_interrupt() {
             return self.enter(hart, machine, Trap::Interrupt(interrupt));
         }
-        let Ok(bits) = machine.fetch(PhysAddr(hart.pc)) else {
-            let fault = hart.fetch_fault();
-            return self.enter(hart, machine, fault);
+        let inst = match hart.fetch(machine, &mut self.code) {
+            Ok(inst) => inst,
+            Err(fault) => return self.enter(hart, machine, fault),
         };
-        let inst = decode(bits);
         let mut exec = Exec::<_, true>::new(hart, machine);
         let flow = dispatch(&mut exec, &inst);
         exec.finish();

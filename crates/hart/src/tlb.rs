@@ -1,0 +1,238 @@
+//! Remembered translations: a direct-mapped table for data and one for fetches.
+//!
+//! It never shows. Whatever a translation was made from makes it be forgotten: a store to a page
+//! table ([`Pages::table_generation`]), physical memory protection, an address space that gives up its
+//! number. What an entry says holds for one mode and address space, which are part of its tag. So
+//! `sfence.vma` has nothing to do. A page is remembered as one to store to only while it has no marks:
+//! a store that finds it here is nothing but a store.
+
+use loiter_isa::Width;
+use loiter_machine::Pages;
+use loiter_types::{PAGE_BYTES, PhysAddr};
+
+use crate::csr::{AccessMode, Privilege};
+use crate::translate::{Access, PAGE_LOG2};
+
+const DATA_ENTRIES: usize = 512;
+const FETCH_ENTRIES: usize = 256;
+/// Address spaces that are told apart; a further one takes the number of another.
+const SPACES: usize = 16;
+
+const PAGE_MASK: u64 = PAGE_BYTES - 1;
+
+/// No tag: the key of a tag never has all its bits set.
+const NONE: u64 = u64::MAX;
+
+/// A tag is the address of a page with, in the bits below it, the key of who may access it. The three
+/// lowest bits of a key are zero, so that a misaligned address never equals a tag.
+mod key {
+    pub(super) const PRIVILEGE_SHIFT: u32 = 3;
+    pub(super) const SUM: u64 = 1 << 5;
+    pub(super) const MXR: u64 = 1 << 6;
+    pub(super) const SPACE_SHIFT: u32 = 7;
+}
+
+#[derive(Clone, Copy, Debug)]
+struct DataEntry {
+    load: u64,
+    store: u64,
+    /// Physical minus virtual address.
+    delta: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct FetchEntry {
+    tag: u64,
+    delta: u64,
+}
+
+/// The remembered translations of one hart.
+#[derive(Clone)]
+pub(crate) struct Tlb {
+    data_key: u64,
+    fetch_key: u64,
+    data: [DataEntry; DATA_ENTRIES],
+    fetch: [FetchEntry; FETCH_ENTRIES],
+    /// The `satp` of each numbered address space; number 0 is translation switched off.
+    spaces: [u64; SPACES],
+    space: usize,
+    next_space: usize,
+    table_generation: u64,
+    mark_generation: u64,
+}
+
+impl Tlb {
+    pub(crate) fn new() -> Self {
+        let data = DataEntry {
+            load: NONE,
+            store: NONE,
+            delta: 0,
+        };
+        let fetch = FetchEntry {
+            tag: NONE,
+            delta: 0,
+        };
+        Self {
+            data_key: 0,
+            fetch_key: 0,
+            data: [data; DATA_ENTRIES],
+            fetch: [fetch; FETCH_ENTRIES],
+            spaces: [0; SPACES],
+            space: 0,
+            next_space: 0,
+            table_generation: 0,
+            mark_generation: 0,
+        }
+    }
+
+    /// Forgets all.
+    pub(crate) fn flush(&mut self) {
+        for entry in &mut self.data {
+            entry.load = NONE;
+            entry.store = NONE;
+        }
+        for entry in &mut self.fetch {
+            entry.tag = NONE;
+        }
+    }
+
+    /// Accesses are made in these modes from now on, in the address space of `satp`.
+    pub(crate) fn enter(&mut self, fetch: AccessMode, data: AccessMode, satp: u64) {
+        if self.spaces[self.space] != satp {
+            self.enter_space(satp);
+        }
+        self.fetch_key = self.key(fetch);
+        self.data_key = self.key(data);
+    }
+
+    #[cold]
+    fn enter_space(&mut self, satp: u64) {
+        if let Some(space) = self.spaces.iter().position(|&known| known == satp) {
+            self.space = space;
+            return;
+        }
+        self.next_space = self.next_space % (SPACES - 1) + 1;
+        self.space = self.next_space;
+        if std::mem::replace(&mut self.spaces[self.space], satp) != 0 {
+            self.flush();
+        }
+    }
+
+    fn key(&self, mode: AccessMode) -> u64 {
+        let privilege = (mode.privilege as u64) << key::PRIVILEGE_SHIFT;
+        if mode.privilege == Privilege::Machine {
+            return privilege;
+        }
+        let sum = if mode.sum { key::SUM } else { 0 };
+        let mxr = if mode.mxr { key::MXR } else { 0 };
+        privilege | sum | mxr | (self.space as u64) << key::SPACE_SHIFT
+    }
+
+    /// Forgets what no longer holds.
+    #[inline(always)]
+    pub(crate) fn sync(&mut self, pages: &Pages) {
+        if self.table_generation != pages.table_generation() {
+            self.table_generation = pages.table_generation();
+            self.flush();
+        }
+        if self.mark_generation != pages.mark_generation() {
+            self.mark_generation = pages.mark_generation();
+            self.forget_marked(pages);
+        }
+    }
+
+    #[cold]
+    fn forget_marked(&mut self, pages: &Pages) {
+        for entry in &mut self.data {
+            let page = PhysAddr((entry.store & !PAGE_MASK).wrapping_add(entry.delta));
+            if entry.store != NONE && pages.is_marked(page) {
+                entry.store = NONE;
+            }
+        }
+    }
+
+    /// Physical address of an aligned load that is remembered.
+    #[inline(always)]
+    pub(crate) fn load(&self, addr: u64, width: Width) -> Option<PhysAddr> {
+        let entry = &self.data[data_index(addr)];
+        (entry.load == aligned_page(addr, width) | self.data_key)
+            .then(|| PhysAddr(addr.wrapping_add(entry.delta)))
+    }
+
+    /// As [`Tlb::load`], of a store, to a page without marks.
+    #[inline(always)]
+    pub(crate) fn store(&self, addr: u64, width: Width) -> Option<PhysAddr> {
+        let entry = &self.data[data_index(addr)];
+        (entry.store == aligned_page(addr, width) | self.data_key)
+            .then(|| PhysAddr(addr.wrapping_add(entry.delta)))
+    }
+
+    /// Physical address of an instruction that is remembered.
+    #[inline(always)]
+    pub(crate) fn fetch(&self, addr: u64) -> Option<PhysAddr> {
+        let entry = &self.fetch[fetch_index(addr)];
+        (entry.tag == (addr & !PAGE_MASK) | self.fetch_key)
+            .then(|| PhysAddr(addr.wrapping_add(entry.delta)))
+    }
+
+    /// Physical address of an access that stays within its page.
+    #[inline(always)]
+    pub(crate) fn find(&self, addr: u64, access: Access) -> Option<PhysAddr> {
+        match access {
+            Access::Fetch => self.fetch(addr),
+            Access::Load => self.load(addr, Width::B),
+            Access::Store => self.store(addr, Width::B),
+        }
+    }
+
+    pub(crate) fn remember(
+        &mut self,
+        addr: u64,
+        physical: PhysAddr,
+        access: Access,
+        pages: &Pages,
+    ) {
+        let page = addr & !PAGE_MASK;
+        let delta = physical.0.wrapping_sub(addr);
+        if access == Access::Fetch {
+            self.fetch[fetch_index(addr)] = FetchEntry {
+                tag: page | self.fetch_key,
+                delta,
+            };
+            return;
+        }
+        let tag = page | self.data_key;
+        let entry = &mut self.data[data_index(addr)];
+        if entry.delta != delta || (entry.load != tag && entry.store != tag) {
+            (entry.load, entry.store) = (NONE, NONE);
+        }
+        entry.delta = delta;
+        match access {
+            Access::Store if pages.is_marked(physical) => {}
+            Access::Store => entry.store = tag,
+            _ => entry.load = tag,
+        }
+    }
+}
+
+#[inline(always)]
+fn data_index(addr: u64) -> usize {
+    (addr >> PAGE_LOG2) as usize % DATA_ENTRIES
+}
+
+#[inline(always)]
+fn fetch_index(addr: u64) -> usize {
+    (addr >> PAGE_LOG2) as usize % FETCH_ENTRIES
+}
+
+/// The page of `addr`, and the bits that make it misaligned.
+#[inline(always)]
+fn aligned_page(addr: u64, width: Width) -> u64 {
+    addr & (!PAGE_MASK | (width.bytes() - 1))
+}
+
+impl std::fmt::Debug for Tlb {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tlb")
+    }
+}
