@@ -282,37 +282,51 @@ pub(crate) fn damaged(error: object::read::Error) -> LoadFault {
 }
 
 /// What a file that is not ELF seems to be.
-fn looks_like(bytes: &[u8]) -> String {
-    let known: [(&[u8], &str); 6] = [
-        (b"", "it is empty"),
-        (b"#!", "it is a script"),
-        (b"!<arch>", "it is a static library"),
-        (b"MZ", "it is a Windows program"),
-        (b"\x1f\x8b", "it is compressed with gzip"),
-        (b"\xcf\xfa\xed\xfe", "it is a macOS program"),
-    ];
-    let found = known.iter().find(|(magic, _)| {
-        if magic.is_empty() {
-            bytes.is_empty()
-        } else {
-            bytes.starts_with(magic)
-        }
-    });
-    match found {
-        Some((_, what)) => (*what).into(),
-        None => {
+pub(crate) fn looks_like(bytes: &[u8]) -> String {
+    known_file(bytes).map_or_else(
+        || {
             let first: Vec<String> = bytes
                 .iter()
                 .take(4)
                 .map(|byte| format!("{byte:02x}"))
                 .collect();
             format!("it begins with the bytes {}", first.join(" "))
-        }
+        },
+        Into::into,
+    )
+}
+
+/// The kind of a file that is known not to be ELF.
+pub(crate) fn known_file(bytes: &[u8]) -> Option<&'static str> {
+    /// So many letters in a row are text.
+    const TEXT_BYTES: usize = 64;
+    const KNOWN: [(&[u8], &str); 12] = [
+        (b"#!", "it is a script"),
+        (b"!<arch>\ndebian-binary", "it is a Debian package"),
+        (b"!<arch>", "it is a static library"),
+        (b"MZ", "it is a Windows program"),
+        (b"\x1f\x8b", "it is compressed with gzip"),
+        (b"\xfd7zXZ", "it is compressed with xz"),
+        (b"\x28\xb5\x2f\xfd", "it is compressed with zstd"),
+        (b"BZh", "it is compressed with bzip2"),
+        (b"070701", "it is an initramfs"),
+        (b"\xd0\x0d\xfe\xed", "it is a device tree"),
+        (b"\x27\x05\x19\x56", "it is an image of U-Boot"),
+        (b"\xcf\xfa\xed\xfe", "it is a macOS program"),
+    ];
+    if bytes.is_empty() {
+        return Some("it is empty");
     }
+    let known = KNOWN.iter().find(|(magic, _)| bytes.starts_with(magic));
+    known.map(|(_, what)| *what).or_else(|| {
+        let text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
+        let first = bytes.iter().take(TEXT_BYTES);
+        first.clone().all(text).then_some("it is a text file")
+    })
 }
 
 /// The name of an architecture, as people write it.
-fn architecture(machine: elf::Machine) -> String {
+pub(crate) fn architecture(machine: elf::Machine) -> String {
     let known = [
         (elf::EM_386, "x86 (i386)"),
         (elf::EM_X86_64, "x86-64"),

@@ -8,11 +8,13 @@
 //! [`Machine::store`] or [`Machine::store128`], which alone break watches and see the HTIF words;
 //! [`Watches`] is the only functional watch mechanism; `map.rs` alone knows addresses.
 
+mod boot;
 mod config;
 mod device_tree;
 mod devices;
 mod elf;
 mod htif;
+mod kernel;
 mod load;
 mod machine;
 mod map;
@@ -24,6 +26,7 @@ mod symbols;
 mod testing;
 mod watches;
 
+pub use boot::{BootAddresses, BootFile, BootFiles};
 pub use config::{MachineConfig, MachineError, Mmu};
 pub use elf::{ElfImage, Segment};
 pub use load::{LoadError, LoadFault};

@@ -113,6 +113,57 @@ pub enum LoadFault {
         /// What to do.
         advice: String,
     },
+    /// Something else where the kernel should be.
+    #[error("not a Linux kernel for RISC-V ({found}); give {}", KERNEL_ADVICE)]
+    NotKernel {
+        /// What it looks like instead.
+        found: String,
+    },
+    /// A kernel of another architecture.
+    #[error(
+        "Linux kernel for {found}, but the machine is RISC-V; give {}",
+        KERNEL_ADVICE
+    )]
+    KernelArchitecture {
+        /// Name of the architecture found.
+        found: String,
+    },
+    /// A compressed file that does not unpack.
+    #[error("cannot be unpacked: {0}; copy it again")]
+    Compressed(String),
+    /// Something else where the firmware should be.
+    #[error("not firmware for RISC-V ({found}); give fw_dynamic.bin of the package opensbi")]
+    NotFirmware {
+        /// What it looks like instead.
+        found: String,
+    },
+    /// Firmware that does not lie at the beginning of RAM, before the kernel.
+    #[error(
+        "firmware from {start:#x} to {end:#x}, but it must lie between {RAM_BASE:#x} and the kernel at {kernel:#x}; give fw_dynamic.bin of the package opensbi"
+    )]
+    FirmwarePlace {
+        /// Its first address.
+        start: u64,
+        /// One past its last address.
+        end: u64,
+        /// Where the kernel is loaded.
+        kernel: u64,
+    },
+    /// No room in RAM.
+    #[error(
+        "{what} needs {needed} bytes of RAM, but only {room} bytes are left for it; {advice}",
+        advice = more_ram(*.ram_mib)
+    )]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// Its size in memory.
+        needed: u64,
+        /// What is left.
+        room: u64,
+        /// RAM that is enough, in MiB.
+        ram_mib: u64,
+    },
     /// HTIF words that are not in RAM.
     #[error(
         "the symbol `{name}` is at {addr}, which is not in RAM or not a multiple of 8; put the section .tohost into RAM, aligned"
@@ -123,6 +174,12 @@ pub enum LoadFault {
         /// Its address.
         addr: PhysAddr,
     },
+}
+
+const KERNEL_ADVICE: &str = "the file `Image` of a riscv64 kernel (Debian: /boot/vmlinux-*)";
+
+fn more_ram(mib: impl std::fmt::Display) -> String {
+    format!("use a machine with more RAM (--set system.ram_mib={mib})")
 }
 
 impl Machine {
@@ -182,8 +239,9 @@ impl Machine {
         let end = u128::from(start) + u128::from(bytes);
         let tree = self.device_tree_addr().0;
         let enough = || {
-            let mib = (end - u128::from(RAM_BASE) + u128::from(ram_end - tree)).div_ceil(1 << 20);
-            format!("use a machine with more RAM (--set system.ram_mib={mib}) or make it smaller")
+            let mib: u128 =
+                (end - u128::from(RAM_BASE) + u128::from(ram_end - tree)).div_ceil(1 << 20);
+            format!("{} or make it smaller", more_ram(mib))
         };
         if start < RAM_BASE || end > u128::from(crate::map::PHYS_ADDR_END) {
             let advice = if start < RAM_BASE && end > u128::from(RAM_BASE) {

@@ -77,6 +77,7 @@ pub struct Machine {
     pub watches: Watches,
     /// The pages that somebody has read ahead.
     pub pages: Pages,
+    pub(crate) config: MachineConfig,
     pub(crate) devices: Devices,
     pub(crate) htif: Option<Htif>,
     pub(crate) device_tree: Vec<u8>,
@@ -110,6 +111,7 @@ impl Machine {
             ram,
             watches: Watches::new(config.harts, config.watch_line_bytes.trailing_zeros()),
             pages: Pages::new(config.ram_bytes),
+            config: config.clone(),
             devices,
             htif: None,
             device_tree,

@@ -200,6 +200,41 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<ElfImage, LoadFault> {
     ElfImage::parse("test.elf", bytes).map_err(|error| error.fault)
 }
 
+pub(crate) const KERNEL_BYTES: usize = 3072;
+pub(crate) const KERNEL_MEM_BYTES: u64 = 9000;
+
+/// A kernel image with an EFI header and two sections, the last of which ends the file.
+pub(crate) fn kernel() -> Vec<u8> {
+    let mut file = b"MZ".to_vec();
+    file.resize(16, 0);
+    file.extend([KERNEL_MEM_BYTES, 0].map(u64::to_le_bytes).concat());
+    file.resize(56, 0);
+    file.extend(b"RSC\x05");
+    file.extend(64_u32.to_le_bytes());
+    file.extend(b"PE\0\0");
+    let (machine, sections, optional_bytes) = (0x5064_u16, 2_u16, 112_u16);
+    file.extend([machine, sections].map(u16::to_le_bytes).concat());
+    file.extend([0; 12]);
+    file.extend([optional_bytes, 0x206].map(u16::to_le_bytes).concat());
+    let optional = file.len();
+    file.extend(0x20b_u16.to_le_bytes());
+    file.resize(optional + usize::from(optional_bytes), 0);
+    for (name, offset, bytes) in [
+        (b".text\0\0\0", 1024_u32, 1024_u32),
+        (b".data\0\0\0", 2048, 1024),
+    ] {
+        file.extend(name);
+        file.extend(
+            [bytes, offset, bytes, offset]
+                .map(u32::to_le_bytes)
+                .concat(),
+        );
+        file.extend([0; 16]);
+    }
+    file.resize(KERNEL_BYTES, 0);
+    file
+}
+
 /// A small generator of numbers (xorshift64), the same on every host.
 pub(crate) struct Random(pub(crate) u64);
 
