@@ -13,6 +13,8 @@ mod config;
 mod device_tree;
 mod devices;
 mod elf;
+#[cfg(test)]
+mod fuzz;
 mod htif;
 mod kernel;
 mod load;

@@ -1,0 +1,54 @@
+//! Fuzz targets: what comes from outside, by the thousand, most of it a valid file with a few changes
+//! so that it gets past the first checks. Nothing may panic; more is asserted where more is known.
+//!
+//! Each target runs for a few seconds in the ordinary tests, with inputs that are new every time. A
+//! failure prints the input, as small as it could be made, and `BOLERO_RANDOM_SEED=...`: the test run
+//! with that in its environment begins with the same input. `BOLERO_RANDOM_TEST_TIME_MS=600000` makes
+//! it a long run, and `cargo bolero` knows the targets by the names of the tests.
+
+mod changes;
+mod elf;
+mod snapshot;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long a target runs.
+const TIME: Duration = Duration::from_secs(4);
+
+/// How many inputs there were and how many of them came how far.
+#[derive(Default)]
+struct Reached {
+    inputs: AtomicU64,
+    stages: [AtomicU64; 3],
+}
+
+impl Reached {
+    fn input(&self) {
+        self.inputs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn stage(&self, stage: usize) {
+        self.stages[stage].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Asserts that there were many inputs and that at least so many of a hundred reached each stage,
+    /// and, where that can be, that at least one of a hundred did not.
+    fn assert(&self, shares: &[u64]) {
+        let inputs = self.inputs.load(Ordering::Relaxed);
+        assert!(inputs >= 500, "only {inputs} inputs");
+        for (stage, share) in shares.iter().enumerate() {
+            let reached = self.stages[stage].load(Ordering::Relaxed);
+            println!("{reached} of {inputs} inputs reached stage {stage}");
+            assert!(
+                reached * 100 >= inputs * share,
+                "{reached} of {inputs} inputs reached stage {stage}"
+            );
+            assert!(
+                (inputs - reached) * 100 >= inputs,
+                "all but {} of {inputs} inputs reached stage {stage}: nothing is refused",
+                inputs - reached
+            );
+        }
+    }
+}
