@@ -1,6 +1,7 @@
 //! Machine files: reading, overriding, checking, describing.
 
 use loiter_cores::fgmt::FgmtParams;
+use loiter_machine::{MachineConfig, Mmu};
 use loiter_memory::{MemoryConfig, MemorySystem};
 use loiter_types::{ParamInfo, ParamKind, ParamValue, Params, Unknown};
 use serde::Serialize;
@@ -8,7 +9,11 @@ use sha2::{Digest, Sha256};
 use toml_edit::{DocumentMut, Item, Table, Value};
 
 use crate::error::Error;
+use crate::isa_string;
 use crate::params::{CoreKind, CoreKindParams, HartParams, Section, SystemParams, sections};
+
+/// The one parameter to which changes can be given instead of a value.
+const ISA_KEY: &str = "hart.isa";
 
 /// One parameter with its value.
 #[derive(Clone, Debug)]
@@ -182,6 +187,35 @@ impl MachineFile {
         self.section("hart")
     }
 
+    /// Harts that the machine seats: one in each context.
+    pub(crate) fn harts(&self) -> usize {
+        self.system().cores as usize * self.contexts()
+    }
+
+    /// What programs see of the machine with `harts` harts.
+    pub(crate) fn machine(&self, harts: usize) -> MachineConfig {
+        let (system, hart) = (self.system(), self.hart());
+        let contexts = self.contexts();
+        MachineConfig {
+            ram_bytes: system.ram_mib << 20,
+            harts,
+            // A machine that is not full has harts in the first contexts of its last core.
+            contexts_per_core: if harts.is_multiple_of(contexts) {
+                contexts
+            } else {
+                harts
+            },
+            timebase_hz: system.timebase_hz,
+            isa: hart.isa,
+            mmu: Some(match hart.mmu.as_str() {
+                "sv39" => Mmu::Sv39,
+                _ => Mmu::Sv48,
+            }),
+            watch_line_bytes: hart.watch_line_bytes,
+            ..MachineConfig::default()
+        }
+    }
+
     pub(crate) fn contexts(&self) -> usize {
         self.section::<CoreKindParams>("core").contexts as usize
     }
@@ -344,6 +378,10 @@ fn entry(
         .and_then(|table| table.get(info.name))
         .and_then(Item::as_value);
     let (value, source) = match (change, written) {
+        (Some((_, text)), Some(value)) if key == ISA_KEY && isa_string::is_change(text) => (
+            changed_isa(value.as_str().unwrap_or_default(), changes)?,
+            "changed by the user".to_owned(),
+        ),
         (Some((_, text)), _) => (
             info.kind
                 .parse(text)
@@ -369,6 +407,19 @@ fn entry(
         source,
         changed: change.is_some(),
     })
+}
+
+/// The ISA string of the file after all the changes of the user, in their order.
+fn changed_isa(written: &str, changes: &[(&str, &str)]) -> Result<ParamValue, Error> {
+    let mut isa = written.to_owned();
+    for (key, text) in changes.iter().filter(|(key, _)| *key == ISA_KEY) {
+        isa = match isa_string::is_change(text) {
+            true => isa_string::changed(&isa, text)
+                .map_err(|problem| Error::User(format!("--set {key}={text}: {problem}")))?,
+            false => (*text).to_owned(),
+        };
+    }
+    Ok(ParamValue::Text(isa))
 }
 
 fn to_param(value: &Value) -> Result<ParamValue, String> {
@@ -403,7 +454,7 @@ mod tests {
     use super::*;
 
     const VIRT: &str = "[machine]\nname = \"v\"\n[system]\ncores = 1 # [x] table 1\nclock_mhz = 1000\n\
-                        ram_mib = 64\ntimebase_hz = 10000000\n[hart]\nisa = \"rv64imafdc\"\n\
+                        ram_mib = 64\ntimebase_hz = 10000000\n[hart]\nisa = \"rv64imafdc\"\nmmu = \"sv39\"\n\
                         watch_line_bytes = 64\n[core]\nkind = \"reference\"\ncontexts = 4\n";
 
     fn user_error(text: &str, sets: &[&str]) -> String {
@@ -434,6 +485,13 @@ mod tests {
     }
 
     #[test]
+    fn changes_of_the_isa_string_add_up() {
+        let sets = ["hart.isa=+zawrs", "hart.isa=-c,+zba"].map(String::from);
+        let file = MachineFile::read("v.toml", VIRT, &sets).unwrap();
+        assert_eq!(file.hart().isa, "rv64imafd_zawrs_zba");
+    }
+
+    #[test]
     fn mistakes_are_named_with_what_would_be_right() {
         let message = user_error(&VIRT.replace("contexts", "contxts"), &[]);
         assert!(
@@ -454,6 +512,11 @@ mod tests {
         assert!(message.contains("fgmt, reference"), "{message}");
         let message = user_error(VIRT, &["system.timebase_hz=3000"]);
         assert!(message.contains("does not divide"), "{message}");
+        let message = user_error(VIRT, &["hart.isa=-zawrs"]);
+        assert!(
+            message.contains("--set hart.isa=-zawrs: rv64imafdc"),
+            "{message}"
+        );
         let message = user_error("[core\n", &[]);
         assert!(message.contains("line 1"), "{message}");
         let message = user_error(&format!("{VIRT}[l9]\nx = 1\n"), &[]);

@@ -8,16 +8,22 @@
 
 mod config;
 mod error;
+mod inspect;
+mod isa_string;
 mod params;
 mod reference_phase;
 mod request;
 mod result;
+mod run;
+mod session;
 mod system;
 mod timing_phase;
 
 pub use config::{Description, MachineFile, ParameterDescription};
 pub use error::Error;
+pub use inspect::{Inspection, inspect};
 pub use params::{CoreKind, SystemParams};
-pub use request::{Progress, Request};
+pub use request::{BootRequest, DiskRequest, Progress, Request};
 pub use result::{Exit, ExitReason, RunResult};
-pub use system::{inspect, run};
+pub use run::run;
+pub use session::{Session, Status};

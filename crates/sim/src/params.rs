@@ -21,8 +21,10 @@ params! {
 params! {
     /// Section `hart`.
     pub struct HartParams {
-        /// ISA string of the device tree.
+        /// ISA string of the device tree. Changes may be given instead: -zawrs,+svade.
         isa: text,
+        /// The largest address space that harts translate; sv48 includes sv39.
+        mmu: choice("sv39", "sv48"),
         /// Bytes of the lines that a hart can watch (reservations of lr, wrs), a power of two.
         watch_line_bytes: int(16..=4096),
     }

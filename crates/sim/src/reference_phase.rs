@@ -5,6 +5,8 @@ use loiter_observe::{Moment, Observer, Probe};
 use loiter_types::{Cycle, HartId, VirtAddr};
 
 use crate::error::Error;
+use crate::result::Exit;
+use crate::run::Report;
 use crate::system::{PhaseEnd, System};
 
 /// Instructions that a hart runs before the next one's turn.
@@ -12,47 +14,83 @@ const QUANTUM: u64 = 5_000;
 /// Longest name of a report.
 const NAME_BYTES: usize = 256;
 
-impl System<'_> {
+/// What came of a turn of every hart.
+pub(crate) enum Round {
+    /// Somebody executed.
+    Executed,
+    /// Everybody sleeps.
+    Asleep,
+    /// A hart began the region of interest.
+    RegionBegins,
+    /// The program ended the machine.
+    Ended(Exit),
+}
+
+impl System {
     /// Runs until the program ends or, with `until_region`, until a hart begins the region of
     /// interest.
-    pub(crate) fn reference_phase(&mut self, until_region: bool) -> Result<PhaseEnd, Error> {
+    pub(crate) fn reference_phase(
+        &mut self,
+        until_region: bool,
+        report: &mut Report<'_>,
+    ) -> Result<PhaseEnd, Error> {
         loop {
             if self.now.0 >= self.max_cycles {
                 return Ok(PhaseEnd::Exit(self.limit_reached()));
             }
-            let quantum = QUANTUM.min(self.max_cycles - self.now.0);
-            self.machine.set_time(self.now.0 / self.cycles_per_tick);
-            let mut asleep = true;
-            for hart in 0..self.harts.len() {
-                if !self.awake(hart) {
-                    continue;
-                }
-                asleep = false;
-                if self.turn(hart, quantum, until_region)? {
-                    // Harts before this one have had their turn: the time is that of its end.
-                    self.now = self.now.after(quantum);
-                    return Ok(PhaseEnd::RegionBegins);
-                }
-                if let Some(exit) = self.ended() {
-                    self.now = self.now.after(quantum);
-                    return Ok(PhaseEnd::Exit(exit));
-                }
-            }
-            self.now = self.now.after(quantum);
-            if asleep {
-                match self.machine.next_timer_ticks() {
-                    Some(tick) => {
-                        let due = Cycle(tick.saturating_mul(self.cycles_per_tick));
-                        self.now = self.now.max(due);
-                    }
-                    None if !self.someone_wakes() => {
+            match self.round(until_region)? {
+                Round::Executed => {}
+                Round::Asleep => {
+                    if !self.sleep() {
                         let who = self.who_sleeps();
                         return Ok(PhaseEnd::Exit(self.watchdog(&who)));
                     }
-                    None => {}
                 }
+                Round::RegionBegins => return Ok(PhaseEnd::RegionBegins),
+                Round::Ended(exit) => return Ok(PhaseEnd::Exit(exit)),
             }
-            self.report("reference")?;
+            report.tell(self, "reference")?;
+        }
+    }
+
+    /// A turn of every hart that is awake, and the time it takes.
+    pub(crate) fn round(&mut self, until_region: bool) -> Result<Round, Error> {
+        let quantum = QUANTUM.min(self.max_cycles - self.now.0);
+        self.machine.set_time(self.now.0 / self.cycles_per_tick);
+        let mut round = Round::Asleep;
+        for hart in 0..self.harts.len() {
+            if !self.awake(hart) {
+                continue;
+            }
+            round = Round::Executed;
+            if self.turn(hart, quantum, until_region)? {
+                // Harts before this one have had their turn: the time is that of its end.
+                round = Round::RegionBegins;
+                break;
+            }
+            if let Some(exit) = self.ended() {
+                round = Round::Ended(exit);
+                break;
+            }
+        }
+        self.now = self.now.after(quantum);
+        Ok(round)
+    }
+
+    /// The cycle in which the next timer is due.
+    pub(crate) fn next_timer(&self) -> Option<Cycle> {
+        let tick = self.machine.next_timer_ticks()?;
+        Some(Cycle(tick.saturating_mul(self.cycles_per_tick)))
+    }
+
+    /// Goes on to the next thing that can wake a hart, when all sleep. Answers whether there is one.
+    pub(crate) fn sleep(&mut self) -> bool {
+        match self.next_timer() {
+            Some(due) => {
+                self.now = self.now.max(due);
+                true
+            }
+            None => self.someone_wakes(),
         }
     }
 
@@ -73,7 +111,7 @@ impl System<'_> {
         (0..self.harts.len()).any(|n| self.awake(n))
     }
 
-    fn who_sleeps(&self) -> Vec<String> {
+    pub(crate) fn who_sleeps(&self) -> Vec<String> {
         let sleeper = |hart: &loiter_hart::Hart| {
             let what = match hart.state {
                 HartState::Napping(Nap::Wfi) => "sleeps in wfi until an interrupt pends",

@@ -26,6 +26,65 @@ pub struct Request {
     pub max_cycles: Option<u64>,
 }
 
+/// A system that boots firmware and a kernel.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BootRequest {
+    /// Name or path of the machine, for messages.
+    pub machine_name: String,
+    /// Text of the machine file.
+    pub machine_toml: String,
+    /// Changes to it, `key=value`.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// Number of harts, in the first contexts of the machine; all contexts if not given.
+    #[serde(default)]
+    pub harts: Option<usize>,
+    /// Path of the firmware.
+    pub firmware: String,
+    /// Path of the kernel.
+    pub kernel: String,
+    /// Path of the initial file system.
+    #[serde(default)]
+    pub initrd: Option<String>,
+    /// The kernel's command line.
+    #[serde(default)]
+    pub bootargs: String,
+    /// Disks in order: vda, vdb and so on.
+    #[serde(default)]
+    pub disks: Vec<DiskRequest>,
+    /// Number of virtio consoles: hvc0 and so on.
+    #[serde(default)]
+    pub ports: usize,
+    /// Whether there is a network device.
+    #[serde(default)]
+    pub network: bool,
+    /// What the guest gets as random numbers follows from this.
+    #[serde(default)]
+    pub seed: u64,
+    /// Changes to the device tree, `path:property=value`.
+    #[serde(default)]
+    pub device_tree: Vec<String>,
+    /// Run in the untimed reference engine, whatever cores the machine has.
+    #[serde(default)]
+    pub untimed: bool,
+}
+
+/// A disk of a system.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskRequest {
+    /// Path of its contents; none: empty.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Size of a disk that is larger than its file, or has none.
+    #[serde(default)]
+    pub bytes: Option<u64>,
+    /// Whether the guest's writes go to the file; they are kept aside and lost otherwise.
+    #[serde(default)]
+    pub writable: bool,
+}
+
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Progress {

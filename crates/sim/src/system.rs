@@ -1,45 +1,29 @@
-//! Assembly of a system from a request, and the phases of a run.
-
-use std::time::{Duration, Instant};
+//! A system: machine and harts, and what is said of it when it ends.
 
 use loiter_hart::{CodeCache, Extensions, Hart, Unhandled};
-use loiter_machine::{ElfImage, Machine, MachineConfig};
+use loiter_machine::{ElfImage, Machine, MachineConfig, Mmu, SymbolTable};
 use loiter_observe::Recorder;
-use loiter_types::{Cycle, HartId, VirtAddr};
-use serde::Serialize;
+use loiter_types::{Cycle, HartId, PhysAddr, VirtAddr};
 
-use crate::config::{MachineFile, hex};
+use crate::config::MachineFile;
 use crate::error::Error;
-use crate::params::CoreKind;
-use crate::request::{Progress, Request};
-use crate::result::{Exit, ExitReason, RunResult, recorder_rows};
-use crate::timing_phase::Timing;
-
-/// How often the caller hears of a run's progress, in host time.
-const REPORT_EVERY: Duration = Duration::from_millis(200);
+use crate::request::Request;
+use crate::result::{Exit, ExitReason};
 
 /// How much of the console the error of a failed guest carries.
 const CONSOLE_TAIL_BYTES: usize = 4096;
 
 /// A system while it runs.
-pub(crate) struct System<'a> {
+pub(crate) struct System {
     pub(crate) machine: Machine,
     pub(crate) harts: Vec<Hart>,
     pub(crate) code: CodeCache,
     pub(crate) recorder: Recorder,
-    pub(crate) elf: ElfImage,
+    pub(crate) symbols: SymbolTable,
     pub(crate) now: Cycle,
+    pub(crate) clock_hz: u64,
     pub(crate) cycles_per_tick: u64,
     pub(crate) max_cycles: u64,
-    report: Report<'a>,
-}
-
-struct Report<'a> {
-    progress: &'a mut dyn FnMut(Progress) -> bool,
-    started: Instant,
-    last: Instant,
-    last_cycle: u64,
-    last_instructions: u64,
 }
 
 /// How a phase ended.
@@ -50,143 +34,58 @@ pub(crate) enum PhaseEnd {
     RegionBegins,
 }
 
-/// Runs `elf` as `request` says. `progress` hears how far it is about five times a second, and
-/// answers whether to go on.
-///
-/// # Errors
-/// The user's mistakes, traps that the guest does not handle, and being told to stop.
-pub fn run(
-    request: &Request,
-    elf: &[u8],
-    progress: &mut dyn FnMut(Progress) -> bool,
-) -> Result<RunResult, Error> {
-    let file = MachineFile::read(&request.machine_name, &request.machine_toml, &request.set)?;
-    let mut system = System::new(request, &file, elf, progress)?;
-    let core = file.core();
-    let mut timing = None;
-    let untimed = matches!(core, CoreKind::Reference);
-    let mut end = PhaseEnd::RegionBegins;
-    if untimed || request.fast_forward {
-        end = system.reference_phase(!untimed)?;
-    }
-    let timing_from = system.now;
-    let timing_from_instructions = system.instructions();
-    let exit = match (end, core) {
-        (PhaseEnd::Exit(exit), _) => exit,
-        (PhaseEnd::RegionBegins, CoreKind::Fgmt(params, memory)) => {
-            let timing = timing.insert(Timing::new(
-                &request.machine_name,
-                &params,
-                *memory,
-                &mut system,
-            )?);
-            timing.run(&mut system)?
-        }
-        (PhaseEnd::RegionBegins, CoreKind::Reference) => {
-            unreachable!("the reference engine runs to the end by itself")
-        }
-    };
-    let instructions = system.instructions();
-    let (counters, accounts) = match &mut timing {
-        Some(timing) => timing.close(system.now),
-        None => (Vec::new(), Vec::new()),
-    };
-    let (marks, reports, lock_reads) = recorder_rows(&system.recorder);
-    Ok(RunResult {
-        exit,
-        machine_hash: file.hash(),
-        program_hash: hex(&system.elf.hash),
-        console: String::from_utf8_lossy(&system.machine.take_console()).into_owned(),
-        cycles: system.now.0,
-        timing_from_cycle: timing_from.0,
-        instructions,
-        timing_instructions: instructions - timing_from_instructions,
-        clock_mhz: file.system().clock_mhz,
-        host_seconds: system.report.started.elapsed().as_secs_f64(),
-        counters,
-        accounts,
-        marks,
-        reports,
-        lock_reads,
-    })
-}
-
-impl<'a> System<'a> {
-    fn new(
+impl System {
+    /// A system at reset whose harts are about to execute at the entry of `elf`, each with its number
+    /// and the address of the device tree.
+    pub(crate) fn bare(
         request: &Request,
         file: &MachineFile,
-        elf: &[u8],
-        progress: &'a mut dyn FnMut(Progress) -> bool,
+        elf: &ElfImage,
     ) -> Result<Self, Error> {
-        let params = file.system();
-        let hart = file.hart();
-        let clock_hz = params.clock_mhz * 1_000_000;
-        let elf = ElfImage::parse(&request.program, elf)?;
-        let harts = params.cores as usize * file.contexts();
-        let extensions = Extensions::of(&hart.isa);
-        let mut machine = Machine::new(&MachineConfig {
-            ram_bytes: params.ram_mib << 20,
-            harts,
-            timebase_hz: params.timebase_hz,
-            isa: hart.isa,
+        let config = MachineConfig {
             bootargs: request.bootargs.clone(),
-            watch_line_bytes: hart.watch_line_bytes,
-            contexts_per_core: file.contexts(),
-            ..MachineConfig::default()
-        })?;
-        machine.load_elf(&elf)?;
+            ..file.machine(file.harts())
+        };
+        let mut machine = Machine::new(&config)?;
+        machine.load_elf(elf)?;
         let tree = machine.place_device_tree();
-        let now = Instant::now();
-        Ok(Self {
-            harts: (0..harts)
-                .map(|n| Hart::new(HartId::new(n), elf.entry.0, tree, extensions))
+        let mut system = Self::assemble(file, &config, machine, elf.entry, tree);
+        system.symbols = elf.symbols.clone();
+        system.max_cycles = request.max_cycles.unwrap_or(u64::MAX);
+        Ok(system)
+    }
+
+    /// A system at reset around `machine`.
+    pub(crate) fn assemble(
+        file: &MachineFile,
+        config: &MachineConfig,
+        machine: Machine,
+        entry: PhysAddr,
+        device_tree: PhysAddr,
+    ) -> Self {
+        let clock_hz = file.system().clock_mhz * 1_000_000;
+        let extensions = Extensions {
+            sv48: config.mmu == Some(Mmu::Sv48),
+            ..Extensions::of(&config.isa)
+        };
+        Self {
+            harts: (0..config.harts)
+                .map(|n| Hart::new(HartId::new(n), entry.0, device_tree, extensions))
                 .collect(),
             machine,
             code: CodeCache::new(),
             recorder: Recorder::default(),
-            elf,
+            symbols: SymbolTable::default(),
             now: Cycle(0),
-            cycles_per_tick: clock_hz / params.timebase_hz,
-            max_cycles: request.max_cycles.unwrap_or(u64::MAX),
-            report: Report {
-                progress,
-                started: now,
-                last: now,
-                last_cycle: 0,
-                last_instructions: 0,
-            },
-        })
+            clock_hz,
+            cycles_per_tick: clock_hz / config.timebase_hz,
+            max_cycles: u64::MAX,
+        }
     }
 
     /// Instructions retired by all harts.
     pub(crate) fn instructions(&self) -> u64 {
         self.harts.iter().map(|hart| hart.retired).sum()
-    }
-
-    /// Reports progress if it is time.
-    pub(crate) fn report(&mut self, phase: &'static str) -> Result<(), Error> {
-        let now = Instant::now();
-        if now - self.report.last < REPORT_EVERY {
-            return Ok(());
-        }
-        let instructions = self.instructions();
-        let report = &mut self.report;
-        let cycles = (self.now.0 - report.last_cycle).max(1);
-        let progress = Progress {
-            cycle: self.now.0,
-            instructions,
-            host_seconds: (now - report.started).as_secs_f64(),
-            ipc: (instructions - report.last_instructions) as f64 / cycles as f64,
-            phase,
-        };
-        report.last = now;
-        report.last_cycle = self.now.0;
-        report.last_instructions = instructions;
-        if (report.progress)(progress) {
-            Ok(())
-        } else {
-            Err(Error::Interrupted)
-        }
     }
 
     /// How the program ended the machine, if it did.
@@ -229,7 +128,7 @@ impl<'a> System<'a> {
 
     /// `symbol+offset` of an address, or nothing.
     pub(crate) fn symbol(&self, addr: u64) -> String {
-        match self.elf.symbols.find(VirtAddr(addr)) {
+        match self.symbols.find(VirtAddr(addr)) {
             Some((name, 0)) => format!(" <{name}>"),
             Some((name, offset)) => format!(" <{name}+{offset:#x}>"),
             None => String::new(),
@@ -260,60 +159,4 @@ impl<'a> System<'a> {
             state.describe(&self.machine)
         ))
     }
-}
-
-/// What a program consists of.
-#[derive(Clone, Debug, Serialize)]
-pub struct Inspection {
-    /// Address of the first instruction.
-    pub entry: u64,
-    /// Names of its tasks.
-    pub tasks: Vec<String>,
-    /// Number of its symbols.
-    pub symbols: usize,
-    /// SHA-256 of the file.
-    pub hash: String,
-    /// Its loadable segments.
-    pub segments: Vec<SegmentRow>,
-}
-
-/// A loadable segment.
-#[derive(Clone, Debug, Serialize)]
-pub struct SegmentRow {
-    /// Physical address.
-    pub addr: u64,
-    /// Bytes in memory.
-    pub bytes: u64,
-    /// Whether it holds code.
-    pub executable: bool,
-}
-
-/// Reads what a program consists of; a task is a function whose symbol begins with `loiter_task_`.
-///
-/// # Errors
-/// When it is no RISC-V executable.
-pub fn inspect(path: &str, elf: &[u8]) -> Result<Inspection, Error> {
-    const PREFIX: &str = "loiter_task_";
-    let elf = ElfImage::parse(path, elf)?;
-    let mut tasks: Vec<String> = elf
-        .symbols
-        .with_prefix(PREFIX)
-        .map(|(name, _)| name[PREFIX.len()..].to_owned())
-        .collect();
-    tasks.sort();
-    Ok(Inspection {
-        entry: elf.entry.0,
-        tasks,
-        symbols: elf.symbols.len(),
-        hash: hex(&elf.hash),
-        segments: elf
-            .segments
-            .iter()
-            .map(|segment| SegmentRow {
-                addr: segment.addr.0,
-                bytes: segment.mem_bytes,
-                executable: segment.executable,
-            })
-            .collect(),
-    })
 }

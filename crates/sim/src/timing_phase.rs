@@ -6,6 +6,7 @@ use loiter_types::{ContextId, Cycle, HartId};
 
 use crate::error::Error;
 use crate::result::{AccountRow, CounterRow, Exit, account_rows, counter_rows};
+use crate::run::Report;
 use crate::system::System;
 
 /// Simulated steps between two looks at the host's clock.
@@ -20,6 +21,18 @@ pub(crate) struct Timing {
     chip: Chip,
     memory: MemorySystem,
     opened: Cycle,
+    /// Kept for its room.
+    performed: Vec<Response>,
+}
+
+/// What came of many cycles.
+pub(crate) enum Steps {
+    /// There is more to do.
+    Executed,
+    /// Nothing can ever happen again, unless from outside.
+    Asleep,
+    /// The run is over.
+    Ended(Exit),
 }
 
 impl Timing {
@@ -28,7 +41,7 @@ impl Timing {
         name: &str,
         params: &FgmtParams,
         memory: MemoryConfig,
-        system: &mut System<'_>,
+        system: &mut System,
     ) -> Result<Self, Error> {
         let contradiction = |(section, problem): (&'static str, String)| {
             Error::User(format!("{name}: section {section}: {problem}"))
@@ -51,6 +64,7 @@ impl Timing {
             chip,
             memory,
             opened: system.now,
+            performed: Vec::new(),
         })
     }
 
@@ -61,26 +75,28 @@ impl Timing {
     }
 
     /// Runs to the end.
-    pub(crate) fn run(&mut self, system: &mut System<'_>) -> Result<Exit, Error> {
-        let mut performed = Vec::new();
+    pub(crate) fn run(
+        &mut self,
+        system: &mut System,
+        report: &mut Report<'_>,
+    ) -> Result<Exit, Error> {
         loop {
-            if let Some(exit) = self.steps(system, &mut performed)? {
-                return Ok(exit);
+            match self.steps(system)? {
+                Steps::Executed => {}
+                Steps::Asleep => return Ok(system.watchdog(&self.who_waits(system))),
+                Steps::Ended(exit) => return Ok(exit),
             }
-            system.report("timing")?;
+            report.tell(system, "timing")?;
         }
     }
 
     /// Many cycles. Within one, the order is: memory (accesses perform, in the order in which they
     /// were sent), wake-ups that follow from them, interrupts, then the cores. So what memory
     /// delivers in a cycle can be used in that cycle.
-    fn steps(
-        &mut self,
-        system: &mut System<'_>,
-        performed: &mut Vec<Response>,
-    ) -> Result<Option<Exit>, Error> {
+    pub(crate) fn steps(&mut self, system: &mut System) -> Result<Steps, Error> {
+        let performed = &mut self.performed;
         let mut now = system.now;
-        let mut timer = timer_cycle(system);
+        let mut timer = system.next_timer().unwrap_or(Cycle::NEVER);
         let max_cycles = Cycle(system.max_cycles);
         let mut shared = Shared {
             harts: &mut system.harts,
@@ -134,32 +150,30 @@ impl Timing {
         }
         let unhandled = shared.unhandled;
         system.now = now;
-        let Some(end) = end else { return Ok(None) };
+        let Some(end) = end else {
+            return Ok(Steps::Executed);
+        };
         system.now = now.after(1);
         if let Some((hart, unhandled)) = unhandled {
             return Err(system.unhandled(hart, unhandled));
         }
         if let Some(exit) = system.ended() {
-            return Ok(Some(exit));
+            return Ok(Steps::Ended(exit));
         }
         if end == Cycle::NEVER {
-            return Ok(Some(system.watchdog(&self.who_waits(system))));
+            return Ok(Steps::Asleep);
         }
         system.now = max_cycles;
-        Ok(Some(system.limit_reached()))
+        Ok(Steps::Ended(system.limit_reached()))
     }
 
-    fn who_waits(&self, system: &System<'_>) -> Vec<String> {
+    fn who_waits(&self, system: &System) -> Vec<String> {
         let describe = |(context, hart, what): (ContextId, HartId, String)| {
             let pc = system.harts[hart.index()].pc;
             format!("{context} ({hart}) at {pc:#x}{} {what}", system.symbol(pc))
         };
         self.chip.who_waits().into_iter().map(describe).collect()
     }
-}
-
-fn timer_cycle(system: &System<'_>) -> Cycle {
-    next_timer(system.machine.next_timer_ticks(), system.cycles_per_tick)
 }
 
 /// The cycle in which the earliest timer is due.

@@ -40,6 +40,8 @@ pub struct Clock {
 /// announces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extensions {
+    /// `sv48`: tables of four levels, besides those of three.
+    pub sv48: bool,
     /// `sstc`: supervisor mode has a timer of its own.
     pub sstc: bool,
     /// `svadu`: the accessed and dirty bits of page tables are set by the hart, from reset on; else
@@ -55,6 +57,7 @@ impl Extensions {
     pub fn of(isa: &str) -> Self {
         let has = |name| isa.split('_').skip(1).any(|each| each == name);
         Self {
+            sv48: has("sv48"),
             sstc: has("sstc"),
             svadu: has("svadu"),
             zawrs: has("zawrs"),
@@ -90,6 +93,9 @@ const COUNTEREN_TIME: u64 = 1 << 1;
 /// RV64, extensions A C D F I M S U.
 const MISA_VALUE: u64 = (2 << 62) | 0x14_112d;
 const SATP_MODE_SHIFT: u32 = 60;
+/// Modes of `satp`.
+const SV39: u64 = 8;
+const SV48: u64 = 9;
 
 /// How `satp` says that addresses are translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,8 +242,8 @@ impl CsrFile {
     /// How addresses below machine mode are translated.
     pub(crate) fn paging(&self) -> Paging {
         match self.satp >> SATP_MODE_SHIFT {
-            8 => Paging::Levels(3),
-            9 => Paging::Levels(4),
+            SV39 => Paging::Levels(3),
+            SV48 => Paging::Levels(4),
             _ => Paging::Bare,
         }
     }
@@ -371,8 +377,15 @@ impl CsrFile {
             SCAUSE => self.scause = value,
             MTVAL => self.mtval = value,
             STVAL => self.stval = value,
-            // Another mode than these leaves the register as it was.
-            SATP if matches!(value >> SATP_MODE_SHIFT, 0 | 8 | 9) => self.satp = value,
+            // A mode that the hart does not have leaves the register as it was.
+            SATP if match value >> SATP_MODE_SHIFT {
+                0 | SV39 => true,
+                SV48 => self.extensions.sv48,
+                _ => false,
+            } =>
+            {
+                self.satp = value;
+            }
             PMPCFG0..=PMPCFG15 => self.pmp.set_config((number - PMPCFG0).into(), value),
             PMPADDR0..=PMPADDR63 => self.pmp.set_addr((number - PMPADDR0).into(), value),
             MCOUNTINHIBIT => {

@@ -1,0 +1,126 @@
+//! One run of one program, from power-on to its end.
+
+use std::time::{Duration, Instant};
+
+use loiter_machine::ElfImage;
+
+use crate::config::{MachineFile, hex};
+use crate::error::Error;
+use crate::params::CoreKind;
+use crate::request::{Progress, Request};
+use crate::result::{RunResult, recorder_rows};
+use crate::system::{PhaseEnd, System};
+use crate::timing_phase::Timing;
+
+/// How often the caller hears of a run's progress, in host time.
+const REPORT_EVERY: Duration = Duration::from_millis(200);
+
+/// Tells the caller how far a run is.
+pub(crate) struct Report<'a> {
+    progress: &'a mut dyn FnMut(Progress) -> bool,
+    started: Instant,
+    last: Instant,
+    last_cycle: u64,
+    last_instructions: u64,
+}
+
+impl<'a> Report<'a> {
+    fn new(progress: &'a mut dyn FnMut(Progress) -> bool) -> Self {
+        let now = Instant::now();
+        Self {
+            progress,
+            started: now,
+            last: now,
+            last_cycle: 0,
+            last_instructions: 0,
+        }
+    }
+
+    /// Reports if it is time.
+    pub(crate) fn tell(&mut self, system: &System, phase: &'static str) -> Result<(), Error> {
+        let now = Instant::now();
+        if now - self.last < REPORT_EVERY {
+            return Ok(());
+        }
+        let instructions = system.instructions();
+        let cycles = (system.now.0 - self.last_cycle).max(1);
+        let progress = Progress {
+            cycle: system.now.0,
+            instructions,
+            host_seconds: (now - self.started).as_secs_f64(),
+            ipc: (instructions - self.last_instructions) as f64 / cycles as f64,
+            phase,
+        };
+        self.last = now;
+        self.last_cycle = system.now.0;
+        self.last_instructions = instructions;
+        if (self.progress)(progress) {
+            Ok(())
+        } else {
+            Err(Error::Interrupted)
+        }
+    }
+}
+
+/// Runs `elf` as `request` says. `progress` hears how far it is about five times a second, and
+/// answers whether to go on.
+///
+/// # Errors
+/// The user's mistakes, traps that the guest does not handle, and being told to stop.
+pub fn run(
+    request: &Request,
+    elf: &[u8],
+    progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<RunResult, Error> {
+    let file = MachineFile::read(&request.machine_name, &request.machine_toml, &request.set)?;
+    let elf = ElfImage::parse(&request.program, elf)?;
+    let mut system = System::bare(request, &file, &elf)?;
+    let mut report = Report::new(progress);
+    let core = file.core();
+    let mut timing = None;
+    let untimed = matches!(core, CoreKind::Reference);
+    let mut end = PhaseEnd::RegionBegins;
+    if untimed || request.fast_forward {
+        end = system.reference_phase(!untimed, &mut report)?;
+    }
+    let timing_from = system.now;
+    let timing_from_instructions = system.instructions();
+    let exit = match (end, core) {
+        (PhaseEnd::Exit(exit), _) => exit,
+        (PhaseEnd::RegionBegins, CoreKind::Fgmt(params, memory)) => {
+            let timing = timing.insert(Timing::new(
+                &request.machine_name,
+                &params,
+                *memory,
+                &mut system,
+            )?);
+            timing.run(&mut system, &mut report)?
+        }
+        (PhaseEnd::RegionBegins, CoreKind::Reference) => {
+            unreachable!("the reference engine runs to the end by itself")
+        }
+    };
+    let instructions = system.instructions();
+    let (counters, accounts) = match &mut timing {
+        Some(timing) => timing.close(system.now),
+        None => (Vec::new(), Vec::new()),
+    };
+    let (marks, reports, lock_reads) = recorder_rows(&system.recorder);
+    Ok(RunResult {
+        exit,
+        machine_hash: file.hash(),
+        program_hash: hex(&elf.hash),
+        console: String::from_utf8_lossy(&system.machine.take_console()).into_owned(),
+        cycles: system.now.0,
+        timing_from_cycle: timing_from.0,
+        instructions,
+        timing_instructions: instructions - timing_from_instructions,
+        clock_mhz: file.system().clock_mhz,
+        host_seconds: report.started.elapsed().as_secs_f64(),
+        counters,
+        accounts,
+        marks,
+        reports,
+        lock_reads,
+    })
+}

@@ -1,0 +1,212 @@
+//! A system that is run step by step: booted, typed to, looked at.
+
+use std::time::{Duration, Instant};
+
+use loiter_machine::{BootFile, BootFiles, Machine, MachineConfig};
+use serde::Serialize;
+
+use crate::config::MachineFile;
+use crate::error::Error;
+use crate::params::CoreKind;
+use crate::reference_phase::Round;
+use crate::request::BootRequest;
+use crate::result::Exit;
+use crate::system::System;
+use crate::timing_phase::{Steps, Timing};
+
+/// Turns of the reference engine between two looks at the host's clock.
+const ROUNDS_PER_LOOK: u32 = 16;
+
+/// A system between two steps.
+pub struct Session {
+    pub(crate) system: System,
+    timing: Option<Timing>,
+}
+
+/// Where a session stands after a step.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Status {
+    /// There is more to do at once.
+    Running,
+    /// All harts sleep; the next timer is due after so many seconds of simulated time, if any is set.
+    Asleep {
+        /// Until the next timer.
+        timer_s: Option<f64>,
+    },
+    /// The guest ended the machine.
+    Ended(Exit),
+    /// The cycle that was asked for is reached.
+    Reached,
+}
+
+impl Session {
+    /// A system at reset, about to boot.
+    ///
+    /// # Errors
+    /// The user's mistakes: a machine that cannot be built, a file that is not what it should be.
+    pub fn boot(request: &BootRequest) -> Result<Self, Error> {
+        let file = MachineFile::read(&request.machine_name, &request.machine_toml, &request.set)?;
+        let config = config(request, &file)?;
+        let files = BootFiles {
+            firmware: read(&request.firmware, "the firmware")?,
+            kernel: read(&request.kernel, "the kernel")?,
+            initrd: match &request.initrd {
+                Some(path) => Some(read(path, "the initial file system")?),
+                None => None,
+            },
+        };
+        let mut machine = Machine::new(&config)?;
+        let addresses = machine.load_boot(&files)?;
+        let (entry, tree) = (addresses.entry, addresses.device_tree);
+        let mut system = System::assemble(&file, &config, machine, entry, tree);
+        for hart in &mut system.harts {
+            hart.regs[12] = addresses.dynamic_info.0;
+        }
+        let timing = match file.core() {
+            CoreKind::Fgmt(params, memory) if !request.untimed => Some(Timing::new(
+                &request.machine_name,
+                &params,
+                *memory,
+                &mut system,
+            )?),
+            _ => None,
+        };
+        Ok(Self { system, timing })
+    }
+
+    /// Runs for about `host_time`, at most to cycle `until`. Time in which all harts sleep passes at
+    /// once, or with `stay_awake` ends the step.
+    ///
+    /// # Errors
+    /// A trap that the guest does not handle.
+    pub fn step(
+        &mut self,
+        host_time: Duration,
+        until: Option<u64>,
+        stay_awake: bool,
+    ) -> Result<Status, Error> {
+        let end = Instant::now() + host_time;
+        let limit = until.unwrap_or(u64::MAX);
+        self.system.max_cycles = limit;
+        loop {
+            let mut looks = ROUNDS_PER_LOOK;
+            while looks > 0 {
+                looks -= 1;
+                if self.system.now.0 >= limit {
+                    return Ok(Status::Reached);
+                }
+                match self.advance()? {
+                    Steps::Executed => {}
+                    Steps::Ended(exit) => return Ok(Status::Ended(exit)),
+                    Steps::Asleep => {
+                        let timer = self.system.next_timer();
+                        let asleep = Status::Asleep {
+                            timer_s: timer.map(|due| self.seconds(due.0)),
+                        };
+                        if stay_awake || !self.system.sleep() {
+                            return Ok(asleep);
+                        }
+                        self.system.now.0 = self.system.now.0.min(limit);
+                    }
+                }
+            }
+            if Instant::now() >= end {
+                return Ok(Status::Running);
+            }
+        }
+    }
+
+    fn advance(&mut self) -> Result<Steps, Error> {
+        if let Some(timing) = &mut self.timing {
+            return timing.steps(&mut self.system);
+        }
+        Ok(match self.system.round(false)? {
+            Round::Executed | Round::RegionBegins => Steps::Executed,
+            Round::Asleep => Steps::Asleep,
+            Round::Ended(exit) => Steps::Ended(exit),
+        })
+    }
+
+    /// Lets simulated time pass, in which all harts sleep, up to the next timer and at most so long.
+    pub fn doze(&mut self, seconds: f64) {
+        let cycles = (seconds * self.clock_hz()) as u64;
+        let now = self.system.now.0;
+        let due = self.system.next_timer().map_or(u64::MAX, |due| due.0);
+        self.system.now.0 = now.saturating_add(cycles).min(due.max(now));
+    }
+
+    /// What the guest has sent to console `port` since last asked: 0 is the serial line, n is
+    /// hvc(n-1).
+    pub fn take_output(&mut self, port: usize) -> Vec<u8> {
+        {
+            debug_assert_eq!(port, 0);
+            self.system.machine.take_console()
+        }
+    }
+
+    /// Types on console `port`.
+    pub fn push_input(&mut self, port: usize, bytes: &[u8]) {
+        debug_assert_eq!(port, 0);
+        self.system.machine.push_input(bytes);
+    }
+
+    /// Simulated time since power-on, in cycles of the cores' clock.
+    #[must_use]
+    pub fn cycle(&self) -> u64 {
+        self.system.now.0
+    }
+
+    /// Simulated time since power-on.
+    #[must_use]
+    pub fn seconds_since_power_on(&self) -> f64 {
+        self.system.now.0 as f64 / self.clock_hz()
+    }
+
+    /// Instructions retired by all harts.
+    #[must_use]
+    pub fn instructions(&self) -> u64 {
+        self.system.instructions()
+    }
+
+    /// Where every hart stands, one line each.
+    #[must_use]
+    pub fn where_harts_stand(&self) -> Vec<String> {
+        self.system.who_sleeps()
+    }
+
+    fn seconds(&self, cycle: u64) -> f64 {
+        cycle.saturating_sub(self.system.now.0) as f64 / self.clock_hz()
+    }
+
+    fn clock_hz(&self) -> f64 {
+        self.system.clock_hz as f64
+    }
+}
+
+/// What programs see of the machine that `request` asks for.
+fn config(request: &BootRequest, file: &MachineFile) -> Result<MachineConfig, Error> {
+    let seats = file.harts();
+    let harts = request.harts.unwrap_or(seats);
+    if harts > seats {
+        return Err(Error::User(format!(
+            "{}: {harts} harts for {seats} contexts; ask for fewer harts, or set system.cores or \
+             core.contexts",
+            request.machine_name
+        )));
+    }
+    Ok(MachineConfig {
+        bootargs: request.bootargs.clone(),
+        seed: request.seed,
+        ..file.machine(harts)
+    })
+}
+
+fn read(path: &str, what: &str) -> Result<BootFile, Error> {
+    let bytes = std::fs::read(path)
+        .map_err(|error| Error::User(format!("{path}: cannot read {what}: {error}")))?;
+    Ok(BootFile {
+        path: path.to_owned(),
+        bytes,
+    })
+}
