@@ -50,7 +50,7 @@ pub trait DataPort {
 }
 
 /// How a hart sleeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Nap {
     /// `wfi`: until an interrupt pends.
     Wfi,

@@ -8,6 +8,7 @@ mod status;
 use loiter_isa::csr::first::{HPMCOUNTER3, MHPMCOUNTER3, MHPMEVENT3, PMPADDR0, PMPCFG0};
 use loiter_isa::csr::number::*;
 use loiter_types::HartId;
+use serde::{Deserialize, Serialize};
 
 use crate::trap::Interrupt;
 use pmp::Pmp;
@@ -16,7 +17,7 @@ pub(crate) use status::AccessMode;
 use status::{MSTATUS_WRITABLE, SSTATUS_VISIBLE, SSTATUS_WRITABLE, TVM, UXL_SXL_64};
 
 /// Privilege mode of a hart; ordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(u8)]
 pub enum Privilege {
     /// U mode.
@@ -106,7 +107,11 @@ pub(crate) enum Paging {
 }
 
 /// The CSRs of one hart. Fields that the engines or the trap logic use are public.
-#[derive(Clone, Debug)]
+///
+/// A snapshot holds all but what follows from the machine: those fields are skipped, and
+/// [`CsrFile::restore`] keeps them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CsrFile {
     /// Current privilege mode.
     pub privilege: Privilege,
@@ -115,9 +120,13 @@ pub struct CsrFile {
     /// Accrued floating-point exception flags.
     pub fflags: u8,
     /// The clocks as the engine last set them.
+    #[serde(skip)]
     pub clock: Clock,
+    #[serde(skip)]
     pub(crate) extensions: Extensions,
+    #[serde(skip)]
     hart: HartId,
+    #[serde(skip)]
     lines: u64,
     mstatus: u64,
     medeleg: u64,
@@ -146,7 +155,7 @@ pub struct CsrFile {
 }
 
 /// A counter that a program can set and stop.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Counter {
     /// Its value minus that of what it counts.
     Counting(u64),
@@ -237,6 +246,17 @@ impl CsrFile {
     fn pending(&self) -> u64 {
         let hidden = if self.menvcfg & STCE == 0 { STIP } else { 0 };
         self.mip | self.lines & !hidden
+    }
+
+    /// Takes over what a snapshot holds.
+    pub(crate) fn restore(&mut self, saved: &Self) {
+        *self = Self {
+            clock: self.clock,
+            extensions: self.extensions,
+            hart: self.hart,
+            lines: self.lines,
+            ..saved.clone()
+        };
     }
 
     /// How addresses below machine mode are translated.

@@ -1,5 +1,7 @@
 //! Physical memory protection (privileged manual, "Physical Memory Protection").
 
+use serde::{Deserialize, Serialize};
+
 use super::Privilege;
 use crate::translate::Access;
 
@@ -17,12 +19,39 @@ const WRITABLE: u8 = 0x9f;
 const ADDRESS_MASK: u64 = (1 << 54) - 1;
 
 /// The entries of one hart.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Registers", into = "Registers")]
 pub(crate) struct Pmp {
     config: [u8; ENTRIES],
     addr: [u64; ENTRIES],
     /// First byte and one past the last of each entry that is on; empty otherwise.
     ranges: [(u128, u128); ENTRIES],
+}
+
+/// The entries as a snapshot keeps them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Registers {
+    config: [u8; ENTRIES],
+    addr: [u64; ENTRIES],
+}
+
+impl From<Pmp> for Registers {
+    fn from(Pmp { config, addr, .. }: Pmp) -> Self {
+        Self { config, addr }
+    }
+}
+
+impl From<Registers> for Pmp {
+    fn from(Registers { config, addr }: Registers) -> Self {
+        let mut pmp = Self {
+            config,
+            addr,
+            ..Self::new()
+        };
+        pmp.update();
+        pmp
+    }
 }
 
 /// What the entries say of an access.

@@ -105,7 +105,7 @@ fn every_truncation_is_refused() {
     for length in 0..file.bytes.len() {
         let message = file.refusal(&file.bytes[..length]);
         let expected = match length {
-            0 => "the file is empty",
+            0 => "it is empty",
             1..8 => "not a snapshot",
             _ => "truncated: ",
         };

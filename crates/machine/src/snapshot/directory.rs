@@ -86,7 +86,7 @@ impl Preface {
     /// [`PREFACE_BYTES`] long where the file is.
     pub(crate) fn decode(start: &[u8], file_bytes: u64) -> Result<Self, SnapshotFault> {
         if !start.starts_with(&MAGIC) {
-            let found = foreign::describe(start, file_bytes);
+            let found = foreign::describe(start);
             return Err(SnapshotFault::Foreign { found });
         }
         let Some(preface) = start.first_chunk::<PREFACE_BYTES>() else {

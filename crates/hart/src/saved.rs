@@ -1,0 +1,71 @@
+//! A hart in a snapshot.
+//!
+//! Only what a program can see is kept. What the hart remembers to be fast (translations, decoded
+//! code) never shows, so a hart without it goes on as the one that had it.
+
+use loiter_isa::SINK;
+use serde::{Deserialize, Serialize};
+
+use crate::csr::CsrFile;
+use crate::exec::Nap;
+use crate::hart::{Hart, HartState};
+use crate::tlb::Tlb;
+
+/// The state of one hart. Its number and its extensions are the machine's.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedHart {
+    /// x0..x31, f0..f31.
+    regs: Vec<u64>,
+    pc: u64,
+    retired: u64,
+    /// How it sleeps, if it does.
+    nap: Option<Nap>,
+    csr: CsrFile,
+}
+
+impl Hart {
+    /// All that a snapshot needs.
+    #[must_use]
+    pub fn save(&self) -> SavedHart {
+        SavedHart {
+            regs: self.regs[..usize::from(SINK)].to_vec(),
+            pc: self.pc,
+            retired: self.retired,
+            nap: match self.state {
+                HartState::Running => None,
+                HartState::Napping(nap) => Some(nap),
+            },
+            csr: self.csr.clone(),
+        }
+    }
+
+    /// Makes the hart what it was.
+    ///
+    /// # Errors
+    /// When the state is none of a hart.
+    pub fn restore(&mut self, saved: &SavedHart) -> Result<(), String> {
+        let regs = &saved.regs;
+        if regs.len() != usize::from(SINK) || regs[0] != 0 {
+            return Err(format!(
+                "{}: {} registers from {:?}",
+                self.id,
+                regs.len(),
+                regs.first()
+            ));
+        }
+        self.regs = [0; 256];
+        self.regs[..regs.len()].copy_from_slice(regs);
+        self.pc = saved.pc;
+        self.retired = saved.retired;
+        self.state = saved.nap.map_or(HartState::Running, HartState::Napping);
+        self.csr.restore(&saved.csr);
+        self.tlb = Tlb::new();
+        self.mode_changed();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "saved_tests.rs"]
+mod tests;
