@@ -1,4 +1,4 @@
-"""Where the files beside the code are: machines, published figures, built guests.
+"""Where the files beside the code are: machines, published figures, built guests, what goes into guests' Linux.
 
 `loiter/data` holds them. In a checkout it consists of links to the top-level folders; a wheel carries the files.
 """
@@ -13,6 +13,7 @@ DATA = Path(__file__).resolve().parent / "data"
 MACHINES = DATA / "machines"
 REFERENCE = DATA / "reference"
 GUESTS = DATA / "guests"
+LINUX = DATA / "linux"
 
 
 def read_text(path: Path, what: str) -> str:

@@ -126,7 +126,7 @@ class Display:
     def _refresh(self) -> None:
         share = self.estimate.share(self._running)
         left = self.estimate.seconds_left(self._running)
-        facts = f"{self._done}/{self.jobs} runs, {_duration(left)} left"
+        facts = f"{self._done}/{self.jobs} runs, {duration(left)} left"
         if self._live is not None and self._bar is not None:
             self._live.update(self._bar, completed=share, facts=facts)
         elif self._done and self._done * 10 // self.jobs > self._shown:
@@ -142,7 +142,8 @@ def describe_progress(facts: Json) -> str:
     return f"cycle {facts['cycle']:,}, ipc {facts['ipc']:.2f}, {rate:.1f} M instructions/s{phase}"
 
 
-def _duration(seconds: float | None) -> str:
+def duration(seconds: float | None) -> str:
+    """Minutes and seconds; dashes while nothing is known."""
     if seconds is None:
         return "--:--"
     whole = round(seconds)

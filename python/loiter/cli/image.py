@@ -1,0 +1,203 @@
+"""`loiter image`: builds, lists, shows and removes what a boot needs."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from loiter import images
+from loiter.cli.options import JsonOption, err, out, print_json, warn
+from loiter.errors import Fault, UserFault
+from loiter.images import Image, Recipe, kinds
+from loiter.images.image import HOST
+
+app = typer.Typer(help="Kernels and Debian systems to boot, built from Debian's packages.", no_args_is_help=True)
+
+_MIB = 1 << 20
+
+
+@app.command("build")
+def build(
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="debian, kernel, small-kernel, or a name of your own.")
+    ] = "debian",
+    packages: Annotated[
+        list[str] | None,
+        typer.Option("--packages", metavar="A,B,...", help="Packages beside those every root has. May be repeated."),
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option("--kind", metavar="KIND", help="What it is, for a name of your own. Default: debian.")
+    ] = None,
+    kernel: Annotated[
+        str, typer.Option("--kernel", metavar="KIND", help="Kernel of a root file system: kernel or small-kernel.")
+    ] = "kernel",
+    suite: Annotated[
+        str, typer.Option("--suite", metavar="SUITE", help="Debian's release; riscv64 comes with trixie and later.")
+    ] = images.SUITE,
+    size_mib: Annotated[
+        int | None,
+        typer.Option("--size-mib", min=64, metavar="N", help="Size of the root file system. Default: as needed."),
+    ] = None,
+    mirror: Annotated[
+        str | None, typer.Option("--mirror", metavar="URI", help="Debian mirror. Default: that of this system's apt.")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Build it even if it is there, of the packages the mirror has today.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Build an image, unless it is there.
+
+    Packages are downloaded and verified by apt, for riscv64, and unpacked; nothing of theirs runs on this system.
+
+    Example: [bold]loiter image build web --packages nginx,ruby[/]
+    """
+    words = [word.strip() for text in packages or [] for word in text.split(",")]
+    recipe = Recipe(
+        kind or (name if name in kinds.NAMES else "debian"),
+        suite,
+        tuple(word for word in words if word),
+        size_mib,
+        kernel,
+        mirror,
+    )
+    before = images.lookup(name)
+    image = images.build(name, recipe, err(), again=again)
+    if as_json:
+        print_json(_facts(image))
+        return
+    same = before is not None and before.path == image.path
+    word = "is there already" if same and not again else "is built"
+    out().print(f"image {name} {word}: {image.path}", soft_wrap=True, highlight=False)
+
+
+@app.command("list")
+def list_images(as_json: JsonOption = False) -> None:
+    """List the images on this system, and the kinds that can be built."""
+    found: list[Image] = []
+    for name in images.names():
+        try:
+            found.append(images.find(name))
+        except Fault as fault:
+            warn(str(fault))
+    if as_json:
+        print_json([_facts(image) for image in found])
+        return
+    console = out()
+    if found:
+        console.print(_table(found))
+    missing = [name for name in kinds.NAMES if name not in images.names()]
+    for name in missing:
+        console.print(
+            Text.assemble((name, "bold"), f": {kinds.load(name).DESCRIPTION}; not built (loiter image build {name})")
+        )
+    console.print(Text(f"in {images.root()}", style="dim"), soft_wrap=True)
+
+
+@app.command("show")
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An image by its name.")] = "debian",
+    as_json: JsonOption = False,
+) -> None:
+    """Show an image: its files, how to boot it, and every package with version and hash."""
+    image = images.find(name)
+    if as_json:
+        print_json(_facts(image) | {"manifest": image.manifest})
+        return
+    console = out()
+    console.print(_summary(image), highlight=False)
+    files = _columns("file", "bytes", "sha256")
+    for file, facts in image.manifest["files"].items():
+        files.add_row(str(image.path / file), f"{facts['bytes']:,}", facts["sha256"][:16])
+    console.print(files, highlight=False)
+    packages = _columns("package", "version", "architecture", "sha256")
+    for each in image.manifest["packages"]:
+        packages.add_row(each["name"], each["version"], each["architecture"], each["sha256"][:16])
+    console.print(packages, highlight=False)
+
+
+@app.command("remove")
+def remove(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Images by their names.")] = None,
+    downloads: Annotated[
+        bool, typer.Option("--downloads", help="Remove the packages that were downloaded for images, too.")
+    ] = False,
+) -> None:
+    """Remove images, or what was downloaded to build them."""
+    if not names and not downloads:
+        raise UserFault("nothing named: give the names of images (`loiter image list`), or --downloads.")
+    console = out()
+    for name in names or []:
+        images.remove(name)
+        console.print(f"image {name} is removed", highlight=False)
+    if downloads:
+        console.print(f"downloads are removed: {images.remove_downloads() / _MIB:,.0f} MiB", highlight=False)
+
+
+def _facts(image: Image) -> dict[str, Any]:
+    return {
+        "name": image.name,
+        "kind": image.kind,
+        "key": image.key,
+        "current": images.is_current(image),
+        "bytes": image.bytes,
+        "recipe": image.manifest["recipe"],
+        "kernel_release": image.manifest["kernel_release"],
+        "command_line": image.command_line,
+        "kernel": str(image.kernel),
+        "firmware": str(image.firmware),
+        "initrd": _text(image.initrd),
+        "root": _text(image.root),
+        "system_map": _text(image.system_map),
+    }
+
+
+def _text(path: object) -> str | None:
+    return None if path is None else str(path)
+
+
+def _columns(*names: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in names:
+        table.add_column(name, justify="right" if name in ("bytes", "MiB") else "left", overflow="fold")
+    return table
+
+
+def _table(found: list[Image]) -> Table:
+    table = _columns("image", "kind", "suite", "kernel", "packages", "MiB", "state")
+    for image in found:
+        recipe = image.manifest["recipe"]
+        current = images.is_current(image)
+        table.add_row(
+            Text(image.name, style="bold"),
+            image.kind,
+            recipe["suite"],
+            image.manifest["kernel_release"],
+            ", ".join(recipe["packages"]) or str(len(image.manifest["packages"])),
+            f"{image.bytes / _MIB:,.0f}",
+            Text("current" if current else "of an earlier loiter", style="" if current else "yellow"),
+        )
+    return table
+
+
+def _summary(image: Image) -> Table:
+    host = json.loads((image.path / HOST).read_text(encoding="utf-8"))
+    recipe = image.manifest["recipe"]
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    table.add_row("image", f"{image.name}, {kinds.load(image.kind).DESCRIPTION}")
+    table.add_row("key", image.key[:16])
+    table.add_row("suite", recipe["suite"])
+    table.add_row("added packages", ", ".join(recipe["packages"]) or "none")
+    table.add_row("kernel", image.manifest["kernel_release"])
+    table.add_row("command line", image.command_line)
+    table.add_row("built", f"{host['built']}, in {host['seconds']} s, by loiter {image.manifest['loiter']}")
+    if not images.is_current(image):
+        table.add_row("", f"of an earlier loiter: `loiter image build {image.name}` builds today's")
+    return table

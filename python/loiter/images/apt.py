@@ -1,0 +1,205 @@
+"""Packages of a foreign architecture by the host's apt, with a configuration and directories of its own.
+
+Nothing of the host's system is touched: lists, state and cache are loiter's. apt verifies what it downloads by the
+archive's keys; what it verified is checked once more here against the hash in the signed lists, which the manifest
+records.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import urllib.parse
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from loiter.errors import RunFault, UserFault, unknown
+from loiter.images import sources, tools
+
+ARCHITECTURE = "riscv64"
+Share = Callable[[float, str], None]
+
+_PRINTED = re.compile(r"^'(?P<uri>[^']+)' (?P<file>\S+) (?P<bytes>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$")
+_STATUS = re.compile(r"^dlstatus:[^:]*:(?P<percent>[0-9.]+):(?P<text>.*)$")
+_UNLOCATED = re.compile(r"E: Unable to locate package (?P<name>\S+)")
+_UNKNOWN_PATTERN = re.compile(r"E: (Couldn't find any package by|Package) .*?'(?P<name>[^']+)'")
+_UNREACHABLE = ("Could not resolve", "Temporary failure resolving", "Could not connect", "Unable to connect",
+                "Connection failed", "Network is unreachable", "Connection timed out")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Package:
+    """One package at the version that was chosen."""
+
+    name: str
+    version: str
+    architecture: str
+    file: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Deb:
+    """A package that has been downloaded and verified."""
+
+    package: Package
+    path: Path
+
+
+class Apt:
+    """apt for one suite."""
+
+    def __init__(self, directory: Path, suite: str, mirror: str | None = None) -> None:
+        self.suite = suite
+        self.archives = directory / "archives"
+        self._state = directory / suite
+        # Where apt looks for what it has already, when asked for a list of everything.
+        self._nothing = self._state / "nothing"
+        for each in (self.archives, self._nothing, self._state / "lists"):
+            (each / "partial").mkdir(parents=True, exist_ok=True)
+        (self._state / "status").touch()
+        source = sources.source(mirror)
+        (self._state / "debian.sources").write_text(
+            f"Types: deb\nURIs: {source.mirror}\nSuites: {suite}\nComponents: main\n"
+            f"Architectures: {ARCHITECTURE}\nSigned-By: {source.keyring}\n"
+        )
+        self._configuration = self._state / "apt.conf"
+        self._configuration.write_text(self._settings())
+
+    def update(self, share: Share | None = None) -> None:
+        """Fetches the suite's lists."""
+        try:
+            self._call(["apt-get", "update", "--error-on=any"], f"lists of {self.suite}", share)
+        except RunFault as fault:
+            raise self._explain(str(fault), fault) from None
+        if not self._call(["apt-cache", "pkgnames", "base-files"], "looking for base-files").strip():
+            raise UserFault(
+                f'suite "{self.suite}" has no packages for {ARCHITECTURE}. Debian carries it from trixie on.'
+            )
+
+    def with_dependencies(self, packages: Sequence[str]) -> list[Package]:
+        """The packages and all they depend on, as apt resolves it on an empty system."""
+        return self._chosen(["install", "--no-install-recommends", "--assume-yes", *packages])
+
+    def exactly(self, packages: Sequence[str]) -> list[Package]:
+        """These packages alone."""
+        return self._chosen(["download", *packages])
+
+    def dependency(self, package: str, prefix: str) -> str:
+        """The one package a metapackage stands for: its first dependency whose name begins so."""
+        said = self._call(["apt-cache", "depends", "--no-recommends", "--no-suggests", package], package)
+        for line in said.splitlines():
+            name = line.strip().removeprefix("Depends: ")
+            if name != line.strip() and name.startswith(prefix):
+                return name
+        raise RunFault(f"{package} of {self.suite} depends on no {prefix}...; has the archive changed its names?")
+
+    def download(self, packages: Iterable[Package], share: Share | None = None) -> list[Deb]:
+        """Downloads what is not there yet."""
+        wanted = list(packages)
+        missing = [each for each in wanted if not self._whole(each)]
+        for each in missing:
+            (self.archives / each.file).unlink(missing_ok=True)
+        if missing:
+            words = [f"{each.name}:{each.architecture}={each.version}" for each in missing]
+            what = f"download of {len(missing)} packages"
+            try:
+                self._call(["apt-get", "download", *words], what, share, directory=self.archives)
+            except RunFault as fault:
+                raise self._explain(str(fault), fault) from None
+        damaged = [each.file for each in missing if not self._whole(each)]
+        if damaged:
+            raise RunFault(f"downloaded, but not what the signed lists say: {', '.join(damaged)}. Try again later.")
+        return [Deb(each, self.archives / each.file) for each in wanted]
+
+    def _whole(self, package: Package) -> bool:
+        path = self.archives / package.file
+        return path.is_file() and path.stat().st_size == package.bytes and sha256(path) == package.sha256
+
+    def _chosen(self, words: list[str]) -> list[Package]:
+        command = ["apt-get", "-o", f"Dir::Cache::archives={self._nothing}", "--print-uris", *words]
+        try:
+            # In a directory without packages, or `download` would leave out what is there.
+            said = self._call(command, "choice of packages", directory=self._nothing)
+        except RunFault as fault:
+            raise self._explain(str(fault), fault) from None
+        found = [match for match in map(_PRINTED.match, said.splitlines()) if match]
+        if not found:
+            raise RunFault(f"apt chose no package for: {' '.join(words)}")
+        return sorted((_package(match) for match in found), key=lambda each: each.name)
+
+    def _call(self, command: list[str], what: str, share: Share | None = None, directory: Path | None = None) -> str:
+        def on_line(line: str) -> None:
+            match = _STATUS.match(line)
+            if match and share is not None:
+                share(float(match["percent"]) / 100, "")
+
+        # Status goes to standard output, beside apt's own words, which nobody reads.
+        status = ["-o", "APT::Status-Fd=1"] if share is not None else []
+        return tools.run(
+            [command[0], *status, *command[1:]],
+            what,
+            directory=directory,
+            environment={"APT_CONFIG": str(self._configuration)},
+            on_line=on_line,
+        )
+
+    def _settings(self) -> str:
+        state = self._state
+        lines = [
+            *sources.network_settings(),
+            f'APT::Architecture "{ARCHITECTURE}";',
+            f'APT::Architectures {{ "{ARCHITECTURE}"; }};',
+            # The directories are the user's own, which apt's unprivileged user cannot enter.
+            'APT::Sandbox::User "root";',
+            'Acquire::Languages "none";',
+            'Acquire::ForceHash "SHA256";',
+            f'Dir::State "{state}";',
+            f'Dir::State::status "{state}/status";',
+            f'Dir::State::lists "{state}/lists";',
+            f'Dir::Cache "{state}";',
+            f'Dir::Cache::archives "{self.archives}";',
+            f'Dir::Etc::sourcelist "{state}/debian.sources";',
+            # What the host's administrator wrote for the host's own packages.
+            *(f'Dir::Etc::{name} "/dev/null";' for name in ("main", "parts", "sourceparts")),
+            *(f'Dir::Etc::{name} "/dev/null";' for name in ("preferences", "preferencesparts")),
+        ]
+        return "\n".join(lines) + "\n"
+
+    def _explain(self, text: str, fault: RunFault) -> Exception:
+        match = _UNLOCATED.search(text) or _UNKNOWN_PATTERN.search(text)
+        if match:
+            return self._unknown(match["name"])
+        if any(words in text for words in _UNREACHABLE):
+            return RunFault(f"no way to the mirror: is there a network?\n{text}")
+        if "does not have a Release file" in text or "no longer has a Release file" in text:
+            return UserFault(
+                f'the mirror has no suite "{self.suite}". Name one that carries {ARCHITECTURE}: --suite trixie.'
+            )
+        if "The following packages have unmet dependencies" in text or "pkgProblemResolver" in text:
+            return UserFault(f"apt cannot put these packages together:\n{text}")
+        return fault
+
+    def _unknown(self, name: str) -> UserFault:
+        # All names take seconds to compare; a typing error is rarely in the first letters.
+        known = self._call(["apt-cache", "pkgnames", name[:2]], "names of packages").split()
+        return unknown(f"package of Debian {self.suite}", name, known)
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _package(match: re.Match[str]) -> Package:
+    stem = match["file"].removesuffix(".deb")
+    name, version, architecture = stem.split("_")
+    return Package(
+        name, urllib.parse.unquote(version), architecture, match["file"], int(match["bytes"]), match["sha256"]
+    )

@@ -1,0 +1,62 @@
+"""A Debian root file system on ext4, with the packages a person wants, and a kernel to boot it."""
+
+from __future__ import annotations
+
+import os
+
+from loiter.errors import RunFault
+from loiter.images import assemble, image
+from loiter.images.kinds import Outcome, Work
+from loiter.images.progress import Step
+from loiter.images.recipe import Recipe
+
+DESCRIPTION = "a Debian root file system with packages of your choice"
+HAS_ROOT = True
+FILES = ("root/*",)
+CODE = ("kinds/debian.py", "assemble.py", "unpack.py", "settle.py", "ext4.py")
+TOOLS = ("apt-get", "apt-cache", "dpkg-deb", "update-alternatives", "tar", "fakeroot", "mke2fs", "debugfs", "dumpe2fs")
+
+# What every root has: what Debian calls essential, and what our init calls.
+BASE = ("?essential", "busybox-static", "mount")
+# What is there beside the packages that a person names.
+DEFAULT = ("apache2", "curl", "gcc", "libc6-dev", "less", "perl", "procps", "python3", "sqlite3")
+
+
+def steps(recipe: Recipe) -> list[Step]:
+    """The steps of a build."""
+    return [Step("lists", 3), Step("packages", 2), Step("download", 12), Step("root file system", 40)]
+
+
+def build(work: Work) -> Outcome:
+    """Builds the image."""
+    kernel = work.kernel
+    assert kernel is not None, "a root file system comes with a kernel"
+    recipe, apt, steps = work.recipe, work.apt, work.steps
+    with steps.step("lists"):
+        apt.update(steps.share)
+    with steps.step("packages"):
+        chosen = apt.with_dependencies([*BASE, *DEFAULT, *recipe.packages])
+        steps.detail(f"{len(chosen)} packages, {sum(each.bytes for each in chosen) / 1e6:.0f} MB")
+    with steps.step("download"):
+        debs = apt.download(chosen, steps.share)
+    with steps.step("root file system"):
+        out = work.out / image.ROOT
+        order = {
+            "debs": [str(deb.path) for deb in debs],
+            "out": str(out),
+            "scratch": str(work.scratch),
+            "size_mib": recipe.size_mib,
+            "key": recipe.key(),
+        }
+        assemble.run(order, work.scratch, steps.share)
+        if not out.is_file():
+            raise RunFault("the root file system was not written")
+    for name in kernel.manifest["files"]:
+        # One file under two names; who removes one image leaves the other whole.
+        os.link(kernel.path / name, work.out / name)
+    return Outcome([deb.package for deb in debs], _command_line(kernel), kernel.manifest["kernel_release"])
+
+
+def _command_line(kernel: image.Image) -> str:
+    # The init of the initial RAM file system mounts the root by itself.
+    return kernel.command_line
