@@ -6,6 +6,7 @@
 //! with that in its environment begins with the same input. `BOLERO_RANDOM_TEST_TIME_MS=600000` makes
 //! it a long run, and `cargo bolero` knows the targets by the names of the tests.
 
+mod boot;
 mod changes;
 mod elf;
 mod snapshot;
