@@ -10,6 +10,11 @@ pub(crate) fn is_change(text: &str) -> bool {
 /// # Errors
 /// What about the changes cannot be done.
 pub(crate) fn changed(isa: &str, changes: &str) -> Result<String, String> {
+    if !isa.starts_with("rv64") {
+        return Err(format!(
+            "\"{isa}\", to be changed, does not begin with rv64"
+        ));
+    }
     let mut parts: Vec<String> = isa.split('_').map(str::to_owned).collect();
     for change in changes.split(',').map(str::trim) {
         if let Some(name) = change.strip_prefix('-') {
@@ -74,5 +79,7 @@ mod tests {
         assert!(changed(ISA, "-i").is_err(), "the base stays");
         assert!(changed(ISA, "-zba,svade").unwrap_err().contains("svade"));
         assert!(changed(ISA, "+").is_err());
+        assert!(changed("rv6", "+c").unwrap_err().contains("\"rv6\""));
+        assert_eq!(changed("rv64", "+c").unwrap(), "rv64c");
     }
 }

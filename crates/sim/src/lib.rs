@@ -8,6 +8,8 @@
 
 mod config;
 mod error;
+#[cfg(test)]
+mod fuzz;
 mod inspect;
 mod isa_string;
 mod params;
