@@ -192,8 +192,15 @@ impl<'a> Firmware<'a> {
     fn read(file: &'a BootFile) -> Result<Self, LoadFault> {
         let bytes = file.bytes.as_slice();
         let firmware = if bytes.starts_with(&object::elf::ELFMAG) {
-            let image = ElfImage::parse(&file.path, bytes).map_err(|error| error.fault)?;
-            Self::Elf(Box::new(image))
+            match ElfImage::parse(&file.path, bytes).map_err(|error| error.fault) {
+                Ok(image) => Self::Elf(Box::new(image)),
+                // OpenSBI 1.6 as ELF is position-independent; the raw image beside it is the same.
+                Err(LoadFault::NotExecutable { found, .. }) => {
+                    let found = format!("it is {found} as ELF");
+                    return Err(LoadFault::NotFirmware { found });
+                }
+                Err(fault) => return Err(fault),
+            }
         } else {
             check_raw(bytes)?;
             Self::Raw(bytes)

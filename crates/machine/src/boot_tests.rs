@@ -4,7 +4,7 @@ use loiter_types::PhysAddr;
 
 use super::{BootAddresses, BootFile, BootFiles, KERNEL_ADDR, TREE_ROOM_BYTES};
 use crate::map::PAGE_BYTES;
-use crate::testing::{KERNEL_MEM_BYTES, TestElf, config, kernel};
+use crate::testing::{KERNEL_MEM_BYTES, TestElf, config, field, kernel};
 use crate::{LoadFault, Machine, MachineConfig, RAM_BASE};
 
 /// `addi x0, x0, 0`
@@ -109,8 +109,14 @@ fn firmware_may_be_elf() {
 #[test]
 fn what_is_no_firmware_is_named() {
     let text = b"This is a text file, and text is not a program. ";
+    let mut shared = TestElf::default().bytes();
+    shared[field::TYPE] = 3;
     for (bytes, expected) in [
         (kernel(), "it is a Linux kernel"),
+        (
+            shared,
+            "a shared object or position-independent program as ELF",
+        ),
         (
             b"#!/bin/sh\necho this is a script\n".to_vec(),
             "it is a script",

@@ -4,7 +4,8 @@ use loiter_isa::Width;
 use serde::{Deserialize, Serialize};
 
 use crate::devices::MAX_HARTS;
-use crate::map::{PAGE_BYTES, PHYS_ADDR_END, RAM_BASE};
+use crate::disk::{DiskConfig, DiskError};
+use crate::map::{PAGE_BYTES, PHYS_ADDR_END, RAM_BASE, VIRTIO_SLOTS};
 
 /// 2026-01-01 00:00:00 UTC, in seconds since 1970.
 const RTC_EPOCH_S: u64 = 1_767_225_600;
@@ -32,6 +33,19 @@ pub struct MachineConfig {
     pub seed: u64,
     /// The time of day at reset, in seconds since 1970.
     pub rtc_epoch_s: u64,
+    /// Disks, in the order in which the guest names them: `vda`, `vdb` and so on.
+    pub disks: Vec<DiskConfig>,
+    /// Consoles beside the serial one: the guest's `hvc0` and so on.
+    pub ports: usize,
+    /// Whether there is a source of random numbers.
+    pub entropy: bool,
+}
+
+impl MachineConfig {
+    /// Number of virtio devices.
+    fn virtio_devices(&self) -> usize {
+        self.disks.len() + self.ports + usize::from(self.entropy)
+    }
 }
 
 impl Default for MachineConfig {
@@ -47,6 +61,9 @@ impl Default for MachineConfig {
             watch_line_bytes: 64,
             seed: 0,
             rtc_epoch_s: RTC_EPOCH_S,
+            disks: Vec::new(),
+            ports: 0,
+            entropy: false,
         }
     }
 }
@@ -121,6 +138,14 @@ pub enum MachineError {
     /// A command line that the device tree cannot hold.
     #[error("the command line of the run contains a NUL character: {0:?}")]
     Bootargs(String),
+    /// More virtio devices than there are slots.
+    #[error(
+        "{0} disks, consoles, networks and entropy sources in all; there are slots for {VIRTIO_SLOTS}"
+    )]
+    VirtioDevices(usize),
+    /// A disk that cannot be had.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
     /// Our own fault: the device tree is not well-formed.
     #[error("internal error: the device tree cannot be written: {0}")]
     DeviceTree(#[from] vm_fdt::Error),
@@ -153,6 +178,9 @@ pub(crate) fn check(config: &MachineConfig) -> Result<(), MachineError> {
     }
     if config.rtc_epoch_s > MAX_EPOCH_S {
         return Err(MachineError::Epoch(config.rtc_epoch_s));
+    }
+    if config.virtio_devices() > VIRTIO_SLOTS {
+        return Err(MachineError::VirtioDevices(config.virtio_devices()));
     }
     let isa = &config.isa;
     if !isa.starts_with("rv64") || isa.contains(|c: char| c == '\0' || c.is_whitespace()) {

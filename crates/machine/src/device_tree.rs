@@ -8,7 +8,7 @@ use vm_fdt::{Error, FdtWriter};
 
 use crate::config::{MachineConfig, Mmu};
 use crate::devices::{Devices, Place};
-use crate::map::{CONSOLE_PATH, RAM_BASE, WINDOWS};
+use crate::map::{CONSOLE_PATH, RAM_BASE};
 
 /// Length of `/chosen/rng-seed`, as QEMU and boot loaders give it.
 const RNG_SEED_BYTES: usize = 32;
@@ -70,9 +70,9 @@ pub(crate) fn write(
     tree.property_u32("#size-cells", 2)?;
     tree.property_string("compatible", "simple-bus")?;
     tree.property_null("ranges")?;
-    for window in &WINDOWS {
+    for window in devices.windows() {
         let place = Place {
-            window,
+            window: &window,
             hart_interrupts: &handles.hart_interrupts,
             finisher: handles.finisher,
             plic: handles.plic,

@@ -101,12 +101,12 @@ fn characters_whole_and_in_halves() {
     store(&mut machine, TOHOST + 8, Width::D, 1).unwrap();
     store(&mut machine, TOHOST - 8, Width::D, 1).unwrap();
     assert_eq!(
-        machine.take_console(),
+        machine.take_output(0),
         b"h",
         "half a command, whatever its neighbours get"
     );
     store(&mut machine, TOHOST + 4, Width::W, 0x0101 << 16).unwrap();
-    assert_eq!(machine.take_console(), b"j");
+    assert_eq!(machine.take_output(0), b"j");
     assert_eq!(machine.ended(), None);
     assert_eq!(
         machine.load(ram(FROMHOST), Width::D),
@@ -128,7 +128,7 @@ fn console_output_keeps_the_order_of_both_ways() {
                 .unwrap();
         }
     }
-    assert_eq!(machine.take_console(), b"abcd");
+    assert_eq!(machine.take_output(0), b"abcd");
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn the_write_call() {
         .unwrap()
         .copy_from_slice(b"hello");
     call(&mut machine, [64, 1, RAM_BASE + 0xa00, 5]).unwrap();
-    assert_eq!(machine.take_console(), b"hello");
+    assert_eq!(machine.take_output(0), b"hello");
     assert_eq!(machine.load(ram(BLOCK), Width::D), Ok(5));
     assert_eq!(machine.load(ram(FROMHOST), Width::D), Ok(1));
     assert_eq!(machine.load(ram(TOHOST), Width::D), Ok(0));
@@ -190,6 +190,6 @@ fn nonsense_faults() {
             addr: PhysAddr(0x5000)
         })
     );
-    assert!(machine.take_console().is_empty());
+    assert!(machine.take_output(0).is_empty());
     assert_eq!(machine.ended(), None);
 }

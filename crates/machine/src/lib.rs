@@ -12,6 +12,7 @@ mod boot;
 mod config;
 mod device_tree;
 mod devices;
+mod disk;
 mod elf;
 #[cfg(test)]
 mod fuzz;
@@ -30,6 +31,7 @@ mod watches;
 
 pub use boot::{BootAddresses, BootFile, BootFiles};
 pub use config::{MachineConfig, MachineError, Mmu};
+pub use disk::{DiskConfig, DiskError, DiskFault};
 pub use elf::{ElfImage, Segment};
 pub use load::{LoadError, LoadFault};
 pub use machine::{AccessFault, Ended, EndedBy, Ending, Machine};

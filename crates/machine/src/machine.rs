@@ -5,7 +5,8 @@ use loiter_types::{HartId, PhysAddr};
 
 use crate::config::{MachineConfig, MachineError, check};
 use crate::device_tree;
-use crate::devices::Devices;
+use crate::devices::{Devices, Dma};
+use crate::disk::{DiskConfig, DiskError, DiskFault};
 use crate::htif::Htif;
 use crate::map::{DeviceId, RAM_BASE, device_at};
 use crate::pages::Pages;
@@ -82,6 +83,7 @@ pub struct Machine {
     pub(crate) htif: Option<Htif>,
     pub(crate) device_tree: Vec<u8>,
     console: Vec<u8>,
+    messages: Vec<String>,
     ended: Option<Ended>,
     /// Generation of the interrupt lines when last asked whether they changed.
     seen_generation: u64,
@@ -98,7 +100,7 @@ impl Machine {
             bytes: config.ram_bytes,
             source,
         })?;
-        let devices = Devices::new(config);
+        let devices = Devices::new(config)?;
         let device_tree = device_tree::write(config, &devices, None)?;
         if device_tree.len() as u64 > config.ram_bytes {
             let tree = device_tree.len() as u64;
@@ -116,6 +118,7 @@ impl Machine {
             htif: None,
             device_tree,
             console: Vec::new(),
+            messages: Vec::new(),
             ended: None,
             seen_generation: 0,
         })
@@ -336,14 +339,63 @@ impl Machine {
         self.ended
     }
 
-    /// What programs have written to the console since last asked.
-    pub fn take_console(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.console)
+    /// What programs have written to a console since last asked. Port 0 is the serial console, the
+    /// others are [`MachineConfig::ports`], from 1 on; one that there is not says nothing.
+    pub fn take_output(&mut self, port: usize) -> Vec<u8> {
+        match port {
+            0 => std::mem::take(&mut self.console),
+            _ => match self.devices.console_mut(port) {
+                Some((_, console)) => std::mem::take(&mut console.output),
+                None => Vec::new(),
+            },
+        }
     }
 
-    /// Types `bytes` on the console.
-    pub fn push_input(&mut self, bytes: &[u8]) {
-        self.devices.push_serial_input(bytes);
+    /// Types `bytes` on a console; see [`Machine::take_output`] for its number.
+    pub fn push_input(&mut self, port: usize, bytes: &[u8]) {
+        if port == 0 {
+            self.devices.push_serial_input(bytes);
+        } else if let Some((slot, console)) = self.devices.console_mut(port) {
+            console.input.extend(bytes);
+            self.serve(slot);
+        }
+    }
+
+    /// Puts another disk in the place of disk `number`: as large, and with nothing written to it yet.
+    /// A driver that has read the old one may remember its contents.
+    ///
+    /// # Errors
+    /// When there is no such disk, or the new one cannot be had or is larger.
+    pub fn replace_disk(&mut self, number: usize, config: &DiskConfig) -> Result<(), DiskError> {
+        let disks = self.config.disks.len();
+        match self.devices.disk_mut(number) {
+            Some(disk) => {
+                *disk = disk.replacement(config)?;
+                self.config.disks[number] = config.clone();
+                Ok(())
+            }
+            None => Err(DiskError {
+                path: config.path.clone().unwrap_or_default(),
+                fault: DiskFault::NoSuchDisk { number, disks },
+            }),
+        }
+    }
+
+    /// What has happened since last asked that the user should know: of disks that fail, and of
+    /// drivers that do not keep to the rules.
+    pub fn take_messages(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.messages)
+    }
+
+    /// Lets the virtio device in `slot` serve what waits for it.
+    fn serve(&mut self, slot: usize) {
+        let dma = Dma::new(&mut self.ram);
+        self.devices.serve(slot, &dma);
+        for (addr, bytes) in dma.written() {
+            self.written_by_device(addr, bytes);
+        }
+        self.messages
+            .extend(self.devices.virtio[slot].take_message());
     }
 
     #[cold]
@@ -365,6 +417,11 @@ impl Machine {
         let stored = aligned_device(addr, width)
             .and_then(|(device, offset)| self.devices.store(device, offset, width, value));
         self.console.append(self.devices.uart.sent());
+        if let Some((DeviceId::Virtio(slot), _)) = device_at(addr)
+            && stored.is_some()
+        {
+            self.serve(slot);
+        }
         if self.ended.is_none() {
             let by = EndedBy::Finisher;
             let ending = self.devices.finisher.ending;

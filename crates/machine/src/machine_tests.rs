@@ -136,9 +136,9 @@ fn the_console_works_both_ways() {
     let mut machine = machine();
     machine.store(A, UART, Width::B, u64::from(b'o')).unwrap();
     machine.store(A, UART, Width::B, u64::from(b'k')).unwrap();
-    assert_eq!(machine.take_console(), b"ok");
-    assert!(machine.take_console().is_empty());
-    machine.push_input(b"y");
+    assert_eq!(machine.take_output(0), b"ok");
+    assert!(machine.take_output(0).is_empty());
+    machine.push_input(0, b"y");
     assert_eq!(machine.load(UART, Width::B), Ok(u64::from(b'y')));
 }
 

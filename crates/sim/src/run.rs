@@ -110,7 +110,7 @@ pub fn run(
         exit,
         machine_hash: file.hash(),
         program_hash: hex(&elf.hash),
-        console: String::from_utf8_lossy(&system.machine.take_console()).into_owned(),
+        console: String::from_utf8_lossy(&system.machine.take_output(0)).into_owned(),
         cycles: system.now.0,
         timing_from_cycle: timing_from.0,
         instructions,

@@ -137,7 +137,7 @@ impl System {
 
     /// The error for a trap without a handler, with what the program printed before it.
     pub(crate) fn unhandled(&mut self, hart: HartId, unhandled: Unhandled) -> Error {
-        let console = self.machine.take_console();
+        let console = self.machine.take_output(0);
         let tail = &console[console.len().saturating_sub(CONSOLE_TAIL_BYTES)..];
         let printed = if tail.is_empty() {
             String::new()

@@ -7,6 +7,7 @@ mod finisher;
 mod plic;
 mod rtc;
 mod uart;
+mod virtio;
 
 use loiter_isa::Width;
 use vm_fdt::FdtWriter;
@@ -18,9 +19,13 @@ pub(crate) use plic::LAST_SOURCE;
 pub(crate) use plic::Plic;
 pub(crate) use rtc::Rtc;
 pub(crate) use uart::Uart;
+pub(crate) use virtio::{Block, Console, Dma, Entropy, Kind, Virtio};
 
-use crate::config::MachineConfig;
-use crate::map::{DeviceId, RTC_INTERRUPT, UART_INTERRUPT, Window};
+use crate::config::{MachineConfig, MachineError};
+use crate::disk::Disk;
+use crate::map::{
+    DeviceId, RTC_INTERRUPT, UART_INTERRUPT, WINDOWS, Window, virtio_interrupt, virtio_window,
+};
 
 /// What every device does. Accesses are naturally aligned; `None` is an access fault.
 pub(crate) trait Device {
@@ -71,21 +76,42 @@ pub(crate) struct Devices {
     pub(crate) clint: Clint,
     pub(crate) plic: Plic,
     pub(crate) uart: Uart,
+    /// By slot: disks, consoles, entropy source.
+    pub(crate) virtio: Vec<Virtio>,
 }
 
 impl Devices {
-    pub(crate) fn new(config: &MachineConfig) -> Self {
-        Self {
+    pub(crate) fn new(config: &MachineConfig) -> Result<Self, MachineError> {
+        let mut virtio = Vec::new();
+        for (number, disk) in config.disks.iter().enumerate() {
+            let disk = Disk::open(disk)?;
+            virtio.push(Kind::Block(Block::new(number, disk)));
+        }
+        virtio.extend((1..=config.ports).map(|port| Kind::Console(Console::new(port))));
+        if config.entropy {
+            virtio.push(Kind::Entropy(Entropy::new(config.seed)));
+        }
+        Ok(Self {
             finisher: Finisher::default(),
             rtc: Rtc::new(config.timebase_hz, config.rtc_epoch_s),
             clint: Clint::new(config.harts),
             plic: Plic::new(config.harts),
             uart: Uart::new(),
-        }
+            virtio: virtio.into_iter().map(Virtio::new).collect(),
+        })
     }
 
+    /// The windows of all devices that there are, in ascending order of addresses.
+    pub(crate) fn windows(&self) -> impl Iterator<Item = Window> {
+        WINDOWS
+            .into_iter()
+            .chain((0..self.virtio.len()).map(virtio_window))
+    }
+
+    /// A device that there is.
     pub(crate) fn get(&self, id: DeviceId) -> &dyn Device {
         match id {
+            DeviceId::Virtio(slot) => &self.virtio[slot],
             DeviceId::Finisher => &self.finisher,
             DeviceId::Rtc => &self.rtc,
             DeviceId::Clint => &self.clint,
@@ -94,8 +120,9 @@ impl Devices {
         }
     }
 
-    fn get_mut(&mut self, id: DeviceId) -> &mut dyn Device {
-        match id {
+    fn get_mut(&mut self, id: DeviceId) -> Option<&mut dyn Device> {
+        Some(match id {
+            DeviceId::Virtio(slot) => self.virtio.get_mut(slot)?,
             DeviceId::Finisher => &mut self.finisher,
             DeviceId::Rtc => {
                 self.rtc.set_ticks(self.clint.ticks());
@@ -104,12 +131,12 @@ impl Devices {
             DeviceId::Clint => &mut self.clint,
             DeviceId::Plic => &mut self.plic,
             DeviceId::Uart => &mut self.uart,
-        }
+        })
     }
 
     /// Performs a load, with what follows from it.
     pub(crate) fn load(&mut self, id: DeviceId, offset: u64, width: Width) -> Option<u64> {
-        let value = self.get_mut(id).load(offset, width);
+        let value = self.get_mut(id)?.load(offset, width);
         self.wire(id);
         value
     }
@@ -122,7 +149,7 @@ impl Devices {
         width: Width,
         value: u64,
     ) -> Option<()> {
-        let stored = self.get_mut(id).store(offset, width, value);
+        let stored = self.get_mut(id)?.store(offset, width, value);
         self.wire(id);
         stored
     }
@@ -140,11 +167,43 @@ impl Devices {
         self.wire(DeviceId::Rtc);
     }
 
+    /// Lets the virtio device in `slot` serve what waits for it.
+    pub(crate) fn serve(&mut self, slot: usize, dma: &Dma) {
+        self.virtio[slot].serve(dma);
+        self.wire(DeviceId::Virtio(slot));
+    }
+
+    /// The slot of console `port`, which is 1 or more, and the console.
+    pub(crate) fn console_mut(&mut self, port: usize) -> Option<(usize, &mut Console)> {
+        let consoles = self.virtio.iter_mut().enumerate();
+        consoles
+            .filter_map(|(slot, virtio)| match &mut virtio.kind {
+                Kind::Console(console) => Some((slot, console)),
+                _ => None,
+            })
+            .nth(port.checked_sub(1)?)
+    }
+
+    /// Disk `number`.
+    pub(crate) fn disk_mut(&mut self, number: usize) -> Option<&mut Disk> {
+        self.virtio
+            .iter_mut()
+            .filter_map(|virtio| match &mut virtio.kind {
+                Kind::Block(block) => Some(&mut block.disk),
+                _ => None,
+            })
+            .nth(number)
+    }
+
     /// Brings the level of a device's interrupt to the interrupt controller.
     fn wire(&mut self, id: DeviceId) {
         match id {
             DeviceId::Uart => self.plic.set_level(UART_INTERRUPT, self.uart.interrupt()),
             DeviceId::Rtc => self.plic.set_level(RTC_INTERRUPT, self.rtc.interrupt()),
+            DeviceId::Virtio(slot) => {
+                let level = self.virtio[slot].interrupt();
+                self.plic.set_level(virtio_interrupt(slot), level);
+            }
             DeviceId::Finisher | DeviceId::Clint | DeviceId::Plic => {}
         }
     }
