@@ -103,13 +103,19 @@ impl CodeCache {
         Some(n)
     }
 
+    /// The decoded page that holds `addr`, if it has been decoded.
+    #[inline(always)]
+    pub(crate) fn decoded_page(&self, addr: PhysAddr) -> Option<&Instructions> {
+        let known = *self.index.get(page_number(addr))?;
+        let page = self.pages.get((known as usize).wrapping_sub(1))?;
+        Some(&page.instructions)
+    }
+
     /// The instruction at `addr`, if its page has been decoded and it does not cross into the next.
     #[inline(always)]
     #[must_use]
     pub fn decoded(&self, addr: PhysAddr) -> Option<&Inst> {
-        let known = *self.index.get(page_number(addr))?;
-        let page = self.pages.get((known as usize).wrapping_sub(1))?;
-        let inst = &page.instructions[slot(addr.0)];
+        let inst = &self.decoded_page(addr)?[slot(addr.0)];
         (!crosses(inst)).then_some(inst)
     }
 

@@ -164,19 +164,14 @@ fn hot(
     let mut left = end - hart.retired;
     let outcome = 'pages: loop {
         let pc = hart.pc;
-        let physical = match hart.translate(machine, VirtAddr(pc), 2, Access::Fetch) {
-            Ok(physical) => physical,
-            Err(trap) => break Err(trap),
+        let known = hart.tlb.fetch(pc);
+        let page = match known.and_then(|addr| code.decoded_page(addr)) {
+            Some(page) => page,
+            None => match find_page(hart, machine, code) {
+                Ok(addr) => code.decoded_page(addr).expect("just decoded"),
+                Err(trap) => break Err(trap),
+            },
         };
-        // The walk may have written to a page table among instructions.
-        if machine.pages.code_written() {
-            code.refresh(machine);
-        }
-        let Some(page) = code.page(machine, physical) else {
-            break Err(Access::Fetch.access_fault(pc));
-        };
-        // Decoding has marked the page.
-        hart.tlb.sync(&machine.pages);
         let base = pc & !0xfff;
         let mut port = PlainRam(machine);
         let mut exec = Exec::<_, false>::new(hart, &mut port);
@@ -201,6 +196,26 @@ fn hot(
     };
     hart.retired = end - left;
     outcome
+}
+
+/// Translates the pc and decodes its page; nothing may be stale before, and nothing is after.
+#[cold]
+#[inline(never)]
+fn find_page(
+    hart: &mut Hart,
+    machine: &mut Machine,
+    code: &mut CodeCache,
+) -> Result<PhysAddr, Trap> {
+    let addr = hart.translate(machine, VirtAddr(hart.pc), 2, Access::Fetch)?;
+    // The walk may have written to a page table among instructions.
+    if machine.pages.code_written() {
+        code.refresh(machine);
+    }
+    code.page(machine, addr)
+        .ok_or(Access::Fetch.access_fault(hart.pc))?;
+    // Decoding has marked the page.
+    hart.tlb.sync(&machine.pages);
+    Ok(addr)
 }
 
 /// Runs the one instruction at the pc, whatever it is, and counts it if it retired.

@@ -8,7 +8,7 @@
 
 use loiter_isa::Width;
 use loiter_machine::Pages;
-use loiter_types::{PAGE_BYTES, PhysAddr};
+use loiter_types::{PAGE_BYTES, PhysAddr, VirtAddr};
 
 use crate::csr::{AccessMode, Privilege};
 use crate::translate::{Access, PAGE_LOG2};
@@ -151,11 +151,11 @@ impl Tlb {
         }
     }
 
-    /// Physical address of an aligned load that is remembered.
+    /// Physical address of a load that is remembered and does not leave its page.
     #[inline(always)]
     pub(crate) fn load(&self, addr: u64, width: Width) -> Option<PhysAddr> {
         let entry = &self.data[data_index(addr)];
-        (entry.load == aligned_page(addr, width) | self.data_key)
+        self.matches(entry.load, addr, width)
             .then(|| PhysAddr(addr.wrapping_add(entry.delta)))
     }
 
@@ -163,8 +163,21 @@ impl Tlb {
     #[inline(always)]
     pub(crate) fn store(&self, addr: u64, width: Width) -> Option<PhysAddr> {
         let entry = &self.data[data_index(addr)];
-        (entry.store == aligned_page(addr, width) | self.data_key)
+        self.matches(entry.store, addr, width)
             .then(|| PhysAddr(addr.wrapping_add(entry.delta)))
+    }
+
+    /// Whether `tag` is that of the page of an access. One comparison for one that is aligned.
+    #[inline(always)]
+    fn matches(&self, tag: u64, addr: u64, width: Width) -> bool {
+        let aligned = addr & (!PAGE_MASK | (width.bytes() - 1));
+        tag == aligned | self.data_key || self.matches_misaligned(tag, addr, width)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn matches_misaligned(&self, tag: u64, addr: u64, width: Width) -> bool {
+        tag == (addr & !PAGE_MASK) | self.data_key && !VirtAddr(addr).leaves_page(width.bytes())
     }
 
     /// Physical address of an instruction that is remembered.
@@ -223,12 +236,6 @@ fn data_index(addr: u64) -> usize {
 #[inline(always)]
 fn fetch_index(addr: u64) -> usize {
     (addr >> PAGE_LOG2) as usize % FETCH_ENTRIES
-}
-
-/// The page of `addr`, and the bits that make it misaligned.
-#[inline(always)]
-fn aligned_page(addr: u64, width: Width) -> u64 {
-    addr & (!PAGE_MASK | (width.bytes() - 1))
 }
 
 impl std::fmt::Debug for Tlb {
