@@ -7,6 +7,7 @@
 
 use loiter_isa::Width;
 use loiter_types::PhysAddr;
+use serde::{Deserialize, Serialize};
 
 use crate::machine::AccessFault;
 use crate::ram::Ram;
@@ -21,7 +22,8 @@ const COMMAND_READ: u64 = 0;
 const COMMAND_WRITE: u64 = 1;
 
 /// The two words.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Htif {
     pub(crate) tohost: PhysAddr,
     pub(crate) fromhost: Option<PhysAddr>,

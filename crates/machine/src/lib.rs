@@ -24,6 +24,7 @@ mod map;
 mod pages;
 mod ram;
 pub mod snapshot;
+mod state;
 mod symbols;
 #[cfg(test)]
 mod testing;
@@ -38,5 +39,6 @@ pub use machine::{AccessFault, Ended, EndedBy, Ending, Machine};
 pub use map::RAM_BASE;
 pub use pages::{CodeWrite, Pages};
 pub use ram::Ram;
+pub use state::MachineState;
 pub use symbols::SymbolTable;
 pub use watches::{WatchState, Watches, WatchesState};

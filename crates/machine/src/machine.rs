@@ -2,6 +2,7 @@
 
 use loiter_isa::Width;
 use loiter_types::{HartId, PhysAddr};
+use serde::{Deserialize, Serialize};
 
 use crate::config::{MachineConfig, MachineError, check};
 use crate::device_tree;
@@ -23,7 +24,7 @@ pub struct AccessFault {
 }
 
 /// Who ended the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndedBy {
     /// A store to the test finisher.
     Finisher,
@@ -32,7 +33,7 @@ pub enum EndedBy {
 }
 
 /// What a program wanted when it ended the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ending {
     /// Power off; success.
     PowerOff,
@@ -62,7 +63,7 @@ impl Ending {
 }
 
 /// How a program ended the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     /// By which means.
     pub by: EndedBy,
@@ -84,7 +85,7 @@ pub struct Machine {
     pub(crate) device_tree: Vec<u8>,
     console: Vec<u8>,
     messages: Vec<String>,
-    ended: Option<Ended>,
+    pub(crate) ended: Option<Ended>,
     /// Generation of the interrupt lines when last asked whether they changed.
     seen_generation: u64,
 }

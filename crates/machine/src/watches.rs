@@ -56,7 +56,7 @@ pub struct WatchesState {
     /// The watch of each hart.
     harts: Vec<HartWatch>,
     /// Harts that have not heard yet that they lost their watch, in order.
-    lost: Vec<u16>,
+    lost: Vec<HartId>,
     /// Numbers of lines that are in the filter for ever.
     pinned: Vec<u64>,
 }
@@ -94,7 +94,7 @@ impl Watches {
         };
         WatchesState {
             harts: self.lines.iter().map(watch).collect(),
-            lost: self.lost.iter().map(|hart| hart.0).collect(),
+            lost: self.lost.clone(),
             pinned: self.pinned.clone(),
         }
     }
@@ -125,13 +125,11 @@ impl Watches {
             };
         }
         for &hart in &state.lost {
-            let is_lost = restored.lines.get(usize::from(hart)) == Some(&LOST);
-            if !is_lost || restored.lost.contains(&HartId(hart)) {
-                return Err(format!(
-                    "hart {hart} is told of a watch that it has not lost"
-                ));
+            let is_lost = restored.lines.get(hart.index()) == Some(&LOST);
+            if !is_lost || restored.lost.contains(&hart) {
+                return Err(format!("{hart} is told of a watch that it has not lost"));
             }
-            restored.lost.push(HartId(hart));
+            restored.lost.push(hart);
         }
         for &line in &state.pinned {
             if line > lines {

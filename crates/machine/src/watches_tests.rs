@@ -199,9 +199,9 @@ fn impossible_watches_are_refused() {
     };
     assert!(refuse(&|state| state.harts.push(HartWatch::Idle)).contains("4 harts"));
     assert!(refuse(&|state| state.harts[0] = HartWatch::Held(1 << 58)).contains("watch on line"));
-    assert!(refuse(&|state| state.lost.push(1)).contains("hart 1"));
-    assert!(refuse(&|state| state.lost.push(0)).contains("hart 0"));
-    assert!(refuse(&|state| state.lost.push(3)).contains("hart 3"));
+    assert!(refuse(&|state| state.lost.push(HartId(1))).contains("hart 1"));
+    assert!(refuse(&|state| state.lost.push(HartId(0))).contains("hart 0"));
+    assert!(refuse(&|state| state.lost.push(HartId(3))).contains("hart 3"));
     assert!(refuse(&|state| state.pinned.push(1 << 58)).contains("for ever"));
 }
 

@@ -7,6 +7,7 @@
 
 use loiter_isa::Width;
 use loiter_types::HartId;
+use serde::{Deserialize, Serialize};
 use vm_fdt::FdtWriter;
 
 use super::{Device, Place};
@@ -34,7 +35,8 @@ enum Register {
     Reserved,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Clint {
     msip: Vec<bool>,
     /// `u64::MAX`, the value at reset, is "never".
@@ -46,10 +48,13 @@ pub(crate) struct Clint {
     /// `mtime` minus `ticks`.
     offset: u64,
     /// The first tick at which a timer that has not fired does; `u64::MAX` when none will.
+    #[serde(skip)]
     deadline: u64,
     /// For each hart its bits of `mip`.
+    #[serde(skip)]
     lines: Vec<u64>,
     /// Changes whenever `lines` does.
+    #[serde(skip)]
     generation: u64,
 }
 
@@ -65,6 +70,24 @@ impl Clint {
             lines: vec![0; harts],
             generation: 0,
         }
+    }
+
+    /// Takes over what a snapshot holds.
+    pub(crate) fn restore(&mut self, saved: &Self) -> Result<(), String> {
+        let harts = self.msip.len();
+        let lengths = [saved.msip.len(), saved.mtimecmp.len(), saved.stimecmp.len()];
+        if lengths != [harts; 3] {
+            return Err(format!(
+                "timers of {lengths:?} harts, where there are {harts}"
+            ));
+        }
+        *self = Self {
+            lines: std::mem::take(&mut self.lines),
+            generation: self.generation + 1,
+            ..saved.clone()
+        };
+        self.update();
+        Ok(())
     }
 
     #[inline(always)]

@@ -1,6 +1,7 @@
 //! SiFive's test finisher, as in QEMU: a store to it ends the run.
 
 use loiter_isa::Width;
+use serde::{Deserialize, Serialize};
 use vm_fdt::FdtWriter;
 
 use super::{Device, Place};
@@ -11,7 +12,8 @@ const PASS: u16 = 0x5555;
 const RESET: u16 = 0x7777;
 
 /// Low half of the register: what to do; high half: the exit code of a failure.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Finisher {
     /// What the first valid store said.
     pub(crate) ending: Option<Ending>,

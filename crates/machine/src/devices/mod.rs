@@ -18,7 +18,7 @@ pub(crate) use finisher::Finisher;
 pub(crate) use plic::LAST_SOURCE;
 pub(crate) use plic::Plic;
 pub(crate) use rtc::Rtc;
-pub(crate) use uart::Uart;
+pub(crate) use uart::{SavedUart, Uart};
 pub(crate) use virtio::{Block, Console, Dma, Entropy, Kind, Virtio};
 
 use crate::config::{MachineConfig, MachineError};

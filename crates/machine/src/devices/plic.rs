@@ -12,6 +12,7 @@
 
 use loiter_isa::Width;
 use loiter_types::HartId;
+use serde::{Deserialize, Serialize};
 use vm_fdt::FdtWriter;
 
 use super::{Device, Place};
@@ -47,9 +48,11 @@ enum Register {
     Claim(usize),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Plic {
-    priorities: [u32; LAST_SOURCE + 1],
+    /// By source.
+    priorities: Vec<u32>,
     /// The sources whose level is high.
     levels: Sources,
     pending: Sources,
@@ -59,8 +62,10 @@ pub(crate) struct Plic {
     enables: Vec<Sources>,
     thresholds: Vec<u32>,
     /// For each hart its bits of `mip`.
+    #[serde(skip)]
     lines: Vec<u64>,
     /// Changes whenever `lines` does.
+    #[serde(skip)]
     generation: u64,
 }
 
@@ -68,7 +73,7 @@ impl Plic {
     pub(crate) fn new(harts: usize) -> Self {
         let contexts = harts * CONTEXT_LINES.len();
         Self {
-            priorities: [0; LAST_SOURCE + 1],
+            priorities: vec![0; LAST_SOURCE + 1],
             levels: [0; WORDS],
             pending: [0; WORDS],
             in_service: [0; WORDS],
@@ -77,6 +82,24 @@ impl Plic {
             lines: vec![0; harts],
             generation: 0,
         }
+    }
+
+    /// Takes over what a snapshot holds.
+    pub(crate) fn restore(&mut self, saved: &Self) -> Result<(), String> {
+        let contexts = self.thresholds.len();
+        let lengths = [saved.enables.len(), saved.thresholds.len()];
+        if lengths != [contexts; 2] || saved.priorities.len() != self.priorities.len() {
+            return Err(format!(
+                "interrupts of {lengths:?} contexts, where there are {contexts}"
+            ));
+        }
+        *self = Self {
+            lines: std::mem::take(&mut self.lines),
+            generation: self.generation + 1,
+            ..saved.clone()
+        };
+        self.update();
+        Ok(())
     }
 
     #[inline(always)]

@@ -4,6 +4,7 @@
 //! write to the time sets it is QEMU's and Linux's understanding of it.
 
 use loiter_isa::Width;
+use serde::{Deserialize, Serialize};
 use vm_fdt::FdtWriter;
 
 use super::{Device, Place};
@@ -19,8 +20,10 @@ const CLEAR_INTERRUPT: u64 = 0x1c;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Rtc {
+    #[serde(skip)]
     timebase_hz: u64,
     /// Time since reset, in ticks of the time base.
     ticks: u64,
@@ -33,6 +36,7 @@ pub(crate) struct Rtc {
     interrupt_enabled: bool,
     interrupt_pending: bool,
     /// The tick at which the alarm goes off; `u64::MAX` when it is not armed.
+    #[serde(skip)]
     deadline: u64,
 }
 
@@ -49,6 +53,15 @@ impl Rtc {
             interrupt_pending: false,
             deadline: u64::MAX,
         }
+    }
+
+    /// Takes over what a snapshot holds.
+    pub(crate) fn restore(&mut self, saved: &Self) {
+        *self = Self {
+            timebase_hz: self.timebase_hz,
+            ..saved.clone()
+        };
+        self.update();
     }
 
     /// Sets the time; needed before each access and when the deadline is reached.

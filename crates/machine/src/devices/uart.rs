@@ -8,8 +8,10 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 
 use loiter_isa::Width;
+use serde::{Deserialize, Serialize};
 use vm_fdt::FdtWriter;
-use vm_superio::{Serial, Trigger, serial::NoEvents};
+use vm_superio::serial::NoEvents;
+use vm_superio::{Serial, SerialState, Trigger};
 
 use super::{Device, Place};
 
@@ -47,12 +49,66 @@ pub(crate) struct Uart {
     input: VecDeque<u8>,
 }
 
+/// The UART as a snapshot keeps it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SavedUart {
+    baud_divisor: [u8; 2],
+    interrupt_enable: u8,
+    interrupt_identification: u8,
+    line_control: u8,
+    line_status: u8,
+    modem_control: u8,
+    modem_status: u8,
+    scratch: u8,
+    /// Bytes that have been received and not yet read.
+    fifo: Vec<u8>,
+    input: VecDeque<u8>,
+}
+
 impl Uart {
     pub(crate) fn new() -> Self {
         Self {
             serial: Serial::new(NoTrigger, Vec::new()),
             input: VecDeque::new(),
         }
+    }
+
+    /// All that a snapshot needs. What was sent is nobody's state.
+    pub(crate) fn save(&self) -> SavedUart {
+        let serial = self.serial.state();
+        SavedUart {
+            baud_divisor: [serial.baud_divisor_low, serial.baud_divisor_high],
+            interrupt_enable: serial.interrupt_enable,
+            interrupt_identification: serial.interrupt_identification,
+            line_control: serial.line_control,
+            line_status: serial.line_status,
+            modem_control: serial.modem_control,
+            modem_status: serial.modem_status,
+            scratch: serial.scratch,
+            fifo: serial.in_buffer,
+            input: self.input.clone(),
+        }
+    }
+
+    /// Takes over what a snapshot holds.
+    pub(crate) fn restore(&mut self, saved: &SavedUart) -> Result<(), String> {
+        let state = SerialState {
+            baud_divisor_low: saved.baud_divisor[0],
+            baud_divisor_high: saved.baud_divisor[1],
+            interrupt_enable: saved.interrupt_enable,
+            interrupt_identification: saved.interrupt_identification,
+            line_control: saved.line_control,
+            line_status: saved.line_status,
+            modem_control: saved.modem_control,
+            modem_status: saved.modem_status,
+            scratch: saved.scratch,
+            in_buffer: saved.fifo.clone(),
+        };
+        self.serial = Serial::from_state(&state, NoTrigger, NoEvents, Vec::new())
+            .map_err(|_| format!("{} bytes in the serial line's FIFO", saved.fifo.len()))?;
+        self.input = saved.input.clone();
+        Ok(())
     }
 
     /// What the program has sent since last asked.

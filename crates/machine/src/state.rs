@@ -1,0 +1,65 @@
+//! The state of a machine but for RAM, as a snapshot keeps it.
+//!
+//! It holds what a guest can find out, and nothing that follows from the configuration, from other
+//! state, or from when the host looks: two machines that no guest can tell apart have the same state.
+//! So what programs have written to the console is not in it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::devices::{Clint, Finisher, Plic, Rtc, SavedUart};
+use crate::htif::Htif;
+use crate::machine::{Ended, Machine};
+use crate::watches::WatchesState;
+
+/// Devices, watches, and whether the run has ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MachineState {
+    watches: WatchesState,
+    finisher: Finisher,
+    rtc: Rtc,
+    clint: Clint,
+    plic: Plic,
+    uart: SavedUart,
+    htif: Option<Htif>,
+    ended: Option<Ended>,
+}
+
+impl Machine {
+    /// All that a snapshot needs besides RAM.
+    #[must_use]
+    pub fn save(&self) -> MachineState {
+        let devices = &self.devices;
+        MachineState {
+            watches: self.watches.save(),
+            finisher: devices.finisher.clone(),
+            rtc: devices.rtc.clone(),
+            clint: devices.clint.clone(),
+            plic: devices.plic.clone(),
+            uart: devices.uart.save(),
+            htif: self.htif,
+            ended: self.ended,
+        }
+    }
+
+    /// Makes the machine what it was, after RAM.
+    ///
+    /// # Errors
+    /// When the state is that of another machine, or contradicts itself; the machine is of no use then.
+    pub fn restore(&mut self, state: &MachineState) -> Result<(), String> {
+        self.watches.restore(&state.watches)?;
+        let devices = &mut self.devices;
+        devices.finisher = state.finisher.clone();
+        devices.clint.restore(&state.clint)?;
+        devices.rtc.restore(&state.rtc);
+        devices.plic.restore(&state.plic)?;
+        devices.uart.restore(&state.uart)?;
+        self.htif = state.htif;
+        self.ended = state.ended;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;
