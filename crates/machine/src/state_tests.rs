@@ -73,7 +73,7 @@ impl Step {
                 seen = format!("{:?} ", machine.store(*hart, *addr, *width, *value));
             }
             Self::Time(ticks) => machine.set_time(*ticks),
-            Self::Type(bytes) => machine.push_input(bytes),
+            Self::Type(bytes) => machine.push_input(0, bytes),
             Self::Watch(hart, addr) => machine.watches.arm(*hart, *addr),
             Self::Unwatch(hart) => machine.watches.disarm(*hart),
             Self::SupervisorTimer(hart, value) => machine.set_supervisor_timer(*hart, *value),
@@ -86,7 +86,7 @@ impl Step {
             machine.time(),
             machine.next_timer_ticks(),
             machine.ended(),
-            machine.take_console(),
+            machine.take_output(0),
             xxh3_64(&encode(machine)),
         )
     }
@@ -166,7 +166,7 @@ fn when_the_host_looks_does_not_count() {
             .store(HartId(0), PhysAddr(0x1000_0000), Width::B, b'x'.into())
             .unwrap();
     }
-    assert_eq!(one.take_console(), b"x");
+    assert_eq!(one.take_output(0), b"x");
     one.store(HartId(0), PhysAddr(0x200_0000), Width::W, 1)
         .unwrap();
     assert!(one.interrupts_changed());
