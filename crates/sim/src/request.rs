@@ -1,5 +1,6 @@
 //! What is asked of a run.
 
+use loiter_machine::DiskConfig;
 use serde::{Deserialize, Serialize};
 
 /// A run: which machine, with which changes, and the program's command line.
@@ -83,6 +84,16 @@ pub struct DiskRequest {
     /// Whether the guest's writes go to the file; they are kept aside and lost otherwise.
     #[serde(default)]
     pub writable: bool,
+}
+
+impl DiskRequest {
+    pub(crate) fn config(&self) -> DiskConfig {
+        DiskConfig {
+            path: self.path.clone(),
+            bytes: self.bytes,
+            writable: self.writable,
+        }
+    }
 }
 
 /// How far a run has come.

@@ -9,7 +9,7 @@ use crate::config::MachineFile;
 use crate::error::Error;
 use crate::params::CoreKind;
 use crate::reference_phase::Round;
-use crate::request::BootRequest;
+use crate::request::{BootRequest, DiskRequest};
 use crate::result::Exit;
 use crate::system::System;
 use crate::timing_phase::{Steps, Timing};
@@ -147,6 +147,11 @@ impl Session {
         self.system.machine.push_input(port, bytes);
     }
 
+    /// What has happened since last asked that the user should know.
+    pub fn take_messages(&mut self) -> Vec<String> {
+        self.system.machine.take_messages()
+    }
+
     /// Simulated time since power-on, in cycles of the cores' clock.
     #[must_use]
     pub fn cycle(&self) -> u64 {
@@ -194,6 +199,9 @@ fn config(request: &BootRequest, file: &MachineFile) -> Result<MachineConfig, Er
     Ok(MachineConfig {
         bootargs: request.bootargs.clone(),
         seed: request.seed,
+        disks: request.disks.iter().map(DiskRequest::config).collect(),
+        ports: request.ports,
+        entropy: true,
         ..file.machine(harts)
     })
 }
