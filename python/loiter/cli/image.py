@@ -34,11 +34,13 @@ def build(
         str | None, typer.Option("--kind", metavar="KIND", help="What it is, for a name of your own. Default: debian.")
     ] = None,
     kernel: Annotated[
-        str, typer.Option("--kernel", metavar="KIND", help="Kernel of a root file system: kernel or small-kernel.")
-    ] = "kernel",
+        str | None,
+        typer.Option("--kernel", metavar="KIND", help="Kernel of a root file system: kernel or small-kernel."),
+    ] = None,
     suite: Annotated[
-        str, typer.Option("--suite", metavar="SUITE", help="Debian's release; riscv64 comes with trixie and later.")
-    ] = images.SUITE,
+        str | None,
+        typer.Option("--suite", metavar="SUITE", help=f"Debian's release, {images.SUITE} (default) or later."),
+    ] = None,
     size_mib: Annotated[
         int | None,
         typer.Option("--size-mib", min=64, metavar="N", help="Size of the root file system. Default: as needed."),
@@ -55,17 +57,23 @@ def build(
 
     Packages are downloaded and verified by apt, for riscv64, and unpacked; nothing of theirs runs on this system.
 
+    A name that is there keeps its packages unless others are given.
+
     Example: [bold]loiter image build web --packages nginx,ruby[/]
     """
-    words = [word.strip() for text in packages or [] for word in text.split(",")]
-    recipe = Recipe(
-        kind or (name if name in kinds.NAMES else "debian"),
-        suite,
-        tuple(word for word in words if word),
-        size_mib,
-        kernel,
-        mirror,
-    )
+    if not any((packages, kind, kernel, suite, size_mib)):
+        # What an image of that name was built from, or the kind of that name.
+        recipe = images.recipe_of(name).with_mirror(mirror)
+    else:
+        words = [word.strip() for text in packages or [] for word in text.split(",")]
+        recipe = Recipe(
+            kind or (name if name in kinds.NAMES else "debian"),
+            suite or images.SUITE,
+            tuple(word for word in words if word),
+            size_mib,
+            kernel or "kernel",
+            mirror,
+        )
     before = images.lookup(name)
     image = images.build(name, recipe, err(), again=again)
     if as_json:

@@ -122,7 +122,14 @@ def read(path: Path, name: str) -> Image:
             if found != facts["bytes"]:
                 raise Damaged(f"{file} has {found} bytes, not {facts['bytes']}")
         image = Image(name, path, manifest)
-        _ = (image.key, image.kind, image.command_line, manifest["kernel_release"], manifest["packages"])
+        _ = (
+            image.key,
+            image.kind,
+            image.command_line,
+            manifest["root_command_line"],
+            manifest["kernel_release"],
+            manifest["packages"],
+        )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Damaged(f"{type(error).__name__}: {error}") from None
     return image

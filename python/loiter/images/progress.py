@@ -35,7 +35,8 @@ class Steps:
         self._count = len(self._left)
         self._estimate = Estimate(total=sum(step.seconds for step in steps), workers=1)
         self._current: tuple[Step, float] | None = None
-        self._detail = ""
+        self._detail = self._now = ""
+        self.facts = ""
         self._shown = 0.0
         self._live: Progress | None = None
         self._bar: TaskID | None = None
@@ -73,7 +74,7 @@ class Steps:
         step = self._left.pop(0)
         assert step.name == name, f"step {name}, but {step.name} was announced"
         begun = time.monotonic()
-        self._current, self._detail = (step, begun), ""
+        self._current, self._detail, self._now = (step, begun), "", ""
         self._refresh(0.0)
         yield
         seconds = time.monotonic() - begun
@@ -83,21 +84,21 @@ class Steps:
         detail = f", {self._detail}" if self._detail else ""
         self.say(f"{self._title}: {number}/{self._count} {name}{detail} ({duration(seconds)})")
 
-    def share(self, share: float, detail: str = "") -> None:
-        """How much of the step under way is done, from 0 to 1."""
-        self._detail = detail or self._detail
+    def share(self, share: float, what: str = "") -> None:
+        """How much of the step under way is done, from 0 to 1, and what is being done."""
+        self._now = what
         now = time.monotonic()
         if now - self._shown >= _SECONDS_BETWEEN:
             self._shown = now
             self._refresh(share)
 
     def detail(self, text: str) -> None:
-        """A few words on the step under way."""
+        """A few words on the step under way, which its line ends with."""
         self._detail = text
         self._refresh(0.0)
 
     def _refresh(self, share: float) -> None:
-        if self._live is None or self._bar is None or self._current is None:
+        if self._current is None:
             return
         step, begun = self._current
         # What the step itself knows, or else the clock against what it took where it was measured.
@@ -106,6 +107,8 @@ class Steps:
         left = self._estimate.seconds_left(running)
         if left is None:
             left = max(0.0, self._estimate.total - seconds)
-        facts = f"{step.name} {self._detail}".rstrip() + f", about {duration(left)} left"
+        words = " ".join(filter(None, [step.name, self._detail, self._now]))
+        self.facts = f"{words}, about {duration(left)} left"
         done = (self._estimate.finished + min(0.95 * step.seconds, seconds)) / max(self._estimate.total, 1e-9)
-        self._live.update(self._bar, completed=done, facts=facts)
+        if self._live is not None and self._bar is not None:
+            self._live.update(self._bar, completed=done, facts=self.facts)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from loiter.images.progress import Step, Steps
     from loiter.images.recipe import Recipe
 
-NAMES = ("debian", "kernel")
-KERNELS = ("kernel",)
+NAMES = ("debian", "kernel", "small-kernel")
+KERNELS = ("kernel", "small-kernel")
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Work:
     """What a kind builds with."""
 
     recipe: Recipe
+    key: str
     apt: Apt
     # Where the image's files go, and where all else does.
     out: Path
@@ -52,6 +53,8 @@ class Outcome:
     packages: Sequence[Package]
     command_line: str
     kernel_release: str
+    # How a kernel mounts a root file system by itself; None if it needs the initial RAM file system for that.
+    root_command_line: str | None = None
 
 
 class Kind(Protocol):

@@ -46,17 +46,16 @@ def build(work: Work) -> Outcome:
             "out": str(out),
             "scratch": str(work.scratch),
             "size_mib": recipe.size_mib,
-            "key": recipe.key(),
+            "key": work.key,
         }
         assemble.run(order, work.scratch, steps.share)
         if not out.is_file():
             raise RunFault("the root file system was not written")
+    by_itself: str | None = kernel.manifest["root_command_line"]
     for name in kernel.manifest["files"]:
+        if name == image.INITRD and by_itself is not None:
+            continue
         # One file under two names; who removes one image leaves the other whole.
         os.link(kernel.path / name, work.out / name)
-    return Outcome([deb.package for deb in debs], _command_line(kernel), kernel.manifest["kernel_release"])
-
-
-def _command_line(kernel: image.Image) -> str:
-    # The init of the initial RAM file system mounts the root by itself.
-    return kernel.command_line
+    packages = [deb.package for deb in debs]
+    return Outcome(packages, by_itself or kernel.command_line, kernel.manifest["kernel_release"], by_itself)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import loiter
 from loiter.engine import Json
-from loiter.errors import UserFault
+from loiter.errors import UserFault, unknown
 from loiter.images import cache, kinds, sources, tools
 from loiter.images import image as images
 from loiter.images.apt import Apt, sha256
@@ -28,8 +28,10 @@ def recipe_of(name: str) -> Recipe:
     found = cache.lookup(name)
     if found is not None:
         return from_parameters(found.manifest["recipe"])
+    cache.check_name(name)
     if name not in kinds.NAMES:
-        cache.find(name)
+        advice = "One of your own is built with --packages or --kind."
+        raise unknown("image", name, {*cache.names(), *kinds.NAMES}, advice)
     return Recipe(name)
 
 
@@ -60,6 +62,8 @@ def build(name: str, recipe: Recipe, console: Console | None = None, *, again: b
 
 def _build(name: str, recipe: Recipe, console: Console | None, again: bool) -> Image:
     kind = kinds.load(recipe.kind)
+    # Of the files as they are now, whatever happens to them in the meantime.
+    key = recipe.key()
     kernel = None
     if kind.HAS_ROOT:
         wanted = recipe.of_kernel()
@@ -71,15 +75,16 @@ def _build(name: str, recipe: Recipe, console: Console | None, again: bool) -> I
         scratch.mkdir()
         began = time.monotonic()
         announced = [*kind.steps(recipe), Step("manifest", 3)]
+        apt = Apt(cache.root() / "apt", recipe.suite, recipe.mirror)
         with Steps(console, name, announced) as steps:
-            work = Work(recipe, Apt(cache.root() / "apt", recipe.suite, recipe.mirror), out, scratch, steps, kernel)
+            work = Work(recipe, key, apt, out, scratch, steps, kernel)
             outcome = kind.build(work)
             with steps.step("manifest"):
-                manifest = _manifest(recipe, outcome, out)
+                manifest = _manifest(recipe, key, outcome, out)
                 (out / images.MANIFEST).write_bytes(images.encode(manifest))
                 (out / images.HOST).write_bytes(images.encode(_host(time.monotonic() - began)))
         shutil.rmtree(scratch)
-        build_name = f"{recipe.key()[:16]}-{sha256(out / images.MANIFEST)[:8]}"
+        build_name = f"{key[:16]}-{sha256(out / images.MANIFEST)[:8]}"
         return cache.settle(out, name, build_name)
 
 
@@ -97,15 +102,16 @@ def _require(recipe: Recipe) -> None:
     tools.require(commands, {"debian-archive-keyring": keyring})
 
 
-def _manifest(recipe: Recipe, outcome: Outcome, out: Path) -> Json:
+def _manifest(recipe: Recipe, key: str, outcome: Outcome, out: Path) -> Json:
     files = sorted(path for path in out.iterdir())
     return {
         "schema": images.SCHEMA,
         "loiter": loiter.__version__,
         "recipe": recipe.parameters(),
-        "key": recipe.key(),
+        "key": key,
         "kernel_release": outcome.kernel_release,
         "command_line": outcome.command_line,
+        "root_command_line": outcome.root_command_line,
         "files": {path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)} for path in files},
         "packages": [dataclasses.asdict(each) for each in outcome.packages],
     }

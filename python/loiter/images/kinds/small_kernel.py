@@ -1,0 +1,145 @@
+"""A small kernel from Debian's source, with a configuration and patches of ours: boots fast, and can be changed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from loiter import resources
+from loiter.errors import RunFault
+from loiter.images import image, initramfs, linux, modules, tools
+from loiter.images.apt import Deb
+from loiter.images.initramfs import TIMESTAMP
+from loiter.images.kinds import Outcome, Work
+from loiter.images.kinds.kernel import FIRMWARE, SHELL
+from loiter.images.progress import Step
+from loiter.images.recipe import Recipe, files
+
+DESCRIPTION = "a small kernel from Debian's source, with patches; OpenSBI and a busybox shell"
+HAS_ROOT = False
+FILES = ("initramfs/*", "kernel/**/*")
+CODE = ("kinds/small_kernel.py", "linux.py", "initramfs.py", "symbols.py")
+TOOLS = (
+    *("apt-get", "apt-cache", "dpkg-deb", "cpio", "tar", "xz", "patch"),
+    *("make", "cc", "riscv64-linux-gnu-gcc", "flex", "bison", "bc"),
+)
+
+META = "linux-source"
+CROSS = "riscv64-linux-gnu-"
+CONFIGURATION = Path("kernel/small.config")
+PATCHES = "kernel/patches/*.patch"
+
+# What make says of a file it makes, and how many it makes with our configuration, for the bar.
+_MADE = re.compile(r"^  (CC|AS|LD|AR) ")
+_MADE_IN_ALL = 1500
+_OPTION = re.compile(r"^(CONFIG_\w+=.*|# CONFIG_\w+ is not set)$", re.MULTILINE)
+
+
+def steps(recipe: Recipe) -> list[Step]:
+    """The steps of a build."""
+    return [
+        *(Step("lists", 3), Step("download", 6), Step("unpack", 30), Step("patch", 1), Step("configure", 10)),
+        *(Step("compile", 170), Step("initramfs", 1)),
+    ]
+
+
+def build(work: Work) -> Outcome:
+    """Builds the image."""
+    apt, steps = work.apt, work.steps
+    with steps.step("lists"):
+        apt.update(steps.share)
+    with steps.step("download"):
+        source = apt.dependency(META, f"{META}-")
+        debs = apt.download(apt.exactly([source, FIRMWARE, SHELL]), steps.share)
+    packages, tree = work.scratch / "tree", work.scratch / "linux"
+    with steps.step("unpack"):
+        _unpack(debs, packages, tree)
+    with steps.step("patch"):
+        patch(tree, [resources.LINUX / path for path in files(FILES) if path.match(PATCHES)])
+    make = _make(tree)
+    with steps.step("configure"):
+        _configure(tree, make)
+    with steps.step("compile"):
+        made = 0
+
+        def on_line(line: str) -> None:
+            nonlocal made
+            made += bool(_MADE.match(line))
+            steps.share(min(made / _MADE_IN_ALL, 1.0))
+
+        make(["--jobs", str(len(os.sched_getaffinity(0))), "Image"], on_line)
+        linux.install_kernel(tree / "arch/riscv/boot/Image", work.out / image.KERNEL)
+        shutil.copyfile(tree / "System.map", work.out / image.SYSTEM_MAP)
+        shutil.copyfile(tree / ".config", work.out / image.CONFIG)
+        release = make(["--silent", "kernelrelease"], None).strip()
+    linux.install_firmware(packages, work.out / image.FIRMWARE)
+    with steps.step("initramfs"):
+        nothing = modules.Modules({}, {name: [] for name in modules.WANTED})
+        initramfs.build(packages, nothing, work.scratch / "initramfs", work.out / image.INITRD)
+    return Outcome([deb.package for deb in debs], image.CONSOLE, release, f"{image.CONSOLE} root=/dev/vda rw")
+
+
+def patch(tree: Path, patches: list[Path]) -> None:
+    """Applies patches in the order of their names. One that does not fit exactly ends the build."""
+    for path in sorted(patches):
+        tools.run(
+            ["patch", "--strip=1", "--fuzz=0", "--forward", "--batch", "--input", path.resolve()],
+            f"patch {path.name}",
+            directory=tree,
+        )
+
+
+def missing_options(wanted: str, got: str) -> list[str]:
+    """The options that the kernel's configuration does not have as they were asked for."""
+    have = set(_OPTION.findall(got))
+    asked = _OPTION.findall(wanted)
+    if not asked:
+        raise RunFault("the kernel's configuration fragment names no option")
+    return [line for line in asked if line not in have]
+
+
+def _unpack(debs: list[Deb], packages: Path, tree: Path) -> None:
+    for deb in debs:
+        tools.run(["dpkg-deb", "-x", deb.path, packages], f"unpacking {deb.path.name}")
+    archives = list((packages / "usr/src").glob(f"{META}-*.tar.xz"))
+    if len(archives) != 1:
+        raise RunFault(f"Debian's kernel source has {len(archives)} archives, not one; has the package changed?")
+    tree.mkdir()
+    tools.run(
+        ["tar", "--extract", "--file", archives[0], "--strip-components=1", "--directory", tree], "unpacking the source"
+    )
+
+
+def _make(tree: Path) -> Callable[[list[str], Callable[[str], None] | None], str]:
+    # Nothing of the host or of the day is to be seen in the kernel.
+    environment = {
+        "ARCH": "riscv",
+        "CROSS_COMPILE": CROSS,
+        "KCONFIG_ALLCONFIG": str((resources.LINUX / CONFIGURATION).resolve()),
+        "KBUILD_BUILD_TIMESTAMP": f"@{TIMESTAMP}",
+        "KBUILD_BUILD_USER": "loiter",
+        "KBUILD_BUILD_HOST": "loiter",
+        "KBUILD_BUILD_VERSION": "1",
+        "LOCALVERSION": "-loiter",
+        "SOURCE_DATE_EPOCH": str(TIMESTAMP),
+        # A make that calls us is not to take part.
+        "MAKEFLAGS": "",
+        "MFLAGS": "",
+    }
+
+    def make(words: list[str], on_line: Callable[[str], None] | None = None) -> str:
+        return tools.run(["make", *words], "kernel", directory=tree, environment=environment, on_line=on_line)
+
+    return make
+
+
+def _configure(tree: Path, make: Callable[[list[str], Callable[[str], None] | None], str]) -> None:
+    make(["allnoconfig"], None)
+    wanted = (resources.LINUX / CONFIGURATION).read_text(encoding="utf-8")
+    missing = missing_options(wanted, (tree / ".config").read_text(encoding="utf-8"))
+    if missing:
+        listed = ", ".join(missing)
+        raise RunFault(f"{CONFIGURATION}: this kernel does not take {listed}. Has a name changed?")

@@ -1,0 +1,445 @@
+"""Images without a network: names and keys, the cache, the host's tools, progress, and the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from loiter import cli, images, resources
+from loiter.errors import Interrupted, RunFault, StoreFault, UserFault
+from loiter.images import builder, cache, kinds, recipe, tools
+from loiter.images.apt import Package
+from loiter.images.image import Image
+from loiter.images.kinds import Outcome, Work
+from loiter.images.progress import Step, Steps
+from loiter.images.recipe import Recipe
+
+PACKAGE = Package("busybox-static", "1:1.37", "riscv64", "busybox-static_1%3a1.37_riscv64.deb", 3, "0" * 64)
+
+
+class FakeKind:
+    """A kind that builds in no time; files of the image are named by `contents`."""
+
+    DESCRIPTION = "a kind of the tests"
+    HAS_ROOT = False
+    FILES = ("initramfs/*",)
+    CODE = ("linux.py",)
+    TOOLS: tuple[str, ...] = ()
+
+    def __init__(self, contents: dict[str, bytes], has_root: bool = False) -> None:
+        self.contents = contents
+        self.HAS_ROOT = has_root
+        self.builds = 0
+        self.fault: Exception | None = None
+
+    def steps(self, recipe: Recipe) -> list[Step]:
+        return [Step("work", 1)]
+
+    def build(self, work: Work) -> Outcome:
+        with work.steps.step("work"):
+            self.builds += 1
+            for name, data in self.contents.items():
+                (work.out / name).write_bytes(data)
+            if self.fault is not None:
+                raise self.fault
+        return Outcome([PACKAGE], "console=ttyS0", "6.12-test")
+
+
+@pytest.fixture
+def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeKind]:
+    """Kinds that need nothing of the host, and a cache of the test's own."""
+    monkeypatch.setenv("LOITER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+    kernel = {"Image": b"kernel", "fw_dynamic.bin": b"firmware", "initrd.cpio.gz": b"initrd"}
+    fakes = {
+        "kernel": FakeKind(kernel),
+        "small-kernel": FakeKind(kernel | {"System.map": b"map"}),
+        "debian": FakeKind(kernel | {"root.ext4": b"root"}, has_root=True),
+    }
+    monkeypatch.setattr(kinds, "load", fakes.__getitem__)
+    monkeypatch.setattr(builder, "Apt", lambda *arguments: None)
+    monkeypatch.setattr(tools, "require", lambda commands, files=None: None)
+    return fakes
+
+
+@dataclass
+class Said:
+    """What a command left."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def loiter(fakes: dict[str, FakeKind], capsys: pytest.CaptureFixture[str]):
+    """Runs a command."""
+
+    def call(*arguments: str) -> Said:
+        with pytest.raises(SystemExit) as end:
+            cli.main(list(arguments))
+        captured = capsys.readouterr()
+        code = end.value.code
+        return Said(0 if code is None else int(code), captured.out, captured.err)
+
+    return call
+
+
+# --- recipes ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_changes_with_whatever_changes_the_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = Recipe("debian")
+    others = [
+        Recipe("debian", packages=("git",)),
+        Recipe("debian", suite="forky"),
+        Recipe("debian", size_mib=2048),
+        Recipe("debian", kernel="small-kernel"),
+        Recipe("kernel"),
+        Recipe("small-kernel"),
+    ]
+    assert len({each.key() for each in [base, *others]}) == 7
+    assert Recipe("debian", packages=("b", "a", "b")).key() == Recipe("debian", packages=("a", "b")).key()
+    assert base.with_mirror("http://mirror.test/debian").key() == base.key()
+    before = {kind: Recipe(kind).key() for kind in kinds.NAMES}
+    shutil.copytree(resources.LINUX, tmp_path / "linux")
+    monkeypatch.setattr(resources, "LINUX", tmp_path / "linux")
+    assert {kind: Recipe(kind).key() for kind in kinds.NAMES} == before
+    with (tmp_path / "linux/kernel/small.config").open("a") as file:
+        file.write("CONFIG_NUMA=y\n")
+    assert Recipe("small-kernel").key() != before["small-kernel"]
+    assert Recipe("kernel").key() == before["kernel"]
+    with (tmp_path / "linux/initramfs/init").open("a") as file:
+        file.write("# changed\n")
+    # The root file system comes with a kernel image, whose initial file system this is.
+    assert Recipe("debian").key() != before["debian"]
+
+
+def test_a_patch_makes_another_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(resources.LINUX, tmp_path / "linux")
+    monkeypatch.setattr(resources, "LINUX", tmp_path / "linux")
+    before = Recipe("small-kernel").key()
+    (tmp_path / "linux/kernel/patches").mkdir(exist_ok=True)
+    (tmp_path / "linux/kernel/patches/0001-test.patch").write_text("--- a\n")
+    assert Recipe("small-kernel").key() != before
+
+
+def test_the_code_and_files_that_kinds_name_exist() -> None:
+    for name in kinds.NAMES:
+        kind = kinds.load(name)
+        assert kind.CODE
+        assert recipe.files(kind.FILES)
+        assert set(kind.TOOLS) <= set(tools.PACKAGES)
+        for module in kind.CODE:
+            assert (Path(recipe.__file__).parent / module).is_file(), module
+        assert sum(step.seconds for step in kind.steps(Recipe(name))) > 0
+
+
+MISTAKES = [
+    (("image", "build", "kernal"), 2, ['unknown image "kernal"', '"kernel"', "--packages or --kind"]),
+    (("image", "build", "x", "--kind", "kernal"), 2, ['unknown kind of image "kernal"', '"kernel"']),
+    (("image", "build", "kernel", "--packages", "git"), 2, ["kernel image has no root file system"]),
+    (("image", "build", "--packages", "git,Foo!"), 2, ['"Foo!" is no name of a package']),
+    (("image", "build", "--suite", "../x"), 2, ["--suite ../x"]),
+    (("image", "build", "--kernel", "big"), 2, ['unknown kernel image "big"', "small-kernel"]),
+    (("image", "build", "--size-mib", "3"), 2, ["--size-mib"]),
+    (("image", "build", "a/b"), 2, ["name of an image is made of"]),
+    (("image", "build", "kernel", "--kind", "debian"), 2, ['"kernel" is the name of another kind']),
+    (("image", "show", "debian"), 2, ["debian is not built yet", "`loiter image build debian`"]),
+    (("image", "show", "debina"), 2, ['unknown image "debina"', '"debian"']),
+    (("image", "remove"), 2, ["nothing named"]),
+    (("image", "remove", "debian"), 2, ['unknown image "debian"']),
+]
+
+
+@pytest.mark.parametrize(("words", "status", "expected"), MISTAKES, ids=lambda value: str(value)[:40])
+def test_mistakes_have_one_clear_message(loiter, words: tuple[str, ...], status: int, expected: list[str]) -> None:
+    said = loiter(*words)
+    assert said.status == status
+    for text in expected:
+        assert text in said.err
+    assert "Traceback" not in said.err
+
+
+# --- the cache -------------------------------------------------------------------------------------------------------
+
+
+def test_an_image_is_built_once(fakes: dict[str, FakeKind]) -> None:
+    first = images.build("kernel", Recipe("kernel"))
+    assert images.build("kernel", Recipe("kernel")).path == first.path
+    assert fakes["kernel"].builds == 1
+    assert images.find("kernel").kernel.read_bytes() == b"kernel"
+    assert first.initrd is not None
+    assert first.root is None
+    assert first.system_map is None
+    assert first.agent_command_line == "console=ttyS0 loiter.agent"
+    assert images.is_current(first)
+
+
+def test_a_root_brings_its_kernel_once(fakes: dict[str, FakeKind]) -> None:
+    images.build("debian", Recipe("debian"))
+    images.build("web", Recipe("debian", packages=("nginx",)))
+    assert (fakes["kernel"].builds, fakes["debian"].builds) == (1, 2)
+    assert images.names() == ["debian", "kernel", "web"]
+    assert images.recipe_of("web").packages == ("nginx",)
+    # A name keeps what it was built with, and gets it again when loiter's own files have changed.
+    assert images.ensure("web").manifest["recipe"]["packages"] == ["nginx"]
+    assert fakes["debian"].builds == 2
+
+
+def test_a_changed_recipe_replaces_the_image_of_that_name(fakes: dict[str, FakeKind]) -> None:
+    old = images.build("debian", Recipe("debian"))
+    new = images.build("debian", Recipe("debian", packages=("git",)))
+    assert old.key != new.key
+    assert images.find("debian").path == new.path
+    assert not old.path.exists()
+
+
+def test_built_again_from_the_same_it_is_the_same(fakes: dict[str, FakeKind]) -> None:
+    first = images.build("kernel", Recipe("kernel"))
+    manifest = (first.path / "manifest.json").read_bytes()
+    again = images.build("kernel", Recipe("kernel"), again=True)
+    assert fakes["kernel"].builds == 2
+    assert (again.path, (again.path / "manifest.json").read_bytes()) == (first.path, manifest)
+
+
+def test_a_manifest_says_what_went_in(fakes: dict[str, FakeKind]) -> None:
+    image = images.build("kernel", Recipe("kernel"))
+    manifest = json.loads((image.path / "manifest.json").read_text())
+    assert set(manifest["files"]) == {"Image", "fw_dynamic.bin", "initrd.cpio.gz"}
+    assert manifest["packages"][0]["version"] == "1:1.37"
+    identity = image.identity()
+    assert identity["packages"] == [
+        {"name": "busybox-static", "version": "1:1.37", "architecture": "riscv64", "sha256": "0" * 64}
+    ]
+    assert len(identity["manifest_sha256"]) == 64
+    assert set(identity["files"]) == set(manifest["files"])
+
+
+def test_a_failed_build_leaves_what_was_there(fakes: dict[str, FakeKind], tmp_path: Path) -> None:
+    first = images.build("kernel", Recipe("kernel"))
+    fakes["kernel"].fault = RunFault("no luck")
+    with pytest.raises(RunFault, match="no luck"):
+        images.build("kernel", Recipe("kernel"), again=True)
+    assert images.find("kernel").path == first.path
+    assert not list((tmp_path / "cache/images").glob(".incoming-*"))
+
+
+def test_a_full_disk_is_said_so(fakes: dict[str, FakeKind], loiter) -> None:
+    fakes["kernel"].fault = OSError(28, "No space left on device")
+    said = loiter("image", "build", "kernel")
+    assert said.status == 1
+    assert "no space left" in said.err
+    assert "LOITER_CACHE" in said.err
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: (path / "Image").write_bytes(b"short"),
+        lambda path: (path / "Image").unlink(),
+        lambda path: (path / "manifest.json").write_text("{"),
+        lambda path: (path / "manifest.json").write_text('{"schema": 99}'),
+    ],
+    ids=["truncated", "missing", "no JSON", "another schema"],
+)
+def test_a_damaged_image_is_refused_and_built_again(fakes: dict[str, FakeKind], damage) -> None:
+    image = images.build("kernel", Recipe("kernel"))
+    damage(image.path)
+    with pytest.raises(StoreFault, match=r"kernel is damaged .*loiter image build kernel"):
+        images.find("kernel")
+    assert images.build("kernel", Recipe("kernel")).kernel.read_bytes() == b"kernel"
+
+
+def test_a_killed_build_leaves_no_image_and_the_next_one_sweeps_up(fakes: dict[str, FakeKind], tmp_path: Path) -> None:
+    script = """
+        import os, signal, pathlib
+        from loiter.images import cache
+        with cache.guard(lambda: None), cache.incoming("kernel") as temporary:
+            (temporary / "Image").write_bytes(b"half")
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    left = tmp_path / "cache/images/.incoming-kernel"
+    assert (left / "Image").is_file()
+    assert images.names() == []
+    assert images.build("kernel", Recipe("kernel")).kernel.read_bytes() == b"kernel"
+    assert not left.exists()
+
+
+def test_two_builders_wait_for_each_other(fakes: dict[str, FakeKind]) -> None:
+    waited = threading.Event()
+    results: list[Image] = []
+
+    def second() -> None:
+        with cache.guard(waited.set):
+            pass
+        results.append(images.build("kernel", Recipe("kernel")))
+
+    with cache.guard(lambda: pytest.fail("nobody else builds")):
+        thread = threading.Thread(target=second)
+        thread.start()
+        assert waited.wait(10)
+        assert not results
+    thread.join(10)
+    assert len(results) == 1
+
+
+def test_remove_takes_one_image_and_leaves_the_others(fakes: dict[str, FakeKind], loiter) -> None:
+    images.build("debian", Recipe("debian"))
+    said = loiter("image", "remove", "debian")
+    assert (said.status, said.out.strip()) == (0, "image debian is removed")
+    assert images.names() == ["kernel"]
+    downloads = images.root() / "apt/archives"
+    downloads.mkdir(parents=True)
+    (downloads / "a.deb").write_bytes(b"x" * 3_000_000)
+    assert "3 MiB" in loiter("image", "remove", "--downloads").out
+    assert not downloads.exists()
+
+
+def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("LOITER_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert images.root() == tmp_path / ".cache/loiter"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert images.root() == tmp_path / "xdg/loiter"
+    monkeypatch.setenv("LOITER_CACHE", str(tmp_path / "own"))
+    assert images.root() == tmp_path / "own"
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_the_command_builds_lists_and_shows(fakes: dict[str, FakeKind], loiter) -> None:
+    said = loiter("image", "build", "web", "--packages", "nginx, ruby", "--packages", "git")
+    assert said.status == 0
+    assert "image web is built" in said.out
+    assert "web: 1/2 work (0:00)" in said.err
+    assert "\x1b" not in said.out + said.err
+    assert "is there already" in loiter("image", "build", "web", "--packages", "git,nginx,ruby").out
+    listed = loiter("image", "list")
+    assert "git, nginx, ruby" in listed.out
+    assert "small-kernel: a kind of the tests; not built" in listed.out
+    assert [each["name"] for each in json.loads(loiter("image", "list", "--json").out)] == ["kernel", "web"]
+    shown = loiter("image", "show", "web")
+    assert "busybox-static" in shown.out
+    assert "6.12-test" in shown.out
+    facts = json.loads(loiter("image", "show", "web", "--json").out)
+    assert facts["root"].endswith("/root.ext4")
+    assert facts["manifest"]["recipe"]["packages"] == ["git", "nginx", "ruby"]
+    # Without words of a recipe a name keeps its own.
+    assert json.loads(loiter("image", "build", "web", "--json").out)["key"] == facts["key"]
+
+
+def test_a_damaged_image_does_not_hide_the_others(fakes: dict[str, FakeKind], loiter) -> None:
+    images.build("debian", Recipe("debian"))
+    (images.find("debian").path / "root.ext4").unlink()
+    said = loiter("image", "list")
+    assert said.status == 0
+    assert "image debian is damaged" in said.err
+    assert "kernel" in said.out
+
+
+# --- tools of the host -----------------------------------------------------------------------------------------------
+
+
+def test_missing_tools_are_named_with_the_command_to_get_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(
+        tools, "find", lambda command: None if command in ("mke2fs", "debugfs", "cpio") else "/bin/true"
+    )
+    with pytest.raises(UserFault, match=r"missing on this system: cpio e2fsprogs keys\. .*install cpio e2fsprogs keys"):
+        tools.require(["tar", "mke2fs", "debugfs", "cpio"], {"keys": tmp_path / "keys.gpg"})
+    tools.require(["tar"])
+    monkeypatch.setattr(tools, "find", lambda command: None)
+    with pytest.raises(UserFault, match="this system has none"):
+        tools.require(["apt-get", "tar"])
+
+
+def test_a_tool_that_fails_is_quoted() -> None:
+    assert tools.run(["sh", "-c", "echo out; echo err >&2"], "work") == "out\n"
+    with pytest.raises(RunFault, match=r"work: sh ended with status 3:\n  why"):
+        tools.run(["sh", "-c", "echo why >&2; exit 3"], "work")
+    with pytest.raises(RunFault, match=r"work: sh was killed by signal 9:\n  \(it said nothing\)"):
+        tools.run(["sh", "-c", "kill -9 $$"], "work")
+    with pytest.raises(StoreFault, match="work: no space left"):
+        tools.run(["sh", "-c", "echo 'tar: x: Cannot write: No space left on device' >&2; exit 2"], "work")
+    with pytest.raises(RunFault, match="cannot run /nonexistent: no such command"):
+        tools.run(["/nonexistent"], "work")
+
+
+def test_a_tool_gets_its_input_and_is_heard_line_by_line() -> None:
+    heard: list[str] = []
+    given = b"".join(b"%d\n" % number for number in range(100_000))
+    assert tools.run(["cat"], "work", given=given, on_line=heard.append).encode() == given
+    assert len(heard) == 100_000
+    assert tools.run(["true"], "work", given=given) == ""
+
+
+def test_interrupted_no_tool_is_left_running(tmp_path: Path) -> None:
+    def interrupt(line: str) -> None:
+        raise Interrupted("interrupted")
+
+    script = f"sleep 1000 & echo $! > {tmp_path}/pid; echo ready; wait"
+    with pytest.raises(Interrupted):
+        tools.run(["sh", "-c", script], "work", on_line=interrupt)
+    child = int((tmp_path / "pid").read_text())
+    for _ in range(100):
+        if not _runs(child):
+            return
+        time.sleep(0.05)
+    pytest.fail("the tool's child still runs")
+
+
+def _runs(pid: int) -> bool:
+    try:
+        # A dead one whose parent has not asked yet is a zombie.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+# --- progress --------------------------------------------------------------------------------------------------------
+
+
+def test_steps_are_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with Steps(Console(stderr=True, width=80), "kernel", [Step("one", 1), Step("two", 2)]) as steps:
+        with steps.step("one"):
+            steps.share(0.5)
+        with steps.step("two"):
+            steps.detail("3 packages")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["kernel: 1/2 one (0:00)", "kernel: 2/2 two, 3 packages (0:00)"]
+
+
+def test_steps_come_as_announced() -> None:
+    with (
+        Steps(None, "kernel", [Step("one", 1), Step("two", 2)]) as steps,
+        pytest.raises(AssertionError, match="step two"),
+        steps.step("two"),
+    ):
+        pass
+
+
+def test_a_terminal_shows_what_is_left() -> None:
+    console = Console(force_terminal=True, width=120, record=True, file=open(os.devnull, "w"))  # noqa: SIM115
+    with Steps(console, "kernel", [Step("one", 10), Step("two", 30)]) as steps:
+        with steps.step("one"):
+            pass
+        with steps.step("two"):
+            steps.share(0.5, "17 packages")
+            assert steps.facts.startswith("two 17 packages, about 0:")
+    console.file.close()
