@@ -22,7 +22,7 @@ use crate::machine::Machine;
 use crate::map::{PAGE_BYTES, RAM_BASE};
 
 /// Where the kernel is loaded: a kernel wants to lie on 2 MiB, and leaves the first ones to firmware.
-const KERNEL_ADDR: u64 = RAM_BASE + (2 << 20);
+pub const KERNEL_ADDR: u64 = RAM_BASE + (2 << 20);
 /// Firmware adds to the device tree in place: reserved memory, and some words for each hart. Assumed
 /// to be enough.
 const TREE_ROOM_BYTES: u64 = 64 << 10;

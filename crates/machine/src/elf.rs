@@ -119,7 +119,7 @@ fn parse(path: &str, bytes: &[u8]) -> Result<ElfImage, LoadFault> {
 }
 
 /// The first bytes, which decide how to read all others.
-fn check_identity(bytes: &[u8]) -> Result<(), LoadFault> {
+pub(crate) fn check_identity(bytes: &[u8]) -> Result<(), LoadFault> {
     if !bytes.starts_with(&elf::ELFMAG) {
         return Err(LoadFault::NotElf {
             found: looks_like(bytes),
@@ -159,13 +159,18 @@ fn check_identity(bytes: &[u8]) -> Result<(), LoadFault> {
     whole
 }
 
-fn check_header(header: &Header) -> Result<(), LoadFault> {
-    let machine = header.e_machine.get(Endian);
-    if machine != elf::EM_RISCV {
-        return Err(LoadFault::Architecture {
+/// That the file is for RISC-V.
+pub(crate) fn check_architecture(header: &Header) -> Result<(), LoadFault> {
+    match header.e_machine.get(Endian) {
+        elf::EM_RISCV => Ok(()),
+        machine => Err(LoadFault::Architecture {
             found: architecture(machine),
-        });
+        }),
     }
+}
+
+fn check_header(header: &Header) -> Result<(), LoadFault> {
+    check_architecture(header)?;
     let (found, advice) = match header.e_type.get(Endian) {
         elf::ET_EXEC => return Ok(()),
         elf::ET_REL => ("an object file".into(), "link it"),
@@ -183,7 +188,7 @@ fn check_header(header: &Header) -> Result<(), LoadFault> {
 }
 
 /// That the tables which the header points to are there.
-fn check_tables(header: &Header, bytes: &[u8]) -> Result<(), LoadFault> {
+pub(crate) fn check_tables(header: &Header, bytes: &[u8]) -> Result<(), LoadFault> {
     for (part, offset, entries, entry_bytes, expected) in [
         (
             "the table of program headers",

@@ -25,12 +25,13 @@ mod pages;
 mod ram;
 pub mod snapshot;
 mod state;
+mod symbol_file;
 mod symbols;
 #[cfg(test)]
 mod testing;
 mod watches;
 
-pub use boot::{BootAddresses, BootFile, BootFiles};
+pub use boot::{BootAddresses, BootFile, BootFiles, KERNEL_ADDR};
 pub use config::{MachineConfig, MachineError, Mmu};
 pub use disk::{DiskConfig, DiskError, DiskFault};
 pub use elf::{ElfImage, Segment};
@@ -40,5 +41,6 @@ pub use map::RAM_BASE;
 pub use pages::{CodeWrite, Pages};
 pub use ram::Ram;
 pub use state::MachineState;
+pub use symbol_file::{SymbolFile, text_page_hash};
 pub use symbols::SymbolTable;
 pub use watches::{WatchState, Watches, WatchesState};

@@ -149,6 +149,27 @@ pub enum LoadFault {
         /// Where the kernel is loaded.
         kernel: u64,
     },
+    /// Something else where symbols should be.
+    #[error(
+        "neither an ELF file nor a System.map ({found}); give a program, a vmlinux, or the System.map of the kernel"
+    )]
+    NotSymbols {
+        /// What it looks like instead.
+        found: String,
+    },
+    /// A file without symbols.
+    #[error("has no symbols; give the file as it was before it was stripped")]
+    Stripped,
+    /// A line of a System.map that is none.
+    #[error(
+        "line {line} is none of a System.map: `{found}`; expected an address, a letter and a name"
+    )]
+    MapLine {
+        /// Its number.
+        line: usize,
+        /// How it begins.
+        found: String,
+    },
     /// No room in RAM.
     #[error(
         "{what} needs {needed} bytes of RAM, but only {room} bytes are left for it; {advice}",

@@ -12,6 +12,12 @@ use crate::load::LoadFault;
 /// How many symbols before an address [`SymbolTable::find`] tries: enough for labels within a
 /// function, without searching a whole table for an address that has no name.
 const TRIED: usize = 64;
+/// Kinds of symbols, better ones higher.
+const LABEL: u8 = 0;
+const OBJECT: u8 = 1;
+const FUNCTION: u8 = 2;
+/// Letters of a line that a message shows.
+const SHOWN_CHARS: usize = 40;
 
 /// The symbols of a program: functions, objects and labels.
 #[derive(Clone, Debug, Default)]
@@ -38,10 +44,14 @@ impl SymbolTable {
     /// The symbol that `addr` belongs to, and the distance from its beginning.
     #[must_use]
     pub fn find(&self, addr: VirtAddr) -> Option<(&str, u64)> {
-        let after = self.by_addr.partition_point(|symbol| symbol.addr <= addr.0);
-        let candidates = self.by_addr[..after].iter().rev().take(TRIED);
-        let symbol = candidates.into_iter().find(|symbol| addr.0 < symbol.end)?;
+        let symbol = self.covering(addr)?;
         Some((&symbol.name, addr.0 - symbol.addr))
+    }
+
+    fn covering(&self, addr: VirtAddr) -> Option<&Symbol> {
+        let after = self.by_addr.partition_point(|symbol| symbol.addr <= addr.0);
+        let mut candidates = self.by_addr[..after].iter().rev().take(TRIED);
+        candidates.find(|symbol| addr.0 < symbol.end)
     }
 
     /// The address of a symbol.
@@ -87,15 +97,66 @@ impl SymbolTable {
         &self.by_addr[at as usize]
     }
 
+    /// The addresses of the symbol that `addr` belongs to.
+    #[must_use]
+    pub fn extent(&self, addr: VirtAddr) -> Option<std::ops::Range<u64>> {
+        let symbol = self.covering(addr)?;
+        Some(symbol.addr..symbol.end)
+    }
+
+    /// Reads a `System.map` as `nm` writes it: address, letter of the kind, name. A symbol reaches to
+    /// the next one.
+    pub(crate) fn read_map(text: &str) -> Result<Self, LoadFault> {
+        let mut symbols = Vec::new();
+        for (n, line) in text.lines().enumerate() {
+            let mut words = line.split_ascii_whitespace();
+            let Some(addr) = words.next() else { continue };
+            let symbol = (|| {
+                let addr = u64::from_str_radix(addr, 16).ok()?;
+                let kind: char = words.next()?.parse().ok()?;
+                Some((addr, kind, words.next()?))
+            })();
+            let (addr, kind, name) = symbol.ok_or_else(|| LoadFault::MapLine {
+                line: n + 1,
+                found: line.chars().take(SHOWN_CHARS).collect(),
+            })?;
+            symbols.extend(Symbol::of_map(addr, kind, name));
+        }
+        symbols.sort_by_key(|symbol| symbol.addr);
+        let mut next = None;
+        for symbol in symbols.iter_mut().rev() {
+            symbol.end = match next {
+                Some((addr, end)) if addr == symbol.addr => end,
+                Some((addr, _)) => addr,
+                None => symbol.addr,
+            };
+            next = Some((symbol.addr, symbol.end));
+        }
+        Ok(Self::from_symbols(symbols))
+    }
+
     /// Reads the symbol table of a file; a stripped file has an empty one.
     pub(crate) fn read(header: &Header, bytes: &[u8]) -> Result<Self, LoadFault> {
+        Self::read_section(header, bytes, elf::SHT_SYMTAB)
+    }
+
+    /// Reads the symbols that a file offers to others, which stay when it is stripped.
+    pub(crate) fn read_dynamic(header: &Header, bytes: &[u8]) -> Result<Self, LoadFault> {
+        Self::read_section(header, bytes, elf::SHT_DYNSYM)
+    }
+
+    fn read_section(
+        header: &Header,
+        bytes: &[u8],
+        kind: elf::SectionType,
+    ) -> Result<Self, LoadFault> {
         // Section names, which a file may lack, are of no use here.
         let sections = header.section_headers(Endian, bytes).map_err(damaged)?;
         let sections: SectionTable<Header> = SectionTable::new(sections, StringTable::default());
         for (index, section) in sections.enumerate() {
             let contents = section
                 .file_range(Endian)
-                .filter(|_| matches!(section.sh_type(Endian), elf::SHT_SYMTAB | elf::SHT_STRTAB));
+                .filter(|_| [kind, elf::SHT_STRTAB].contains(&section.sh_type(Endian)));
             if let Some((offset, size)) = contents {
                 whole(
                     bytes,
@@ -105,9 +166,7 @@ impl SymbolTable {
                 )?;
             }
         }
-        let table = sections
-            .symbols(Endian, bytes, elf::SHT_SYMTAB)
-            .map_err(damaged)?;
+        let table = sections.symbols(Endian, bytes, kind).map_err(damaged)?;
         let symbols = table.iter().filter_map(|symbol| {
             let name = symbol.name(Endian, table.strings()).ok()?;
             Symbol::new(symbol, name, &sections)
@@ -127,13 +186,29 @@ impl SymbolTable {
 }
 
 impl Symbol {
+    /// A line of a map, whose end is to be found; `None` for what names no address of the program.
+    fn of_map(addr: u64, kind: char, name: &str) -> Option<Self> {
+        let rank = match kind.to_ascii_lowercase() {
+            't' | 'w' => FUNCTION,
+            'a' | 'n' | 'u' => return None,
+            _ => OBJECT,
+        };
+        let hidden = name.starts_with(".L") || name.starts_with('$');
+        (!hidden).then(|| Self {
+            addr,
+            end: addr,
+            rank: 2 * rank + u8::from(kind.is_ascii_uppercase()),
+            name: name.into(),
+        })
+    }
+
     /// `None` for what names no address of the program: files, sections, undefined symbols,
     /// compiler-made local labels and mapping symbols.
     fn new(symbol: &Sym64<Endian>, name: &[u8], sections: &SectionTable<Header>) -> Option<Self> {
         let kind = match symbol.st_type() {
-            elf::STT_FUNC => 2,
-            elf::STT_OBJECT => 1,
-            elf::STT_NOTYPE => 0,
+            elf::STT_FUNC => FUNCTION,
+            elf::STT_OBJECT => OBJECT,
+            elf::STT_NOTYPE => LABEL,
             _ => return None,
         };
         let hidden = name.is_empty() || name.starts_with(b".L") || name.starts_with(b"$");

@@ -1,7 +1,7 @@
 //! Boots a kernel without Python around it, for `perf` and for a first look:
 //! `boot MACHINE.toml FIRMWARE KERNEL INITRD HARTS SECONDS "BOOTARGS" [KEY=VALUE ...]`. The console goes
 //! to standard output; the run ends after so many seconds of host time, or when the console says WORD
-//! of the environment variable `UNTIL`.
+//! of the environment variable `UNTIL`. `SYMBOLS` names files of symbols, with blanks between them.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -26,6 +26,8 @@ fn main() {
         );
         std::process::exit(2);
     };
+    let symbols = std::env::var("SYMBOLS").unwrap_or_default();
+    let symbols: Vec<&str> = symbols.split_whitespace().collect();
     let request = serde_json::json!({
         "machine_name": machine,
         "machine_toml": std::fs::read_to_string(machine).expect("the machine file"),
@@ -35,6 +37,7 @@ fn main() {
         "kernel": kernel,
         "initrd": initrd,
         "bootargs": bootargs,
+        "symbols": symbols,
     });
     let request: BootRequest = serde_json::from_value(request).expect("a request");
     let until = std::env::var("UNTIL").ok();

@@ -18,6 +18,7 @@ mod request;
 mod result;
 mod run;
 mod session;
+mod symbols;
 mod system;
 mod timing_phase;
 

@@ -122,7 +122,7 @@ impl System {
                 "{} at {:#x}{} {what}",
                 hart.id,
                 hart.pc,
-                self.symbol(hart.pc)
+                self.symbol(hart.id, hart.pc)
             )
         };
         self.harts.iter().map(sleeper).collect()

@@ -66,6 +66,9 @@ pub struct BootRequest {
     /// Changes to the device tree, `path:property=value`.
     #[serde(default)]
     pub device_tree: Vec<String>,
+    /// Files that name the guest's addresses: the kernel's System.map, ELF files.
+    #[serde(default)]
+    pub symbols: Vec<String>,
     /// Run in the untimed reference engine, whatever cores the machine has.
     #[serde(default)]
     pub untimed: bool,

@@ -11,6 +11,7 @@ use crate::params::CoreKind;
 use crate::reference_phase::Round;
 use crate::request::{BootRequest, DiskRequest};
 use crate::result::Exit;
+use crate::symbols::Symbols;
 use crate::system::System;
 use crate::timing_phase::{Steps, Timing};
 
@@ -56,10 +57,12 @@ impl Session {
                 None => None,
             },
         };
+        let symbols = Symbols::read(&request.symbols)?;
         let mut machine = Machine::new(&config)?;
         let addresses = machine.load_boot(&files)?;
         let (entry, tree) = (addresses.entry, addresses.device_tree);
         let mut system = System::assemble(&file, &config, machine, entry, tree);
+        system.symbols = symbols;
         for hart in &mut system.harts {
             hart.regs[12] = addresses.dynamic_info.0;
         }

@@ -1,17 +1,21 @@
 //! A system: machine and harts, and what is said of it when it ends.
 
 use loiter_hart::{CodeCache, Extensions, Hart, Unhandled};
-use loiter_machine::{ElfImage, Machine, MachineConfig, Mmu, SymbolTable};
+use loiter_machine::{ElfImage, Machine, MachineConfig, Mmu};
 use loiter_observe::Recorder;
-use loiter_types::{Cycle, HartId, PhysAddr, VirtAddr};
+use loiter_types::{Cycle, HartId, PhysAddr};
 
 use crate::config::MachineFile;
 use crate::error::Error;
 use crate::request::Request;
 use crate::result::{Exit, ExitReason};
+use crate::symbols::Symbols;
 
 /// How much of the console the error of a failed guest carries.
 const CONSOLE_TAIL_BYTES: usize = 4096;
+
+/// Register ra.
+const RETURN_ADDRESS: usize = 1;
 
 /// A system while it runs.
 pub(crate) struct System {
@@ -19,7 +23,7 @@ pub(crate) struct System {
     pub(crate) harts: Vec<Hart>,
     pub(crate) code: CodeCache,
     pub(crate) recorder: Recorder,
-    pub(crate) symbols: SymbolTable,
+    pub(crate) symbols: Symbols,
     pub(crate) now: Cycle,
     pub(crate) clock_hz: u64,
     pub(crate) cycles_per_tick: u64,
@@ -50,7 +54,7 @@ impl System {
         machine.load_elf(elf)?;
         let tree = machine.place_device_tree();
         let mut system = Self::assemble(file, &config, machine, elf.entry, tree);
-        system.symbols = elf.symbols.clone();
+        system.symbols = Symbols::of_program(elf);
         system.max_cycles = request.max_cycles.unwrap_or(u64::MAX);
         Ok(system)
     }
@@ -75,7 +79,7 @@ impl System {
             machine,
             code: CodeCache::new(),
             recorder: Recorder::default(),
-            symbols: SymbolTable::default(),
+            symbols: Symbols::default(),
             now: Cycle(0),
             clock_hz,
             cycles_per_tick: clock_hz / config.timebase_hz,
@@ -126,13 +130,10 @@ impl System {
         }
     }
 
-    /// `symbol+offset` of an address, or nothing.
-    pub(crate) fn symbol(&self, addr: u64) -> String {
-        match self.symbols.find(VirtAddr(addr)) {
-            Some((name, 0)) => format!(" <{name}>"),
-            Some((name, offset)) => format!(" <{name}+{offset:#x}>"),
-            None => String::new(),
-        }
+    /// ` <symbol+offset>` of an address that `hart` uses, or nothing.
+    pub(crate) fn symbol(&self, hart: HartId, addr: u64) -> String {
+        let hart = &self.harts[hart.index()];
+        self.symbols.text(hart, &self.machine, addr)
     }
 
     /// The error for a trap without a handler, with what the program printed before it.
@@ -148,14 +149,16 @@ impl System {
             )
         };
         let state = &self.harts[hart.index()];
+        let return_addr = state.regs[RETURN_ADDRESS];
         Error::Guest(format!(
             "{hart}: {} at pc {:#x}{} has no handler (the trap vector points to {:#x}, which is not \
-             memory) after cycle {}\n{}{printed}",
+             memory) after cycle {}, return address {return_addr:#x}{}\n{}{printed}",
             unhandled.trap,
             unhandled.pc,
-            self.symbol(unhandled.pc),
+            self.symbol(hart, unhandled.pc),
             unhandled.handler,
             self.now.0,
+            self.symbol(hart, return_addr),
             state.describe(&self.machine)
         ))
     }

@@ -170,7 +170,10 @@ impl Timing {
     fn who_waits(&self, system: &System) -> Vec<String> {
         let describe = |(context, hart, what): (ContextId, HartId, String)| {
             let pc = system.harts[hart.index()].pc;
-            format!("{context} ({hart}) at {pc:#x}{} {what}", system.symbol(pc))
+            format!(
+                "{context} ({hart}) at {pc:#x}{} {what}",
+                system.symbol(hart, pc)
+            )
         };
         self.chip.who_waits().into_iter().map(describe).collect()
     }

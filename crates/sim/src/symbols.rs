@@ -1,0 +1,156 @@
+//! Names of a guest's addresses.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::Path;
+
+use loiter_hart::Hart;
+use loiter_machine::{ElfImage, KERNEL_ADDR, Machine, SymbolFile, SymbolTable, text_page_hash};
+use loiter_types::{PAGE_BYTES, PhysAddr, VirtAddr};
+
+use crate::error::Error;
+
+/// The symbols by which Linux marks the beginning and the end of its image.
+const KERNEL_BEGIN: &str = "_start";
+const KERNEL_END: &str = "_end";
+
+/// The symbols of everything that runs on a system.
+#[derive(Default)]
+pub(crate) struct Symbols {
+    files: Vec<SymbolFile>,
+    /// Pages of code that may lie anywhere, by hash: number of the file and address in it.
+    text: HashMap<u64, (usize, u64)>,
+    /// Where a Linux kernel lies as long as it runs without translation, and what to add to an address
+    /// there.
+    untranslated: Option<(Range<u64>, u64)>,
+}
+
+/// What an address belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place<'a> {
+    /// Number of the file.
+    pub(crate) file: usize,
+    /// The symbol.
+    pub(crate) name: &'a str,
+    /// Addresses of the symbol, as the guest sees them.
+    pub(crate) range: Range<u64>,
+}
+
+impl Symbols {
+    /// Those of a bare-metal program.
+    pub(crate) fn of_program(elf: &ElfImage) -> Self {
+        Self::new(vec![SymbolFile {
+            path: elf.path.clone(),
+            symbols: elf.symbols.clone(),
+            text: Vec::new(),
+        }])
+    }
+
+    /// Those of the files at `paths`.
+    ///
+    /// # Errors
+    /// A file that cannot be read or holds no symbols of a RISC-V program.
+    pub(crate) fn read(paths: &[String]) -> Result<Self, Error> {
+        let file = |path: &String| -> Result<SymbolFile, Error> {
+            let bytes = std::fs::read(path)
+                .map_err(|error| Error::User(format!("{path}: cannot read symbols: {error}")))?;
+            Ok(SymbolFile::parse(path, &bytes)?)
+        };
+        let files: Result<_, _> = paths.iter().map(file).collect();
+        Ok(Self::new(files?))
+    }
+
+    fn new(files: Vec<SymbolFile>) -> Self {
+        let mut text = HashMap::new();
+        for (n, file) in files.iter().enumerate() {
+            for &(hash, addr) in &file.text {
+                // Of equal pages (padding, say) none is known.
+                text.entry(hash)
+                    .and_modify(|known| *known = (usize::MAX, 0))
+                    .or_insert((n, addr));
+            }
+        }
+        let untranslated = files.iter().find_map(|file| {
+            let begin = file.symbols.by_name(KERNEL_BEGIN)?.0;
+            let bytes = file.symbols.by_name(KERNEL_END)?.0.checked_sub(begin)?;
+            let at = KERNEL_ADDR..KERNEL_ADDR.checked_add(bytes)?;
+            (begin > at.end).then(|| (at, begin - KERNEL_ADDR))
+        });
+        Self {
+            files,
+            text,
+            untranslated,
+        }
+    }
+
+    /// What `addr` belongs to, as `hart` uses addresses now.
+    pub(crate) fn find(&self, hart: &Hart, machine: &Machine, addr: u64) -> Option<Place<'_>> {
+        let linked = |addr| self.linked_at(addr, |file| file.text.is_empty());
+        if let Some(place) = linked(addr) {
+            return Some(place);
+        }
+        if let Some((image, delta)) = &self.untranslated
+            && image.contains(&addr)
+        {
+            return linked(addr.wrapping_add(*delta)).map(|place| place.moved(*delta));
+        }
+        if self.text.is_empty() {
+            return None;
+        }
+        let page = hart.peek(machine, VirtAddr(addr & !(PAGE_BYTES - 1)))?;
+        let bytes = machine.ram.slice(PhysAddr(page.0), PAGE_BYTES)?;
+        let &(file, start) = self.text.get(&text_page_hash(bytes))?;
+        let in_file = start.wrapping_add(addr % PAGE_BYTES);
+        let place = place(file, &self.files.get(file)?.symbols, in_file)?;
+        Some(place.moved(in_file.wrapping_sub(addr)))
+    }
+
+    fn linked_at(&self, addr: u64, which: impl Fn(&SymbolFile) -> bool) -> Option<Place<'_>> {
+        let mut files = self.files.iter().enumerate();
+        files.find_map(|(n, file)| which(file).then(|| place(n, &file.symbols, addr))?)
+    }
+
+    /// ` <symbol+offset>` for messages, with the file if the guest has several; or nothing.
+    pub(crate) fn text(&self, hart: &Hart, machine: &Machine, addr: u64) -> String {
+        let Some(place) = self.find(hart, machine, addr) else {
+            return String::new();
+        };
+        let offset = match addr - place.range.start {
+            0 => String::new(),
+            offset => format!("+{offset:#x}"),
+        };
+        let of = match self.files[place.file].text.is_empty() {
+            true => String::new(),
+            false => format!(" of {}", self.file_name(place.file)),
+        };
+        format!(" <{}{offset}{of}>", place.name)
+    }
+
+    /// Name of a file without its folder.
+    pub(crate) fn file_name(&self, file: usize) -> String {
+        let path = Path::new(&self.files[file].path);
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        name.to_string_lossy().into_owned()
+    }
+}
+
+fn place(file: usize, symbols: &SymbolTable, addr: u64) -> Option<Place<'_>> {
+    let (name, _) = symbols.find(VirtAddr(addr))?;
+    let range = symbols.extent(VirtAddr(addr))?;
+    Some(Place { file, name, range })
+}
+
+impl Place<'_> {
+    /// For an address that is `delta` above the guest's.
+    fn moved(self, delta: u64) -> Self {
+        let Range { start, end } = self.range;
+        Self {
+            range: start.wrapping_sub(delta)..end.wrapping_sub(delta),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "symbols_tests.rs"]
+mod tests;
