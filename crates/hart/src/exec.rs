@@ -1,7 +1,9 @@
 //! What each shape of instruction does to a hart: the one implementation for all engines.
 
 use loiter_isa::csr::number::{MSTATUS, SATP, SSTATUS, STIMECMP};
-use loiter_isa::{CsrOperand, Executor, FpContext, Inst, RoundingMode, SINK, System, Width};
+use loiter_isa::{
+    CsrOperand, Executor, FpContext, Inst, RoundingMode, SINK, System, Width, dispatch,
+};
 use loiter_machine::{AccessFault, Machine};
 use loiter_types::{HartId, PAGE_BYTES, PhysAddr, VirtAddr};
 
@@ -65,6 +67,8 @@ pub enum Nap {
 pub enum Flow {
     /// Nothing; the pc stands at the next instruction.
     Next,
+    /// Nothing; it retired and the pc stands elsewhere: a taken branch or a jump.
+    Jump,
     /// It did not run: hot executors leave CSR and system instructions to a full one.
     Full,
     /// It did not run and raised this.
@@ -84,7 +88,11 @@ pub enum Flow {
 /// Runs instructions on one hart. `FULL` executors run every instruction; the others answer
 /// [`Flow::Full`] for those that need exact counters or change privileged state, and for accesses
 /// that their port refuses, which keeps all of that out of the hot loop.
-pub struct Exec<'a, P, const FULL: bool> {
+///
+/// `LENGTH` is that of the instructions it runs, if that is known, else 0. A pc that moves by a constant
+/// does not wait for the record of the instruction; with a branch on the length before, the processor
+/// that runs this predicts where the next record lies.
+pub struct Exec<'a, P, const FULL: bool, const LENGTH: u64 = 0> {
     /// The hart.
     pub hart: &'a mut Hart,
     /// Where its loads and stores go.
@@ -107,6 +115,35 @@ impl<'a, P: DataPort, const FULL: bool> Exec<'a, P, FULL> {
         self.hart.pc = self.pc;
     }
 
+    /// Runs `i` by one of two copies of all semantics: that for its length.
+    #[inline(always)]
+    pub(crate) fn run_by_length(&mut self, i: &Inst) -> Flow {
+        if i.len == 2 {
+            self.run_sized::<2>(i)
+        } else {
+            self.run_sized::<4>(i)
+        }
+    }
+
+    #[inline(always)]
+    fn run_sized<const LENGTH: u64>(&mut self, i: &Inst) -> Flow {
+        let mut sized = Exec::<P, FULL, LENGTH> {
+            hart: self.hart,
+            port: self.port,
+            pc: self.pc,
+        };
+        let flow = dispatch(&mut sized, i);
+        self.pc = sized.pc;
+        flow
+    }
+}
+
+impl<P: DataPort, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENGTH> {
+    #[inline(always)]
+    fn length(i: &Inst) -> u64 {
+        if LENGTH == 0 { i.len.into() } else { LENGTH }
+    }
+
     #[inline(always)]
     fn reg(&self, slot: u8) -> u64 {
         self.hart.regs[slot as usize]
@@ -114,7 +151,7 @@ impl<'a, P: DataPort, const FULL: bool> Exec<'a, P, FULL> {
 
     #[inline(always)]
     fn next(&mut self, i: &Inst) -> Flow {
-        self.pc = self.pc.wrapping_add(u64::from(i.len));
+        self.pc = self.pc.wrapping_add(Self::length(i));
         Flow::Next
     }
 
@@ -410,7 +447,7 @@ impl<'a, P: DataPort, const FULL: bool> Exec<'a, P, FULL> {
     }
 }
 
-impl<P: DataPort, const FULL: bool> Executor for Exec<'_, P, FULL> {
+impl<P: DataPort, const FULL: bool, const LENGTH: u64> Executor for Exec<'_, P, FULL, LENGTH> {
     type Out = Flow;
 
     #[inline(always)]
@@ -433,23 +470,21 @@ impl<P: DataPort, const FULL: bool> Executor for Exec<'_, P, FULL> {
 
     #[inline(always)]
     fn branch(&mut self, i: &Inst, f: impl FnOnce(u64, u64) -> bool) -> Flow {
-        let taken = f(self.reg(i.rs1), self.reg(i.rs2));
-        let step = if taken {
-            i.imm as i64 as u64
+        if f(self.reg(i.rs1), self.reg(i.rs2)) {
+            self.pc = self.pc.wrapping_add(i.imm as i64 as u64);
+            Flow::Jump
         } else {
-            u64::from(i.len)
-        };
-        self.pc = self.pc.wrapping_add(step);
-        Flow::Next
+            self.next(i)
+        }
     }
 
     #[inline(always)]
     fn jump(&mut self, i: &Inst, f: impl FnOnce(u64, u64, u64) -> u64) -> Flow {
         let target = f(self.pc, self.reg(i.rs1), i.imm as i64 as u64);
-        let link = self.pc.wrapping_add(u64::from(i.len));
+        let link = self.pc.wrapping_add(Self::length(i));
         self.hart.write(i.rd, link);
         self.pc = target;
-        Flow::Next
+        Flow::Jump
     }
 
     #[inline(always)]

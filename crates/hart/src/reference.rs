@@ -5,7 +5,7 @@
 
 use loiter_isa::{Width, dispatch};
 use loiter_machine::{AccessFault, Machine};
-use loiter_types::{HartId, PhysAddr, VirtAddr};
+use loiter_types::{HartId, PAGE_BYTES, PhysAddr, VirtAddr};
 
 use crate::code::{CodeCache, slot};
 use crate::exec::{DataPort, Exec, Flow, Nap};
@@ -141,7 +141,7 @@ pub fn run(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache, budget:
 #[inline]
 fn after(flow: Flow, hart: &mut Hart, machine: &Machine) -> Option<Stop> {
     match flow {
-        Flow::Next | Flow::Full | Flow::Interrupts | Flow::FenceI => None,
+        Flow::Next | Flow::Jump | Flow::Full | Flow::Interrupts | Flow::FenceI => None,
         Flow::Trap(trap) => hart.take_trap(trap, machine).err().map(Stop::Unhandled),
         Flow::Pause => Some(Stop::Pause),
         Flow::Nap(nap) => {
@@ -172,11 +172,11 @@ fn hot(
                 Err(trap) => break Err(trap),
             },
         };
-        let base = pc & !0xfff;
+        let base = pc & !(PAGE_BYTES - 1);
         let mut port = PlainRam(machine);
         let mut exec = Exec::<_, false>::new(hart, &mut port);
         loop {
-            if exec.pc.wrapping_sub(base) > 0xfff {
+            if exec.pc.wrapping_sub(base) >= PAGE_BYTES {
                 exec.finish();
                 continue 'pages;
             }
@@ -184,13 +184,29 @@ fn hot(
                 exec.finish();
                 break 'pages Ok(Flow::Next);
             }
-            let inst = &page[slot(exec.pc)];
-            match dispatch(&mut exec, inst) {
-                Flow::Next => left -= 1,
-                flow => {
-                    exec.finish();
-                    break 'pages Ok(flow);
+            // So many instructions cannot run over the end of the page, unless one jumps.
+            let to_end = PAGE_BYTES - exec.pc % PAGE_BYTES;
+            let most = (to_end / 4).max(1).min(left);
+            let mut todo = most;
+            let flow = loop {
+                match exec.run_by_length(&page[slot(exec.pc)]) {
+                    Flow::Next => {
+                        todo -= 1;
+                        if todo == 0 {
+                            break Flow::Next;
+                        }
+                    }
+                    Flow::Jump => {
+                        todo -= 1;
+                        break Flow::Jump;
+                    }
+                    flow => break flow,
                 }
+            };
+            left -= most - todo;
+            if !matches!(flow, Flow::Next | Flow::Jump) {
+                exec.finish();
+                break 'pages Ok(flow);
             }
         }
     };

@@ -282,7 +282,7 @@ impl Context {
         core.counters.branches += u64::from(branch);
         core.counters.branches_taken += u64::from(taken);
         let (cycles, slot) = core.simple[self.class as usize][usize::from(taken)];
-        if flow == Flow::Next {
+        if matches!(flow, Flow::Next | Flow::Jump) {
             hart.retired += 1;
             self.pay(core, now, cycles, slot, false);
         } else {
