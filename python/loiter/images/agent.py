@@ -59,7 +59,7 @@ def write_archive(out: BinaryIO, script: str, put: Iterable[Path] = (), stdin: b
             _add_bytes(archive, f"{_OWN}/stdin", stdin)
         seen = {_OWN: Path(_OWN)}
         for path in put:
-            name = path.resolve().name
+            name = path.absolute().name or path.resolve().name
             if name in seen:
                 raise UserFault(f"--put {path}: {seen[name]} has the same name in {DIRECTORY}; rename one.")
             seen[name] = path

@@ -18,7 +18,7 @@ from pathlib import Path
 from loiter import resources
 from loiter.engine import Json
 from loiter.errors import Fault, RunFault, UserFault
-from loiter.images import ext4, settle, tools, unpack
+from loiter.images import cache, ext4, settle, tools, unpack
 from loiter.images.apt import ARCHITECTURE
 
 # Our own files and where they go; all may be executed.
@@ -75,7 +75,8 @@ def main() -> int:
     """Entry point. A fault goes into a file, for the process that ordered this."""
     path = Path(sys.argv[1])
     try:
-        assemble(json.loads(path.read_text()), lambda done, text: print(f"{done} {text}", flush=True))
+        with cache.reporting(path):
+            assemble(json.loads(path.read_text()), lambda done, text: print(f"{done} {text}", flush=True))
     except Fault as fault:
         said = json.dumps({"status": fault.exit_status, "text": str(fault)})
         path.with_name(_FAULT).write_text(said, encoding="utf-8")

@@ -47,7 +47,7 @@ def _mirror() -> str:
     # apt reads its own sources, in whichever of their forms they are.
     form = "$(REPO_URI)\t$(ORIGIN)\t$(LABEL)"
     said = tools.run(["apt-get", "indextargets", "--format", form, "Created-By: Packages"], "reading apt's sources")
-    mirror = _choose([tuple(line.split("\t")) for line in said.splitlines()])
+    mirror = choose([tuple(line.split("\t")) for line in said.splitlines()])
     if mirror is None:
         raise UserFault(
             "this system's apt has no source of Debian's main archive. Name a Debian mirror with --mirror URI "
@@ -56,7 +56,7 @@ def _mirror() -> str:
     return mirror
 
 
-def _choose(targets: list[tuple[str, ...]]) -> str | None:
+def choose(targets: list[tuple[str, ...]]) -> str | None:
     """Debian's main archive among apt's sources: by what the archive says of itself, else by its path."""
     for uri, origin, label in targets:
         if (origin, label) == ("Debian", "Debian"):
