@@ -212,7 +212,7 @@ impl Hart {
         self.csr
             .protection(leaf.at.0, 8, Privilege::Supervisor, Access::Store)
             .allowed
-            .then(|| machine.store(self.id, leaf.at, Width::D, leaf.entry | bits))?
+            .then(|| machine.extend_table_entry(self.id, leaf.at, leaf.entry | bits))?
             .ok()
     }
 }
@@ -258,3 +258,7 @@ fn grants(entry: u64, mode: AccessMode, access: Access) -> bool {
     };
     reachable && entry & bits != 0
 }
+
+#[cfg(test)]
+#[path = "translate_tests.rs"]
+mod tests;

@@ -173,6 +173,25 @@ impl Machine {
         !self.watches.may_concern(addr) && self.ram.write(addr, width, value)
     }
 
+    /// Writes an entry of a page table on behalf of `by`, adding to what it grants: what others
+    /// remember of the table still holds.
+    ///
+    /// # Errors
+    /// When it does not lie in RAM.
+    pub fn extend_table_entry(
+        &mut self,
+        by: HartId,
+        addr: PhysAddr,
+        entry: u64,
+    ) -> Result<(), AccessFault> {
+        if !self.ram.write(addr, Width::D, entry) {
+            return Err(AccessFault { addr });
+        }
+        self.watches.stored(Some(by), addr, Width::D.bytes());
+        self.pages.extended(addr, Width::D.bytes());
+        Ok(())
+    }
+
     /// What follows from a write to RAM that no hart's store has made: a device's, or the loader's of
     /// a running machine.
     pub fn written_by_device(&mut self, addr: PhysAddr, bytes: u64) {

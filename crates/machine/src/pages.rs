@@ -95,6 +95,13 @@ impl Pages {
         std::mem::take(&mut self.code_writes)
     }
 
+    /// Bytes within one page were written such that every translation made from them still holds.
+    pub(crate) fn extended(&mut self, addr: PhysAddr, bytes: u64) {
+        if self.marks[page(addr)] & CODE != 0 {
+            self.code_writes.push(CodeWrite { addr, bytes });
+        }
+    }
+
     /// Bytes of RAM were written.
     pub(crate) fn written(&mut self, addr: PhysAddr, bytes: u64) {
         let mut from = addr.0;
@@ -107,12 +114,7 @@ impl Pages {
                 *marks &= !TABLE;
                 self.table_generation += 1;
             }
-            if *marks & CODE != 0 {
-                self.code_writes.push(CodeWrite {
-                    addr: PhysAddr(from),
-                    bytes: to - from,
-                });
-            }
+            self.extended(PhysAddr(from), to - from);
             from = to;
         }
     }
@@ -164,7 +166,12 @@ mod tests {
         assert!(pages.is_marked(at(2 * PAGE_BYTES + 8)) && !pages.is_marked(at(0)));
         let before = pages.table_generation();
         pages.written(at(PAGE_BYTES), 8);
-        assert_eq!(pages.table_generation(), before, "another page");
+        pages.extended(at(2 * PAGE_BYTES), 8);
+        assert_eq!(
+            pages.table_generation(),
+            before,
+            "another page, or more of the same"
+        );
         pages.written(at(2 * PAGE_BYTES + 8), 8);
         assert_ne!(pages.table_generation(), before);
         assert!(!pages.is_marked(at(2 * PAGE_BYTES)));
