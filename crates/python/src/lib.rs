@@ -1,7 +1,10 @@
-//! The Python module `loiter._native`: machines described, programs inspected, runs made.
+//! The Python module `loiter._native`: machines described, programs inspected, runs made,
+//! systems booted.
 //!
 //! Depends on `loiter-sim` only. Requests and results are JSON text, so that their shape is declared
 //! once, in `loiter-sim`. A run releases the interpreter's lock but for its progress calls.
+
+mod session;
 
 use loiter_sim::{Error, MachineFile, Request};
 use pyo3::create_exception;
@@ -87,5 +90,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(describe_machine, module)?)?;
     module.add_function(wrap_pyfunction!(inspect_program, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_class::<session::Session>()?;
     Ok(())
 }

@@ -1,0 +1,91 @@
+//! A system that is run step by step, as Python has it.
+
+use std::time::Duration;
+
+use loiter_sim::BootRequest;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::{UserError, to_json, to_python};
+
+/// A booted system between two steps.
+#[pyclass(unsendable, module = "loiter._native")]
+pub(crate) struct Session(loiter_sim::Session);
+
+fn boot_request(text: &str) -> PyResult<BootRequest> {
+    serde_json::from_str(text)
+        .map_err(|error| UserError::new_err(format!("the request of a boot: {error}")))
+}
+
+fn duration(seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+#[pymethods]
+impl Session {
+    /// A system at reset, about to boot as the JSON `request` says.
+    #[staticmethod]
+    fn boot(py: Python<'_>, request: &str) -> PyResult<Self> {
+        let request = boot_request(request)?;
+        py.detach(|| loiter_sim::Session::boot(&request))
+            .map(Self)
+            .map_err(to_python)
+    }
+
+    /// Runs for about `host_seconds`, at most to `until_cycle`; answers JSON on where it stands. Time in
+    /// which all harts sleep passes at once, or with `stay_awake` ends the step.
+    #[pyo3(signature = (host_seconds, until_cycle=None, stay_awake=false))]
+    fn step(
+        &mut self,
+        py: Python<'_>,
+        host_seconds: f64,
+        until_cycle: Option<u64>,
+        stay_awake: bool,
+    ) -> PyResult<String> {
+        let host_time = duration(host_seconds)?;
+        py.detach(|| self.0.step(host_time, until_cycle, stay_awake))
+            .map(|status| to_json(&status))
+            .map_err(to_python)
+    }
+
+    /// Lets simulated time pass in which all harts sleep.
+    fn doze(&mut self, seconds: f64) -> PyResult<()> {
+        duration(seconds)?;
+        self.0.doze(seconds);
+        Ok(())
+    }
+
+    /// What the guest has sent to console `port` since last asked.
+    fn take_output<'py>(&mut self, py: Python<'py>, port: usize) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.take_output(port))
+    }
+
+    /// Types on console `port`.
+    fn push_input(&mut self, port: usize, bytes: &[u8]) {
+        self.0.push_input(port, bytes);
+    }
+
+    /// Simulated time since power-on, in cycles of the cores' clock.
+    #[getter]
+    fn cycle(&self) -> u64 {
+        self.0.cycle()
+    }
+
+    /// Simulated time since power-on.
+    #[getter]
+    fn seconds(&self) -> f64 {
+        self.0.seconds_since_power_on()
+    }
+
+    /// Instructions retired by all harts.
+    #[getter]
+    fn instructions(&self) -> u64 {
+        self.0.instructions()
+    }
+
+    /// Where every hart stands, one line each.
+    fn where_harts_stand(&self) -> Vec<String> {
+        self.0.where_harts_stand()
+    }
+}
