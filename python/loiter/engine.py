@@ -11,7 +11,7 @@ import hashlib
 import importlib
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -47,6 +47,11 @@ class Engine:
         with self._faults():
             return _object(self._module.run(json.dumps(request), elf, callback))
 
+    def boot(self, request: Json) -> Session:
+        """A system at reset, about to boot."""
+        with self._faults():
+            return Session(self._module.Session.boot(json.dumps(request)), self._faults)
+
     @functools.cached_property
     def sha256(self) -> str:
         """Hash of the compiled module: results of another build are other results."""
@@ -67,6 +72,75 @@ class Engine:
             if type(error).__name__ == "PanicException":
                 raise InternalFault(f"the simulator panicked: {error}") from None
             raise
+
+
+class Session:
+    """A booted system between two steps."""
+
+    def __init__(self, native: Any, faults: Callable[[], AbstractContextManager[None]]) -> None:
+        self._native = native
+        self._faults = faults
+
+    def step(
+        self,
+        host_seconds: float,
+        *,
+        cycle: int | None = None,
+        instructions: int | None = None,
+        output: bool = False,
+        sleep: bool = False,
+    ) -> Json:
+        """Runs for about so long, or until a cycle, a number of instructions, output on a console, sleep of all harts.
+
+        The answer's `state` is running, asleep (with `timer_s`, until the next timer), reached, or ended.
+        """
+        with self._faults():
+            return _object(
+                self._native.step(host_seconds, cycle=cycle, instructions=instructions, output=output, sleep=sleep)
+            )
+
+    def doze(self, seconds: float) -> None:
+        """Lets simulated time pass in which all harts sleep."""
+        with self._faults():
+            self._native.doze(seconds)
+
+    def take_output(self, port: int) -> bytes:
+        """What the guest has sent to a console since last asked."""
+        output: bytes = self._native.take_output(port)
+        return output
+
+    def push_input(self, port: int, data: bytes) -> None:
+        """Types on a console."""
+        with self._faults():
+            self._native.push_input(port, data)
+
+    def take_messages(self) -> list[str]:
+        """What the user should know of disks that fail and of drivers that break the rules."""
+        messages: list[str] = self._native.take_messages()
+        return messages
+
+    def where_harts_stand(self) -> list[str]:
+        """One line for each hart."""
+        lines: list[str] = self._native.where_harts_stand()
+        return lines
+
+    @property
+    def cycle(self) -> int:
+        """Simulated time since power-on, in cycles of the cores' clock."""
+        cycle: int = self._native.cycle
+        return cycle
+
+    @property
+    def seconds(self) -> float:
+        """Simulated time since power-on."""
+        seconds: float = self._native.seconds
+        return seconds
+
+    @property
+    def instructions(self) -> int:
+        """Instructions retired by all harts."""
+        instructions: int = self._native.instructions
+        return instructions
 
 
 @functools.cache

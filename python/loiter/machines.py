@@ -86,12 +86,21 @@ def load(engine: Engine, name: str, sets: list[str] | None = None) -> Machine:
             raise UserFault(f'--set {each}: an override is written key=value, as in "--set core.contexts=8".')
     path = _path(name)
     toml = _with_base(path, name, ())
-    facts = engine.describe_machine(name, toml, overrides)
+    # The simulator calls a machine without a name as its file is called in messages, which is a path.
+    return _describe(engine, name, path.stem, toml, overrides)
+
+
+def changed(engine: Engine, machine: Machine, sets: list[str]) -> Machine:
+    """The same machine with other overrides."""
+    return _describe(engine, machine.name, machine.name, machine.toml, sets)
+
+
+def _describe(engine: Engine, shown: str, stem: str, toml: str, sets: list[str]) -> Machine:
+    facts = engine.describe_machine(shown, toml, sets)
     return Machine(
-        # The simulator calls a machine without a name as its file is called in messages, which is a path.
-        name=path.stem if facts["name"] == name else str(facts["name"]),
+        name=stem if facts["name"] == shown else str(facts["name"]),
         toml=toml,
-        sets=tuple(overrides),
+        sets=tuple(sets),
         description=str(facts["description"]),
         hash=str(facts["hash"]),
         parameters=tuple(

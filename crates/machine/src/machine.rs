@@ -371,6 +371,12 @@ impl Machine {
         }
     }
 
+    /// Whether a program has written anything to a console since its output was last taken.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        !self.console.is_empty() || self.devices.has_console_output()
+    }
+
     /// Types `bytes` on a console; see [`Machine::take_output`] for its number.
     pub fn push_input(&mut self, port: usize, bytes: &[u8]) {
         if port == 0 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use loiter_sim::BootRequest;
+use loiter_sim::{BootRequest, Limits};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -33,18 +33,26 @@ impl Session {
             .map_err(to_python)
     }
 
-    /// Runs for about `host_seconds`, at most to `until_cycle`; answers JSON on where it stands. Time in
-    /// which all harts sleep passes at once, or with `stay_awake` ends the step.
-    #[pyo3(signature = (host_seconds, until_cycle=None, stay_awake=false))]
+    /// Runs for about `host_seconds`, or until one of the limits: a cycle, a number of instructions,
+    /// output on a console, sleep of all harts. Answers JSON on where it stands.
+    #[pyo3(signature = (host_seconds, *, cycle=None, instructions=None, output=false, sleep=false))]
     fn step(
         &mut self,
         py: Python<'_>,
         host_seconds: f64,
-        until_cycle: Option<u64>,
-        stay_awake: bool,
+        cycle: Option<u64>,
+        instructions: Option<u64>,
+        output: bool,
+        sleep: bool,
     ) -> PyResult<String> {
         let host_time = duration(host_seconds)?;
-        py.detach(|| self.0.step(host_time, until_cycle, stay_awake))
+        let limits = Limits {
+            cycle,
+            instructions,
+            output,
+            sleep,
+        };
+        py.detach(|| self.0.step(host_time, &limits))
             .map(|status| to_json(&status))
             .map_err(to_python)
     }
@@ -82,6 +90,11 @@ impl Session {
     #[getter]
     fn instructions(&self) -> u64 {
         self.0.instructions()
+    }
+
+    /// What the user should know of disks that fail and of drivers that break the rules.
+    fn take_messages(&mut self) -> Vec<String> {
+        self.0.take_messages()
     }
 
     /// Where every hart stands, one line each.

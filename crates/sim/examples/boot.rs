@@ -6,7 +6,7 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use loiter_sim::{BootRequest, Session, Status};
+use loiter_sim::{BootRequest, Limits, Session, Status};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -47,7 +47,7 @@ fn main() {
     let mut console = Vec::new();
     let status = loop {
         let status = session
-            .step(Duration::from_millis(20), None, false)
+            .step(Duration::from_millis(20), &Limits::default())
             .unwrap_or_else(|error| panic!("{error}"));
         let output = session.take_output(0);
         std::io::stdout()

@@ -29,4 +29,4 @@ pub use params::{CoreKind, SystemParams};
 pub use request::{BootRequest, DiskRequest, Progress, Request};
 pub use result::{Exit, ExitReason, RunResult};
 pub use run::run;
-pub use session::{Session, Status};
+pub use session::{Limits, Session, Status};

@@ -14,6 +14,8 @@ pub enum ExitReason {
     Finisher,
     /// The program wrote to `tohost`.
     Htif,
+    /// The program asked to start again.
+    Reset,
     /// Nothing could ever happen again.
     Watchdog,
     /// The limit of the request was reached.
@@ -25,7 +27,7 @@ pub enum ExitReason {
 pub struct Exit {
     /// Why.
     pub reason: ExitReason,
-    /// The program's exit code, 1 for the watchdog and the limit.
+    /// The program's exit code, 1 for all that is not a program's end.
     pub code: u32,
     /// In words.
     pub message: String,

@@ -24,6 +24,28 @@ pub struct Session {
     timing: Option<Timing>,
 }
 
+/// What ends a step, beside the end of the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// This much simulated time since power-on, in cycles.
+    pub cycle: Option<u64>,
+    /// This many instructions of all harts since power-on.
+    pub instructions: Option<u64>,
+    /// The guest has sent something to a console.
+    pub output: bool,
+    /// All harts sleep; otherwise such time passes at once.
+    pub sleep: bool,
+}
+
+impl Limits {
+    fn reached(&self, system: &System) -> bool {
+        self.cycle.is_some_and(|limit| system.now.0 >= limit)
+            || self
+                .instructions
+                .is_some_and(|limit| system.instructions() >= limit)
+    }
+}
+
 /// Where a session stands after a step.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
@@ -37,7 +59,7 @@ pub enum Status {
     },
     /// The guest ended the machine.
     Ended(Exit),
-    /// The cycle that was asked for is reached.
+    /// The cycle or the number of instructions that was asked for is reached.
     Reached,
 }
 
@@ -78,25 +100,16 @@ impl Session {
         Ok(Self { system, timing })
     }
 
-    /// Runs for about `host_time`, at most to cycle `until`. Time in which all harts sleep passes at
-    /// once, or with `stay_awake` ends the step.
+    /// Runs for about `host_time`, or until one of `limits`. Those are only looked at between two
+    /// turns of all harts: a system that was stopped goes on as one that was not.
     ///
     /// # Errors
     /// A trap that the guest does not handle.
-    pub fn step(
-        &mut self,
-        host_time: Duration,
-        until: Option<u64>,
-        stay_awake: bool,
-    ) -> Result<Status, Error> {
+    pub fn step(&mut self, host_time: Duration, limits: &Limits) -> Result<Status, Error> {
         let end = Instant::now() + host_time;
-        let limit = until.unwrap_or(u64::MAX);
-        self.system.max_cycles = limit;
         loop {
-            let mut looks = ROUNDS_PER_LOOK;
-            while looks > 0 {
-                looks -= 1;
-                if self.system.now.0 >= limit {
+            for _ in 0..ROUNDS_PER_LOOK {
+                if limits.reached(&self.system) {
                     return Ok(Status::Reached);
                 }
                 match self.advance()? {
@@ -107,11 +120,13 @@ impl Session {
                         let asleep = Status::Asleep {
                             timer_s: timer.map(|due| self.seconds(due.0)),
                         };
-                        if stay_awake || !self.system.sleep() {
+                        if limits.sleep || !self.system.sleep() {
                             return Ok(asleep);
                         }
-                        self.system.now.0 = self.system.now.0.min(limit);
                     }
+                }
+                if limits.output && self.system.machine.has_output() {
+                    return Ok(Status::Running);
                 }
             }
             if Instant::now() >= end {

@@ -94,8 +94,15 @@ impl System {
 
     /// How the program ended the machine, if it did.
     pub(crate) fn ended(&self) -> Option<Exit> {
-        use loiter_machine::EndedBy;
+        use loiter_machine::{EndedBy, Ending};
         let ended = self.machine.ended()?;
+        if ended.ending == Ending::Reset {
+            return Some(Exit {
+                reason: ExitReason::Reset,
+                code: 1,
+                message: "the program asked for a reset".into(),
+            });
+        }
         let (reason, by) = match ended.by {
             EndedBy::Finisher => (ExitReason::Finisher, "the test finisher"),
             EndedBy::Htif => (ExitReason::Htif, "tohost"),

@@ -184,6 +184,13 @@ impl Devices {
             .nth(port.checked_sub(1)?)
     }
 
+    /// Whether a virtio console has output.
+    pub(crate) fn has_console_output(&self) -> bool {
+        self.virtio.iter().any(
+            |virtio| matches!(&virtio.kind, Kind::Console(console) if !console.output.is_empty()),
+        )
+    }
+
     /// Disk `number`.
     pub(crate) fn disk_mut(&mut self, number: usize) -> Option<&mut Disk> {
         self.virtio

@@ -1,0 +1,176 @@
+"""`loiter boot`: a system with a console."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from loiter import engine as engines
+from loiter.cli.options import JsonOption, SetOption, err, print_json
+from loiter.cli.systems import (
+    AppendOption,
+    DeviceTreeOption,
+    DiskOption,
+    FirmwareOption,
+    HartsOption,
+    ImageOption,
+    InitrdOption,
+    KernelOption,
+    MachineOption,
+    MemoryOption,
+    NetworkOption,
+    SeedOption,
+    SystemOptions,
+)
+from loiter.engine import Json, Session
+from loiter.errors import Fault, RunFault
+from loiter.systems.drive import Driver, End, How
+from loiter.systems.terminal import Terminal
+from loiter.systems.watch import Watch
+
+_HELP = """\
+Ctrl-A h  this help
+Ctrl-A x  end the simulation
+Ctrl-A i  where every hart stands
+Ctrl-A a  send Ctrl-A to the guest (or Ctrl-A Ctrl-A)
+"""
+
+
+def boot(
+    machine: MachineOption = "virt",
+    harts: HartsOption = None,
+    memory: MemoryOption = None,
+    image: ImageOption = None,
+    kernel: KernelOption = None,
+    initrd: InitrdOption = None,
+    firmware: FirmwareOption = None,
+    disks: DiskOption = None,
+    append: AppendOption = None,
+    network: NetworkOption = False,
+    seed: SeedOption = 0,
+    device_tree: DeviceTreeOption = None,
+    sets: SetOption = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TEXT", help="End well when the console says this.")
+    ] = None,
+    timeout_s: Annotated[
+        float | None,
+        typer.Option("--timeout", metavar="SECONDS", min=0.0, help="Fail when it has not ended by then; host time."),
+    ] = None,
+    max_instructions: Annotated[
+        int | None, typer.Option("--max-instructions", metavar="N", min=1, help="End after so many, of all harts.")
+    ] = None,
+    pace: Annotated[
+        bool | None,
+        typer.Option(
+            "--pace/--no-pace",
+            help="Whether the guest's clock goes with the host's while it waits. Default: in a terminal.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Boot Linux and be at its console.
+
+    Without options: Debian, built if it is not there, on the untimed reference engine. In a terminal, Ctrl-A is the
+    escape key: Ctrl-A x ends, Ctrl-A h says what else there is.
+
+    Example: [bold]loiter boot -m t1[/]
+
+    Example: [bold]loiter boot --kernel Image --append "loglevel=8" --until "login:" --timeout 60[/]
+    """
+    engine = engines.load()
+    options = SystemOptions(
+        machine, harts, memory, image, kernel, initrd, firmware, disks, append, network, seed, device_tree, sets
+    )
+    request = options.request(engine)
+    began = time.monotonic()
+    session = engine.boot(request.native())
+    with Terminal() as terminal:
+        driver = Driver(
+            session=session,
+            terminal=terminal,
+            watch=Watch(until),
+            pace=terminal.interactive if pace is None else pace,
+            command=lambda key: _command(session, key),
+            show=not as_json,
+            instructions=max_instructions,
+            timeout_s=timeout_s,
+            console=bytearray() if as_json else None,
+        )
+        if terminal.interactive:
+            err().print("Ctrl-A x ends the simulation, Ctrl-A h is help.", style="dim", highlight=False)
+        try:
+            end = driver.run()
+        except Fault:
+            _end_line()
+            raise
+    facts = _facts(session, time.monotonic() - began)
+    if as_json:
+        said = bytes(driver.console or b"").decode(errors="replace")
+        print_json(
+            {"request": request.native(), "end": end.how.value, "message": end.message} | facts | {"console": said}
+        )
+    else:
+        _end_line()
+        err().print(describe(facts), style="dim", highlight=False, soft_wrap=True)
+    _judge(end, until)
+
+
+def _command(session: Session, key: str) -> None:
+    if key == "i":
+        text = "\n".join(session.where_harts_stand())
+    elif key == "h":
+        text = _HELP.rstrip()
+    else:
+        text = f"Ctrl-A {key!r}: no such command; Ctrl-A h is help"
+    err().print(f"\n{text}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _facts(session: Session, host_seconds: float) -> Json:
+    return {
+        "instructions": session.instructions,
+        "cycles": session.cycle,
+        "seconds": session.seconds,
+        "host_seconds": host_seconds,
+    }
+
+
+def describe(facts: Json) -> str:
+    """One line on a run."""
+    rate = facts["instructions"] / facts["host_seconds"] / 1e6
+    return (
+        f"{facts['instructions']:,} instructions, {facts['seconds']:.3f} s simulated, "
+        f"{facts['host_seconds']:.2f} s host, {rate:.1f} M instructions/s"
+    )
+
+
+def _end_line() -> None:
+    """The guest may have ended in the middle of a line."""
+    sys.stdout.flush()
+    if sys.stdout.isatty():
+        sys.stderr.write("\r\n")
+
+
+def _judge(end: End, until: str | None) -> None:
+    """Whether the run is a success."""
+    missed = "" if until is None else f'; the console never said "{until}"'
+    if end.how is How.PANIC:
+        raise RunFault(f"the guest's kernel panicked: {end.message}")
+    if end.how in (How.FAILURE, How.STUCK, How.TIMEOUT):
+        raise RunFault(f"{end.message}{missed}")
+    if until is not None and end.how is not How.SAID:
+        raise RunFault(f"{_WORDS[end.how]}{missed}")
+    if end.how is How.RESET:
+        err().print("the guest asked for a reset; it ends here", highlight=False)
+
+
+_WORDS = {
+    How.POWER_OFF: "the guest powered off",
+    How.RESET: "the guest asked for a reset",
+    How.LIMIT: "the limit is reached",
+    How.LEFT: "ended by the escape key",
+}

@@ -1,0 +1,153 @@
+"""Runs a booted system with somebody at its console, up to its end.
+
+An interactive guest's clock goes with the host's while the guest waits, and behind it while the guest computes; the
+host sleeps as long as the guest does. Without pace, time in which nothing happens is skipped.
+"""
+
+from __future__ import annotations
+
+import enum
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from loiter.engine import Json, Session
+from loiter.systems.terminal import Command, Terminal
+from loiter.systems.watch import Watch
+
+SERIAL = 0
+"""The port of the console."""
+_STEP_SECONDS = 0.02
+# A guest that has computed may catch up with so much of the host's time while it waits: short waits cost nothing then,
+# and nobody sees it.
+_CATCH_UP_SECONDS = 0.1
+
+
+class How(enum.Enum):
+    """How a run ended."""
+
+    POWER_OFF = "power_off"
+    FAILURE = "failure"
+    RESET = "reset"
+    PANIC = "panic"
+    SAID = "said"
+    LIMIT = "limit"
+    TIMEOUT = "timeout"
+    LEFT = "left"
+    STUCK = "stuck"
+
+
+@dataclass(frozen=True)
+class End:
+    """How a run ended, for programs and for people."""
+
+    how: How
+    message: str
+
+
+@dataclass
+class Driver:
+    """One run. `command` gets keys typed after the escape key that the driver has no use for."""
+
+    session: Session
+    terminal: Terminal
+    watch: Watch
+    pace: bool
+    command: Callable[[str], None]
+    show: bool = True
+    instructions: int | None = None
+    cycle: int | None = None
+    timeout_s: float | None = None
+    console: bytearray | None = None
+    began: float = field(default_factory=time.monotonic)
+
+    def run(self) -> End:
+        """Runs to the end."""
+        behind = 0.0
+        while True:
+            host, guest = time.monotonic(), self.session.seconds
+            # A text or a limit is looked for after each turn of the guest, so that the run ends at the same one always.
+            status = self.session.step(
+                _STEP_SECONDS,
+                cycle=self.cycle,
+                instructions=self.instructions,
+                output=True,
+                sleep=self.pace,
+            )
+            self._pass_output()
+            end = self._end(status) or self._typed(0.0)
+            if end is not None:
+                return end
+            behind += time.monotonic() - host - (self.session.seconds - guest)
+            behind = min(max(behind, 0.0), _CATCH_UP_SECONDS)
+            if status["state"] == "asleep":
+                timer_s = status["timer_s"]
+                if timer_s is None and not self.terminal.open:
+                    return self._stuck()
+                host = time.monotonic()
+                if timer_s is None or timer_s > behind:
+                    end = self._typed(None if timer_s is None else timer_s - behind)
+                    if end is not None:
+                        return end
+                slept = time.monotonic() - host + behind
+                # With no timer set, nothing in the guest sees the clock until somebody types.
+                dozed = slept if timer_s is None else min(slept, timer_s)
+                self.session.doze(dozed)
+                behind = max(0.0, slept - dozed)
+
+    def _pass_output(self) -> None:
+        data = self.session.take_output(SERIAL)
+        if not data:
+            return
+        if self.show:
+            self.terminal.write(data)
+        if self.console is not None:
+            self.console += data
+        self.watch.hear(data)
+
+    def _typed(self, seconds: float | None) -> End | None:
+        """Passes on what is typed within so long. An end, if the user wants one."""
+        seconds = self._at_most(seconds)
+        for each in self.terminal.read(seconds):
+            if not isinstance(each, Command):
+                self.session.push_input(SERIAL, each)
+            elif each.key == "x":
+                return End(How.LEFT, "ended by the escape key")
+            else:
+                self.command(each.key)
+        return None
+
+    def _at_most(self, seconds: float | None) -> float | None:
+        if self.timeout_s is None:
+            return seconds
+        left = max(0.0, self.began + self.timeout_s - time.monotonic())
+        return left if seconds is None else min(seconds, left)
+
+    def _end(self, status: Json) -> End | None:
+        if status["state"] == "ended":
+            return self._ended(status)
+        if self.watch.said:
+            return End(How.SAID, "the console said what was waited for")
+        if status["state"] == "reached":
+            return End(How.LIMIT, "the limit is reached")
+        if self.watch.halted and not self.terminal.interactive:
+            return End(How.PANIC, str(self.watch.panic))
+        if self.timeout_s is not None and time.monotonic() - self.began > self.timeout_s:
+            return End(How.TIMEOUT, f"not ended after {self.timeout_s:g} s")
+        return None
+
+    def _ended(self, status: Json) -> End:
+        reason, code, message = status["reason"], status["code"], status["message"]
+        if self.watch.panic is not None and (reason == "reset" or code != 0):
+            return End(How.PANIC, self.watch.panic)
+        if reason == "reset":
+            return End(How.RESET, message)
+        return End(How.POWER_OFF if code == 0 else How.FAILURE, message)
+
+    def _stuck(self) -> End:
+        who = "\n".join(self.session.where_harts_stand())
+        if self.watch.panic is not None:
+            return End(How.PANIC, self.watch.panic)
+        return End(
+            How.STUCK, f"nothing can ever happen again: no hart executes, no timer is set, no input can come\n{who}"
+        )
