@@ -10,6 +10,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use serde_bytes::ByteBuf;
+
 /// Unit of capacity and of requests.
 pub(crate) const SECTOR_BYTES: u64 = 512;
 /// Unit of what is kept in memory.
@@ -214,6 +216,33 @@ impl Disk {
             Some(file) if self.writable => file.sync_data(),
             _ => Ok(()),
         }
+    }
+
+    /// What a snapshot keeps.
+    pub(crate) fn overlay(&self) -> BTreeMap<u64, ByteBuf> {
+        let blocks = self.overlay.iter();
+        blocks
+            .map(|(&number, block)| (number, ByteBuf::from(block.to_vec())))
+            .collect()
+    }
+
+    /// Takes over what a snapshot holds.
+    pub(crate) fn set_overlay(&mut self, saved: &BTreeMap<u64, ByteBuf>) -> Result<(), String> {
+        let blocks = self.bytes.div_ceil(BLOCK_BYTES);
+        for (&number, block) in saved {
+            if number >= blocks || block.len() as u64 != BLOCK_BYTES {
+                let bytes = block.len();
+                return Err(format!("block {number} of {bytes} bytes cannot be"));
+            }
+        }
+        if self.writable && !saved.is_empty() {
+            return Err("what was written was kept aside, but here it is writable".into());
+        }
+        let blocks = saved.iter();
+        self.overlay = blocks
+            .map(|(&number, block)| (number, Arc::from(block.as_slice())))
+            .collect();
+        Ok(())
     }
 
     /// A block of the overlay, which begins as what the file holds.

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::devices::{Clint, Finisher, Plic, Rtc, SavedUart};
+use crate::devices::{Clint, Finisher, Plic, Rtc, SavedUart, SavedVirtio, Virtio};
 use crate::htif::Htif;
 use crate::machine::{Ended, Machine};
 use crate::watches::WatchesState;
@@ -21,6 +21,8 @@ pub struct MachineState {
     clint: Clint,
     plic: Plic,
     uart: SavedUart,
+    /// By slot.
+    virtio: Vec<SavedVirtio>,
     htif: Option<Htif>,
     ended: Option<Ended>,
 }
@@ -37,6 +39,7 @@ impl Machine {
             clint: devices.clint.clone(),
             plic: devices.plic.clone(),
             uart: devices.uart.save(),
+            virtio: devices.virtio.iter().map(Virtio::save).collect(),
             htif: self.htif,
             ended: self.ended,
         }
@@ -54,6 +57,13 @@ impl Machine {
         devices.rtc.restore(&state.rtc);
         devices.plic.restore(&state.plic)?;
         devices.uart.restore(&state.uart)?;
+        let (theirs, ours) = (state.virtio.len(), devices.virtio.len());
+        if theirs != ours {
+            return Err(format!("{theirs} virtio devices, where there are {ours}"));
+        }
+        for (device, saved) in devices.virtio.iter_mut().zip(&state.virtio) {
+            device.restore(saved)?;
+        }
         self.htif = state.htif;
         self.ended = state.ended;
         Ok(())

@@ -19,7 +19,7 @@ pub(crate) use plic::LAST_SOURCE;
 pub(crate) use plic::Plic;
 pub(crate) use rtc::Rtc;
 pub(crate) use uart::{SavedUart, Uart};
-pub(crate) use virtio::{Block, Console, Dma, Entropy, Kind, Virtio};
+pub(crate) use virtio::{Block, Console, Dma, Entropy, Kind, SavedVirtio, Virtio};
 
 use crate::config::{MachineConfig, MachineError};
 use crate::disk::Disk;

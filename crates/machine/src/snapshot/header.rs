@@ -62,6 +62,12 @@ pub struct Hardware {
     pub timebase_hz: u64,
     /// Length of the lines that harts watch.
     pub watch_line_bytes: u64,
+    /// Number of disks.
+    pub disks: usize,
+    /// Number of consoles beside the serial one.
+    pub ports: usize,
+    /// Whether there is a source of random numbers.
+    pub entropy: bool,
 }
 
 impl From<&MachineConfig> for Hardware {
@@ -73,6 +79,9 @@ impl From<&MachineConfig> for Hardware {
             mmu: config.mmu,
             timebase_hz: config.timebase_hz,
             watch_line_bytes: config.watch_line_bytes,
+            disks: config.disks.len(),
+            ports: config.ports,
+            entropy: config.entropy,
         }
     }
 }

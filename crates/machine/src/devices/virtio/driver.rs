@@ -43,6 +43,7 @@ pub(crate) enum Part<'a> {
     Take(u64, u32),
 }
 
+#[derive(Clone)]
 pub(crate) struct Driver {
     pub(crate) base: u64,
     /// Where in RAM the rings lie.

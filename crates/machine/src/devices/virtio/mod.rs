@@ -12,6 +12,7 @@ mod dma;
 mod driver;
 mod entropy;
 mod request;
+mod state;
 
 use loiter_isa::Width;
 use virtio_bindings::virtio_config::{
@@ -39,6 +40,7 @@ pub(crate) use console::Console;
 pub(crate) use dma::Dma;
 pub(crate) use entropy::Entropy;
 use request::{Broken, Request, serve};
+pub(crate) use state::SavedVirtio;
 
 /// "virt"
 const MAGIC: u32 = 0x7472_6976;
