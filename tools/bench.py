@@ -1,20 +1,25 @@
 #!/usr/bin/env python3
 """Speed of the simulator on one host core: prints a table and writes it as JSON.
 
-    tools/bench.py OUTPUT.json [--repeats N]
+    tools/bench.py OUTPUT.json [--repeats N] [--only WORD]
 
-Every case runs N times; the median counts. Simulated results are the same each time, and checked to be.
+Every case runs N times; the median counts. Simulated results are the same each time, and checked to be. The cases with
+Linux need the image `debian` (built when it is missing) and QEMU.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import shutil
 import statistics
+import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -25,10 +30,39 @@ from loiter import machines, programs
 from loiter.engine import Engine
 from loiter.runs.request import Request
 
+SPEED = "million instructions/s"
+SECONDS = "s"
+
+QEMU = "qemu-system-riscv64"
+# Rounds of the integer mix, so that QEMU's start does not count: its time is that of the difference.
+QEMU_ROUNDS = (1_000, 21_000)
+HARTS = 8
+INIT_SAYS = "loiter: init"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measured figure. `target` is asked for: at least that for a speed or a ratio, at most for a time."""
+
+    name: str
+    values: tuple[float, ...]
+    unit: str
+    detail: str = ""
+    target: float | None = None
+
+    @property
+    def value(self) -> float:
+        return statistics.median(self.values)
+
+    @property
+    def reached(self) -> bool:
+        assert self.target is not None
+        return self.value <= self.target if self.unit == SECONDS else self.value >= self.target
+
 
 @dataclass(frozen=True)
 class Case:
-    """A run to time. `target` is the speed asked for, in million instructions a host second."""
+    """A bare-metal run to time. `target` is the speed asked for."""
 
     name: str
     machine: str
@@ -39,8 +73,9 @@ class Case:
     fast_forward: bool = False
 
 
+INTEGER_MIX = Case("reference engine, integer mix", "virt", "coremix", ("intmix=0",), ("iterations=4000",), target=300)
 CASES = (
-    Case("reference engine, integer mix", "virt", "coremix", ("intmix=0",), ("iterations=4000",), target=150),
+    INTEGER_MIX,
     Case("t1, integer mix on 4 contexts", "t1", "coremix", ("intmix=0,1,2,3",), ("iterations=30",), target=15),
     Case("t1, integer mix on 1 context", "t1", "coremix", ("intmix=0",), ("iterations=60",)),
     Case("t2, integer mix on 8 contexts", "t2", "coremix", ("intmix=0,1,2,3,4,5,6,7",), ("iterations=15",)),
@@ -49,55 +84,113 @@ CASES = (
 )
 
 
-def measure(engine: Engine, case: Case, repeats: int) -> dict[str, Any]:
-    """Times a case."""
+def request_of(engine: Engine, case: Case) -> Request:
+    """The run of a case."""
     machine = machines.load(engine, case.machine, ["system.ram_mib=256"])
     program = programs.load(engine, case.program)
-    request = Request(
-        machine,
-        program,
-        programs.place(case.places, program, machine),
-        case.arguments,
-        case.fast_forward,
-    )
-    results = [engine.run(request.native(), program.elf) for _ in range(repeats)]
+    places = programs.place(case.places, program, machine)
+    return Request(machine, program, places, case.arguments, case.fast_forward)
+
+
+def bare_metal(engine: Engine, case: Case, repeats: int) -> Row:
+    """Times a bare-metal run."""
+    request = request_of(engine, case)
+    results = [engine.run(request.native(), request.program.elf) for _ in range(repeats)]
     outcomes = {(each["cycles"], each["instructions"]) for each in results}
     if len(outcomes) != 1 or any(each["exit"]["code"] != 0 for each in results):
         raise SystemExit(f"{case.name}: runs differ or failed: {[each['exit'] for each in results]}, {outcomes}")
-    seconds = [float(each["host_seconds"]) for each in results]
     cycles, instructions = outcomes.pop()
-    return {
-        "name": case.name,
-        "machine": case.machine,
-        "bootargs": request.bootargs,
-        "cycles": cycles,
-        "instructions": instructions,
-        "seconds": seconds,
-        "million_instructions_per_second": instructions / statistics.median(seconds) / 1e6,
-        "million_cycles_per_second": cycles / statistics.median(seconds) / 1e6,
-        "target": case.target,
-    }
+    speeds = tuple(instructions / float(each["host_seconds"]) / 1e6 for each in results)
+    detail = f"{instructions:,} instructions, IPC {instructions / cycles:.2f}"
+    return Row(case.name, speeds, SPEED, detail, case.target)
 
 
-def show(rows: list[dict[str, Any]]) -> Table:
+def _bare_metal_rows(engine: Engine, case: Case, repeats: int) -> list[Row]:
+    return [bare_metal(engine, case, repeats)]
+
+
+def against_qemu(engine: Engine, repeats: int) -> Row:
+    """The integer mix here against the same ELF on QEMU's translator, in turn."""
+    request = request_of(engine, INTEGER_MIX)
+    rounds = int(INTEGER_MIX.arguments[0].partition("=")[2])
+    ratios = []
+    for _ in range(repeats):
+        result = engine.run(request.native(), request.program.elf)
+        a_round = result["instructions"] / rounds
+        ours = result["instructions"] / float(result["host_seconds"])
+        few, many = (_qemu_seconds(request, each) for each in QEMU_ROUNDS)
+        theirs = a_round * (QEMU_ROUNDS[1] - QEMU_ROUNDS[0]) / (many - few)
+        ratios.append(ours / theirs)
+    return Row("reference engine against QEMU (TCG), integer mix", tuple(ratios), "of QEMU's speed", "", target=1 / 6)
+
+
+def _qemu_seconds(request: Request, rounds: int) -> float:
+    words = f"task.intmix=0 iterations={rounds}"
+    command = [QEMU, "-machine", "virt", "-cpu", "rv64,zba=true,zbb=true,zbs=true", "-nographic", "-bios", "none"]
+    began = time.perf_counter()
+    subprocess.run(
+        [*command, "-kernel", str(request.program.path), "-append", words],
+        check=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    return time.perf_counter() - began
+
+
+def boot(repeats: int) -> Iterator[Row]:
+    """Times the boot of Debian's kernel from power-on to init."""
+    command = [_loiter(), "boot", "--image", "debian", "--harts", str(HARTS), "--until", INIT_SAYS, "--json"]
+    results = [json.loads(_output(command)) for _ in range(repeats)]
+    if len({each["cycles"] for each in results}) != 1:
+        raise SystemExit(f"the boots differ: {[each['cycles'] for each in results]} cycles")
+    instructions = results[0]["instructions"]
+    detail = f"{instructions:,} instructions"
+    name = f"Debian's kernel, {HARTS} harts, power-on to init"
+    seconds = tuple(float(each["host_seconds"]) for each in results)
+    yield Row(name, seconds, SECONDS, detail, target=12)
+    yield Row("the same, speed", tuple(instructions / each / 1e6 for each in seconds), SPEED, detail, target=150)
+
+
+def exec_true(repeats: int) -> Row:
+    """Times a program on a booted system, restored from its snapshot."""
+    command = [_loiter(), "exec", "--", "/bin/true"]
+    _output(command)
+    seconds = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        _output(command)
+        seconds.append(time.perf_counter() - began)
+    return Row("loiter exec -- /bin/true, from the snapshot", tuple(seconds), SECONDS, "wall time", target=1.5)
+
+
+def _loiter() -> str:
+    beside = Path(sys.executable).with_name("loiter")
+    return str(beside) if beside.exists() else "loiter"
+
+
+def _output(command: list[str]) -> str:
+    return subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True).stdout
+
+
+def show(rows: list[Row]) -> Table:
     """The rows for a person."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("case")
-    for column in ("instructions", "IPC", "seconds", "M instructions/s", "target", "M cycles/s"):
+    for column in ("median", "asked for"):
         table.add_column(column, justify="right")
+    table.add_column("unit")
+    table.add_column("of")
     for row in rows:
-        speed, target = row["million_instructions_per_second"], row["target"]
-        style = "" if target is None else "green" if speed >= target else "bold red"
-        table.add_row(
-            row["name"],
-            f"{row['instructions']:,}",
-            f"{row['instructions'] / row['cycles']:.2f}",
-            f"{statistics.median(row['seconds']):.2f}",
-            f"[{style}]{speed:.1f}[/]" if style else f"{speed:.1f}",
-            "" if target is None else f"{target:g}",
-            f"{row['million_cycles_per_second']:.1f}",
-        )
+        value, target = _figure(row.value), ""
+        if row.target is not None:
+            value = f"[{'green' if row.reached else 'bold red'}]{value}[/]"
+            target = f"{'at most' if row.unit == SECONDS else 'at least'} {_figure(row.target)}"
+        table.add_row(row.name, value, target, row.unit, row.detail)
     return table
+
+
+def _figure(value: float) -> str:
+    return f"{value:.1f}" if value >= 10 else f"{value:.3f}"
 
 
 def main() -> None:
@@ -105,19 +198,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", metavar="WORD", default="", help="only cases with this in their name")
     options = parser.parse_args()
     engine = engines.load()
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    rows = []
+    repeats: int = options.repeats
+    cases: list[tuple[str, Callable[[], list[Row]]]] = [
+        (case.name, functools.partial(_bare_metal_rows, engine, case, repeats)) for case in CASES
+    ]
+    if shutil.which(QEMU):
+        cases.append(("reference engine against QEMU", lambda: [against_qemu(engine, repeats)]))
+    cases.append(("Debian's kernel", lambda: list(boot(repeats))))
+    cases.append(("loiter exec", lambda: [exec_true(repeats)]))
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    rows: list[Row] = []
     with console.status("") as status:
-        for case in CASES:
-            status.update(case.name)
-            rows.append(measure(engine, case, options.repeats))
+        for name, measure in cases:
+            if options.only in name:
+                status.update(name)
+                rows.extend(measure())
+    if not rows:
+        raise SystemExit(f'no case has "{options.only}" in its name')
     console.print(show(rows))
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    values = {
-        row["name"]: {"value": row["million_instructions_per_second"], "unit": "million instructions/s"} for row in rows
-    }
+    values = {row.name: {"value": row.value, "unit": row.unit} for row in rows}
     options.output.write_text(json.dumps(values, indent=2) + "\n")
     console.print(f"wrote {options.output}", highlight=False)
 
