@@ -67,7 +67,7 @@ test-rust: setup packages-test
 test-guests: setup packages-test
 	@$(MAKE) --no-print-directory -s -C guests test
 
-test-python: setup
+test-python: setup packages-test
 	$(bin)/pytest
 
 clean:

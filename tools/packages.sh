@@ -2,6 +2,7 @@
 # Installs the system packages that loiter builds and tests with, where they are missing, and checks the toolchains.
 #
 #   tools/packages.sh build    C compiler, RISC-V cross compiler, Python's venv
+#   tools/packages.sh images   these and what `loiter image build` works with
 #   tools/packages.sh test     these and QEMU
 #
 # PYTHON names the Python to use, CROSS the prefix of the cross compiler. Looks first; a call with nothing to do is quick.
@@ -15,7 +16,7 @@ fail() {
     exit 1
 }
 
-case "${1:-}" in build | test) ;; *) fail "usage: $0 build|test" ;; esac
+case "${1:-}" in build | images | test) ;; *) fail "usage: $0 build|images|test" ;; esac
 
 "$PYTHON" -c '' 2> /dev/null || fail "no working $PYTHON. Install Python 3.10 or newer, or name one: make PYTHON=python3.12 ..."
 "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
@@ -28,12 +29,26 @@ found=$(cargo --version | sed 's/^cargo \([0-9.]*\).*/\1/')
     fail "Rust $found is too old; loiter needs $wanted or newer (rustup update)."
 
 missing=()
+# Where administrators' tools are, which is not in everybody's PATH.
+PATH=$PATH:/usr/sbin:/sbin
 need() { # need COMMAND PACKAGE
     command -v "$1" > /dev/null || missing+=("$2")
 }
 need cc build-essential
 need "${CROSS}gcc" gcc-riscv64-linux-gnu
 "$PYTHON" -c 'import ensurepip, venv' 2> /dev/null || missing+=(python3-venv)
+if [ "$1" != build ]; then
+    need cpio cpio
+    need depmod kmod
+    need fakeroot fakeroot
+    need mke2fs e2fsprogs
+    need patch patch
+    need xz xz-utils
+    need bc bc
+    need bison bison
+    need flex flex
+    ls /usr/share/keyrings/debian-archive-keyring.* > /dev/null 2>&1 || missing+=(debian-archive-keyring)
+fi
 if [ "$1" = test ]; then
     need qemu-system-riscv64 qemu-system-misc
 fi
