@@ -125,6 +125,12 @@ impl Machine {
         })
     }
 
+    /// What the machine is made of.
+    #[must_use]
+    pub fn config(&self) -> &MachineConfig {
+        &self.config
+    }
+
     /// Performs a load, zero-extended. Misaligned accesses are for RAM only.
     ///
     /// # Errors

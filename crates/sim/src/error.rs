@@ -1,5 +1,6 @@
 //! What can go wrong with a run.
 
+use loiter_machine::snapshot::SnapshotError;
 use loiter_machine::{LoadError, MachineError};
 use loiter_types::Unknown;
 
@@ -31,6 +32,12 @@ impl From<LoadError> for Error {
 
 impl From<MachineError> for Error {
     fn from(error: MachineError) -> Self {
+        Error::User(error.to_string())
+    }
+}
+
+impl From<SnapshotError> for Error {
+    fn from(error: SnapshotError) -> Self {
         Error::User(error.to_string())
     }
 }

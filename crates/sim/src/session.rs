@@ -2,15 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use loiter_machine::{BootFile, BootFiles, Machine, MachineConfig};
+use loiter_machine::{BootFile, BootFiles, ElfImage, Machine, MachineConfig};
 use serde::Serialize;
 
 use crate::config::MachineFile;
 use crate::error::Error;
 use crate::params::CoreKind;
 use crate::reference_phase::Round;
-use crate::request::{BootRequest, DiskRequest};
+use crate::request::{BootRequest, DiskRequest, Request};
 use crate::result::Exit;
+use crate::snapshot::Origin;
 use crate::symbols::Symbols;
 use crate::system::System;
 use crate::timing_phase::{Steps, Timing};
@@ -22,6 +23,7 @@ const ROUNDS_PER_LOOK: u32 = 16;
 pub struct Session {
     pub(crate) system: System,
     timing: Option<Timing>,
+    pub(crate) origin: Origin,
 }
 
 /// What ends a step, beside the end of the machine.
@@ -88,16 +90,59 @@ impl Session {
         for hart in &mut system.harts {
             hart.regs[12] = addresses.dynamic_info.0;
         }
+        let origin = Origin::boot(request, &file);
+        Self::seat(
+            &request.machine_name,
+            &file,
+            request.untimed,
+            system,
+            origin,
+        )
+    }
+
+    /// A system at reset that is about to run the program `elf`, called `request.program`, on bare
+    /// metal.
+    ///
+    /// # Errors
+    /// The user's mistakes, likewise.
+    pub fn program(request: &Request, elf: &[u8]) -> Result<Self, Error> {
+        let file = MachineFile::read(&request.machine_name, &request.machine_toml, &request.set)?;
+        let elf = ElfImage::parse(&request.program, elf)?;
+        let system = System::bare(request, &file, &elf)?;
+        let origin = Origin::program(&request.program, &file);
+        Self::seat(
+            &request.machine_name,
+            &file,
+            request.fast_forward,
+            system,
+            origin,
+        )
+    }
+
+    /// Gives the harts their seats in the cores of the machine, if those are timed.
+    pub(crate) fn seat(
+        machine_name: &str,
+        file: &MachineFile,
+        untimed: bool,
+        mut system: System,
+        origin: Origin,
+    ) -> Result<Self, Error> {
         let timing = match file.core() {
-            CoreKind::Fgmt(params, memory) if !request.untimed => Some(Timing::new(
-                &request.machine_name,
-                &params,
-                *memory,
-                &mut system,
-            )?),
+            CoreKind::Fgmt(params, memory) if !untimed => {
+                Some(Timing::new(machine_name, &params, *memory, &mut system)?)
+            }
             _ => None,
         };
-        Ok(Self { system, timing })
+        Ok(Self {
+            system,
+            timing,
+            origin,
+        })
+    }
+
+    /// Whether the cores are timed.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.timing.is_some()
     }
 
     /// Runs for about `host_time`, or until one of `limits`. Those are only looked at between two
@@ -204,7 +249,7 @@ impl Session {
 }
 
 /// What programs see of the machine that `request` asks for.
-fn config(request: &BootRequest, file: &MachineFile) -> Result<MachineConfig, Error> {
+pub(crate) fn config(request: &BootRequest, file: &MachineFile) -> Result<MachineConfig, Error> {
     let seats = file.harts();
     let harts = request.harts.unwrap_or(seats);
     if harts > seats {

@@ -14,7 +14,9 @@ pub struct SnapshotError {
 }
 
 impl SnapshotError {
-    pub(crate) fn new(path: &Path, fault: SnapshotFault) -> Self {
+    /// What is wrong with the file at `path`.
+    #[must_use]
+    pub fn new(path: &Path, fault: SnapshotFault) -> Self {
         Self {
             path: path.display().to_string(),
             fault,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::config::{MachineConfig, Mmu};
-use crate::snapshot::StateHash;
+use crate::snapshot::{FileIdentity, StateHash};
 
 /// What a snapshot is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,22 +28,8 @@ pub struct Header {
     pub state_hash: StateHash,
     /// What was booted: firmware, kernel, initial RAM disk, or a bare-metal program.
     pub booted: Vec<FileIdentity>,
-    /// Disks, in their order, as they were before the guest wrote to them.
+    /// Disks, in their order, below what the guest has written to them.
     pub disks: Vec<FileIdentity>,
-}
-
-/// A file that the guest has read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FileIdentity {
-    /// What it was to the guest, such as `kernel` or `vda`.
-    pub role: String,
-    /// Its name, without folders.
-    pub name: String,
-    /// Its length.
-    pub bytes: u64,
-    /// Its SHA-256, where somebody has computed it.
-    pub sha256: Option<String>,
 }
 
 /// What a guest has seen of its machine, and relies on.

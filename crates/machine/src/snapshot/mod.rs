@@ -23,6 +23,7 @@ mod error;
 mod foreign;
 mod hash;
 mod header;
+mod identity;
 mod ram;
 mod reader;
 mod touched;
@@ -31,7 +32,8 @@ mod writer;
 pub use directory::SectionInfo;
 pub use error::{SnapshotError, SnapshotFault};
 pub use hash::{StateHash, StateHasher};
-pub use header::{FileIdentity, Hardware, Header};
+pub use header::{Hardware, Header};
+pub use identity::FileIdentity;
 pub use reader::Snapshot;
 pub use writer::SnapshotWriter;
 

@@ -25,6 +25,7 @@ use crate::snapshot::writer::side_by_side;
 pub struct Snapshot {
     path: PathBuf,
     file: File,
+    bytes: u64,
     directory: Directory,
     /// Where each section begins, by its place in the directory.
     starts: Vec<u64>,
@@ -85,6 +86,7 @@ impl Snapshot {
         Ok(Self {
             path: path.into(),
             file,
+            bytes: file_bytes,
             directory,
             starts,
         })
@@ -102,6 +104,12 @@ impl Snapshot {
         &self.directory.sections
     }
 
+    /// Length of the file.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Asks that the snapshot is of a machine with `hardware`.
     ///
     /// # Errors
@@ -109,7 +117,7 @@ impl Snapshot {
     pub fn fits(&self, hardware: &Hardware) -> Result<(), SnapshotError> {
         match self.header().hardware.differences(hardware) {
             None => Ok(()),
-            Some(differences) => Err(self.error(SnapshotFault::OtherMachine { differences })),
+            Some(differences) => Err(self.other_machine(differences)),
         }
     }
 
@@ -157,7 +165,7 @@ impl Snapshot {
         let (then, now) = (self.header().hardware.ram_bytes, ram.bytes());
         if then != now {
             let differences = format!("its RAM has {then} bytes, ours {now}");
-            return Err(self.error(SnapshotFault::OtherMachine { differences }));
+            return Err(self.other_machine(differences));
         }
         self.restore_windows(ram).map_err(|fault| self.error(fault))
     }
@@ -231,6 +239,18 @@ impl Snapshot {
             known: known.join(", "),
             loiter: self.header().loiter.clone(),
         }
+    }
+
+    /// The error about a snapshot whose states contradict each other or themselves.
+    #[must_use]
+    pub fn contradiction(&self, problem: String) -> SnapshotError {
+        self.error(SnapshotFault::Damaged(problem))
+    }
+
+    /// The error about a snapshot of another machine.
+    #[must_use]
+    pub fn other_machine(&self, differences: String) -> SnapshotError {
+        self.error(SnapshotFault::OtherMachine { differences })
     }
 
     fn error(&self, fault: SnapshotFault) -> SnapshotError {

@@ -34,7 +34,7 @@ pub(super) fn header(ram_bytes: u64) -> Header {
             role: "kernel".into(),
             name: "Image".into(),
             bytes: 3,
-            sha256: Some("cd34".into()),
+            hash: "sha256:cd34".into(),
         }],
         disks: Vec::new(),
     }

@@ -17,4 +17,5 @@ mod litmus;
 mod lockstep;
 mod machines;
 mod qemu;
+mod snapshots;
 mod waiting;

@@ -1,0 +1,262 @@
+//! Systems in snapshots: saved between two turns of the reference engine, restored with the engine or
+//! the cores of any machine that has the same hardware to the guest, and their hash.
+//!
+//! What observes is no state: marks, reports, accounts and symbols begin anew.
+
+use std::path::Path;
+
+use loiter_hart::SavedHart;
+use loiter_machine::snapshot::{
+    FileIdentity, Hardware, Header, SectionInfo, Snapshot, SnapshotError, SnapshotWriter,
+    StateHash, StateHasher,
+};
+use loiter_machine::{DiskConfig, Machine, MachineConfig, MachineState};
+use loiter_types::{Cycle, PhysAddr};
+use serde::{Deserialize, Serialize};
+
+use crate::config::MachineFile;
+use crate::error::Error;
+use crate::request::BootRequest;
+use crate::session::{Session, config};
+use crate::symbols::Symbols;
+use crate::system::System;
+
+const SYSTEM: &str = "system";
+const MACHINE: &str = "machine";
+
+/// Harts, and what the time is.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SystemState {
+    cycle: Cycle,
+    harts: Vec<SavedHart>,
+}
+
+/// Where a session comes from, for the headers of its snapshots.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    machine: String,
+    machine_hash: String,
+    booted: Booted,
+}
+
+#[derive(Clone, Debug)]
+enum Booted {
+    /// Roles and paths.
+    Files(Vec<(&'static str, String)>),
+    /// As an earlier snapshot has them.
+    Known(Vec<FileIdentity>),
+}
+
+impl Origin {
+    /// A system that boots what `request` says.
+    pub(crate) fn boot(request: &BootRequest, file: &MachineFile) -> Self {
+        let initrd = request.initrd.iter().map(|path| ("initrd", path));
+        let files = [("firmware", &request.firmware), ("kernel", &request.kernel)];
+        let files = files.into_iter().chain(initrd);
+        let files = files.map(|(role, path)| (role, path.clone()));
+        Self::new(file, Booted::Files(files.collect()))
+    }
+
+    /// A system that runs the program at `path` on bare metal.
+    pub(crate) fn program(path: &str, file: &MachineFile) -> Self {
+        Self::new(file, Booted::Files(vec![("program", path.to_owned())]))
+    }
+
+    fn new(file: &MachineFile, booted: Booted) -> Self {
+        let description = file.describe();
+        Self {
+            machine: description.name,
+            machine_hash: description.hash,
+            booted,
+        }
+    }
+
+    fn files(&self) -> Result<Vec<FileIdentity>, Error> {
+        match &self.booted {
+            Booted::Known(files) => Ok(files.clone()),
+            Booted::Files(files) => {
+                let identify = |(role, path): &(&str, String)| {
+                    FileIdentity::whole(role, Path::new(path)).map_err(|error| gone(path, &error))
+                };
+                files.iter().map(identify).collect()
+            }
+        }
+    }
+}
+
+/// What a snapshot says of itself.
+#[derive(Clone, Debug, Serialize)]
+pub struct SnapshotDescription {
+    /// What it is of.
+    pub header: Header,
+    /// What it consists of.
+    pub sections: Vec<SectionInfo>,
+    /// Length of the file.
+    pub bytes: u64,
+}
+
+/// Says what the snapshot at `path` is of, without reading what it holds.
+///
+/// # Errors
+/// When it is none, or damaged.
+pub fn show_snapshot(path: &str) -> Result<SnapshotDescription, Error> {
+    let snapshot = Snapshot::open(Path::new(path))?;
+    Ok(SnapshotDescription {
+        header: snapshot.header().clone(),
+        sections: snapshot.sections().to_vec(),
+        bytes: snapshot.bytes(),
+    })
+}
+
+impl System {
+    fn state(&self) -> SystemState {
+        SystemState {
+            cycle: self.now,
+            harts: self.harts.iter().map(loiter_hart::Hart::save).collect(),
+        }
+    }
+
+    /// A hash of all that a guest can find out.
+    pub(crate) fn state_hash(&self) -> StateHash {
+        hash(&self.state(), &self.machine)
+    }
+
+    /// Makes a system with the snapshot's hardware what the snapshot is of.
+    fn restore(&mut self, snapshot: &Snapshot) -> Result<(), Error> {
+        let contradiction = |problem| Error::from(snapshot.contradiction(problem));
+        let state: SystemState = snapshot.state(SYSTEM)?;
+        let machine: MachineState = snapshot.state(MACHINE)?;
+        self.machine.restore_ram(snapshot)?;
+        self.machine.restore(&machine).map_err(contradiction)?;
+        if state.harts.len() != self.harts.len() {
+            let (theirs, ours) = (state.harts.len(), self.harts.len());
+            return Err(contradiction(format!("it has {theirs} harts of {ours}")));
+        }
+        for (hart, saved) in self.harts.iter_mut().zip(&state.harts) {
+            hart.restore(saved).map_err(contradiction)?;
+        }
+        self.now = state.cycle;
+        Ok(())
+    }
+}
+
+fn hash(state: &SystemState, machine: &Machine) -> StateHash {
+    let mut hasher = StateHasher::new();
+    let plain = "states are plain data";
+    hasher.state(SYSTEM, state).expect(plain);
+    hasher.state(MACHINE, &machine.save()).expect(plain);
+    hasher.ram(&machine.ram);
+    hasher.finish()
+}
+
+impl Session {
+    /// A hash of all that a guest can find out: the same whenever the same system has come to the same
+    /// cycle, whether it was saved and restored on the way or not.
+    #[must_use]
+    pub fn state_hash(&self) -> StateHash {
+        self.system.state_hash()
+    }
+
+    /// Saves the system as it stands now to `path` and answers the length of the file. What consoles
+    /// have been sent and nobody has taken is not saved.
+    ///
+    /// # Errors
+    /// When cores are timed, or the host refuses.
+    pub fn save(&self, path: &str, description: &str) -> Result<u64, Error> {
+        if self.is_timed() {
+            return Err(Error::User(format!(
+                "{path}: a system on timed cores cannot be saved, for they have work under way; save \
+                 it while it runs untimed"
+            )));
+        }
+        let machine = &self.system.machine;
+        let state = self.system.state();
+        let header = Header {
+            loiter: env!("CARGO_PKG_VERSION").into(),
+            description: description.into(),
+            machine: self.origin.machine.clone(),
+            machine_hash: self.origin.machine_hash.clone(),
+            hardware: Hardware::from(machine.config()),
+            cycle: self.system.now.0,
+            instructions: self.system.instructions(),
+            state_hash: hash(&state, machine),
+            booted: self.origin.files()?,
+            disks: disks(machine.config())?,
+        };
+        let fail = |fault| SnapshotError::new(Path::new(path), fault);
+        let mut writer = SnapshotWriter::new(header);
+        writer.state(SYSTEM, &state).map_err(fail)?;
+        writer.state(MACHINE, &machine.save()).map_err(fail)?;
+        writer.ram(&machine.ram).map_err(fail)?;
+        Ok(writer.write(Path::new(path))?)
+    }
+
+    /// The system that was saved to `path`, on the machine that `request` asks for, which needs to be
+    /// the same one only to the guest. Nothing is booted: the files of a boot are not read.
+    ///
+    /// # Errors
+    /// When the snapshot is damaged, or one of other hardware or other disks.
+    pub fn restore(request: &BootRequest, path: &str) -> Result<Self, Error> {
+        let file = MachineFile::read(&request.machine_name, &request.machine_toml, &request.set)?;
+        let snapshot = Snapshot::open(Path::new(path))?;
+        let config = MachineConfig {
+            // No request speaks of it.
+            entropy: snapshot.header().hardware.entropy,
+            ..config(request, &file)?
+        };
+        snapshot.fits(&Hardware::from(&config))?;
+        let header = snapshot.header();
+        if let Some(differences) = other_disks(&header.disks, &disks(&config)?) {
+            return Err(snapshot.other_machine(differences).into());
+        }
+        let machine = Machine::new(&config)?;
+        let nowhere = PhysAddr(0);
+        let mut system = System::assemble(&file, &config, machine, nowhere, nowhere);
+        system.symbols = Symbols::read(&request.symbols)?;
+        system.restore(&snapshot)?;
+        let origin = Origin::new(&file, Booted::Known(header.booted.clone()));
+        Self::seat(
+            &request.machine_name,
+            &file,
+            request.untimed,
+            system,
+            origin,
+        )
+    }
+}
+
+fn disks(config: &MachineConfig) -> Result<Vec<FileIdentity>, Error> {
+    let identify = |(disk, role): (&DiskConfig, char)| {
+        let role = format!("vd{role}");
+        match &disk.path {
+            Some(path) => {
+                FileIdentity::sampled(&role, Path::new(path)).map_err(|error| gone(path, &error))
+            }
+            None => Ok(FileIdentity::none(&role)),
+        }
+    };
+    config.disks.iter().zip('a'..).map(identify).collect()
+}
+
+/// What differs between as many disks, in words.
+fn other_disks(theirs: &[FileIdentity], ours: &[FileIdentity]) -> Option<String> {
+    let say = |disk: &FileIdentity| match &*disk.name {
+        "" => "no file".to_owned(),
+        name => format!("{name} of {} bytes, {}", disk.bytes, disk.hash),
+    };
+    let mut pairs = theirs.iter().zip(ours);
+    let (theirs, ours) = pairs.find(|(theirs, ours)| !theirs.is_same(ours))?;
+    Some(format!(
+        "its disk {} is {}, ours is {}",
+        theirs.role,
+        say(theirs),
+        say(ours)
+    ))
+}
+
+fn gone(path: &str, error: &std::io::Error) -> Error {
+    Error::User(format!(
+        "{path}: cannot be read any more, so a snapshot cannot say which file it was: {error}"
+    ))
+}
