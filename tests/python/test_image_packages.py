@@ -47,12 +47,14 @@ class Host:
 
     def apt(self, suite: str = "trixie") -> Apt:
         """loiter's apt on this host."""
-        return Apt(self.directory / "cache", suite)
+        (self.directory / "own").mkdir(exist_ok=True)
+        return Apt(self.directory / "cache", self.directory / "own", suite)
 
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     """A host with a fake apt and Debian's keys."""
+    monkeypatch.setenv("LOITER_CACHE", str(tmp_path / "cache"))
     keyring = tmp_path / "keys.gpg"
     keyring.touch()
     monkeypatch.setattr(sources, "KEYRINGS", (tmp_path / "missing.gpg", keyring))
@@ -93,7 +95,7 @@ def test_a_damaged_download_is_fetched_again_and_a_wrong_one_refused(host: Host)
 
 def test_apt_has_a_configuration_and_directories_of_its_own(host: Host) -> None:
     host.apt()
-    own = host.directory / "cache/trixie"
+    own = host.directory / "own"
     text = (own / "apt.conf").read_text()
     assert 'APT::Architecture "riscv64";' in text
     assert 'Acquire::http::Proxy "http://proxy.test:3128";' in text
@@ -167,8 +169,9 @@ def test_a_host_without_debian_is_asked_for_a_mirror(host: Host, monkeypatch: py
     host.tools.add("apt-get", "printf 'http://u.test/ubuntu\\tUbuntu\\tUbuntu\\n'")
     with pytest.raises(UserFault, match="--mirror URI"):
         host.apt()
-    Apt(host.directory / "cache", "trixie", "http://named.test/debian")
-    assert "http://named.test/debian" in (host.directory / "cache/trixie/debian.sources").read_text()
+    own = host.directory / "own"
+    Apt(host.directory / "cache", own, "trixie", "http://named.test/debian")
+    assert "http://named.test/debian" in (own / "debian.sources").read_text()
 
 
 def test_trust_is_not_taken_over_from_the_host(host: Host) -> None:

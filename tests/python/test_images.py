@@ -267,7 +267,7 @@ def test_a_killed_build_leaves_no_image_and_the_next_one_sweeps_up(fakes: dict[s
     script = """
         import os, signal, pathlib
         from loiter.images import cache
-        with cache.guard(lambda: None), cache.incoming("kernel") as temporary:
+        with cache.guard("kernel"), cache.incoming("kernel") as temporary:
             (temporary / "Image").write_bytes(b"half")
             os.kill(os.getpid(), signal.SIGKILL)
     """
@@ -285,11 +285,13 @@ def test_two_builders_wait_for_each_other(fakes: dict[str, FakeKind]) -> None:
     results: list[Image] = []
 
     def second() -> None:
-        with cache.guard(waited.set):
+        with cache.guard("kernel", waited.set):
             pass
         results.append(images.build("kernel", Recipe("kernel")))
 
-    with cache.guard(lambda: pytest.fail("nobody else builds")):
+    with cache.guard("kernel", lambda: pytest.fail("nobody else builds")):
+        # Others are not held up.
+        images.build("small-kernel", Recipe("small-kernel"))
         thread = threading.Thread(target=second)
         thread.start()
         assert waited.wait(10)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loiter.errors import RunFault, UserFault, unknown
-from loiter.images import sources, tools
+from loiter.images import cache, sources, tools
 
 ARCHITECTURE = "riscv64"
 Share = Callable[[float, str], None]
@@ -49,29 +49,30 @@ class Deb:
 
 
 class Apt:
-    """apt for one suite."""
+    """apt for one suite. Lists and packages are shared under `directory`; the configuration is the caller's own."""
 
-    def __init__(self, directory: Path, suite: str, mirror: str | None = None) -> None:
+    def __init__(self, directory: Path, own: Path, suite: str, mirror: str | None = None) -> None:
         self.suite = suite
         self.archives = directory / "archives"
         self._state = directory / suite
         # Where apt looks for what it has already, when asked for a list of everything.
-        self._nothing = self._state / "nothing"
+        self._nothing = own / "nothing"
         for each in (self.archives, self._nothing, self._state / "lists"):
             (each / "partial").mkdir(parents=True, exist_ok=True)
         (self._state / "status").touch()
         source = sources.source(mirror)
-        (self._state / "debian.sources").write_text(
+        (own / "debian.sources").write_text(
             f"Types: deb\nURIs: {source.mirror}\nSuites: {suite}\nComponents: main\n"
             f"Architectures: {ARCHITECTURE}\nSigned-By: {source.keyring}\n"
         )
-        self._configuration = self._state / "apt.conf"
-        self._configuration.write_text(self._settings())
+        self._configuration = own / "apt.conf"
+        self._configuration.write_text(self._settings(own))
 
     def update(self, share: Share | None = None) -> None:
         """Fetches the suite's lists."""
         try:
-            self._call(["apt-get", "update", "--error-on=any"], f"lists of {self.suite}", share)
+            with cache.guard(cache.LISTS):
+                self._call(["apt-get", "update", "--error-on=any"], f"lists of {self.suite}", share)
         except RunFault as fault:
             raise self._explain(str(fault), fault) from None
         if not self._call(["apt-cache", "pkgnames", "base-files"], "looking for base-files").strip():
@@ -106,7 +107,8 @@ class Apt:
             words = [f"{each.name}:{each.architecture}={each.version}" for each in missing]
             what = f"download of {len(missing)} packages"
             try:
-                self._call(["apt-get", "download", *words], what, share, directory=self.archives)
+                with cache.guard(cache.LISTS):
+                    self._call(["apt-get", "download", *words], what, share, directory=self.archives)
             except RunFault as fault:
                 raise self._explain(str(fault), fault) from None
         damaged = [each.file for each in missing if not self._whole(each)]
@@ -146,7 +148,7 @@ class Apt:
             on_line=on_line,
         )
 
-    def _settings(self) -> str:
+    def _settings(self, own: Path) -> str:
         state = self._state
         lines = [
             *sources.network_settings(),
@@ -161,7 +163,7 @@ class Apt:
             f'Dir::State::lists "{state}/lists";',
             f'Dir::Cache "{state}";',
             f'Dir::Cache::archives "{self.archives}";',
-            f'Dir::Etc::sourcelist "{state}/debian.sources";',
+            f'Dir::Etc::sourcelist "{own}/debian.sources";',
             # What the host's administrator wrote for the host's own packages.
             *(f'Dir::Etc::{name} "/dev/null";' for name in ("main", "parts", "sourceparts")),
             *(f'Dir::Etc::{name} "/dev/null";' for name in ("preferences", "preferencesparts")),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import platform
-import shutil
 import time
 from pathlib import Path
 
@@ -54,28 +53,33 @@ def build(name: str, recipe: Recipe, console: Console | None = None, *, again: b
     if found is not None:
         return found
     _require(recipe)
-    with cache.guard(lambda: _say(console, "another loiter is building images; waiting for it")):
-        # The other one may have built the same.
-        found = None if again else _built(name, recipe)
-        return found or _build(name, recipe, console, again)
+    return _build(name, recipe, console, again)
 
 
 def _build(name: str, recipe: Recipe, console: Console | None, again: bool) -> Image:
+    with cache.guard(name, lambda: _say(console, f"another loiter is building {name}; waiting for it")):
+        # It may have built the same.
+        found = None if again else _built(name, recipe)
+        if found is not None:
+            return found
+        kernel = None
+        if kinds.load(recipe.kind).HAS_ROOT:
+            kernel = _build(recipe.kernel, recipe.of_kernel(), console, again)
+        with cache.guard(cache.DOWNLOADS, shared=True):
+            return _carry_out(name, recipe, kernel, console)
+
+
+def _carry_out(name: str, recipe: Recipe, kernel: Image | None, console: Console | None) -> Image:
     kind = kinds.load(recipe.kind)
     # Of the files as they are now, whatever happens to them in the meantime.
     key = recipe.key()
-    kernel = None
-    if kind.HAS_ROOT:
-        wanted = recipe.of_kernel()
-        kernel = None if again else _built(recipe.kernel, wanted)
-        kernel = kernel or _build(recipe.kernel, wanted, console, again)
     with cache.incoming(name) as temporary, cache.reporting(temporary):
         out, scratch = temporary / "image", temporary / "scratch"
         out.mkdir()
         scratch.mkdir()
         began = time.monotonic()
         announced = [*kind.steps(recipe), Step("manifest", 3)]
-        apt = Apt(cache.root() / "apt", recipe.suite, recipe.mirror)
+        apt = Apt(cache.root() / "apt", scratch, recipe.suite, recipe.mirror)
         with Steps(console, name, announced) as steps:
             work = Work(recipe, key, apt, out, scratch, steps, kernel)
             outcome = kind.build(work)
@@ -83,7 +87,6 @@ def _build(name: str, recipe: Recipe, console: Console | None, again: bool) -> I
                 manifest = _manifest(recipe, key, outcome, out)
                 (out / images.MANIFEST).write_bytes(images.encode(manifest))
                 (out / images.HOST).write_bytes(images.encode(_host(time.monotonic() - began)))
-        shutil.rmtree(scratch)
         build_name = f"{key[:16]}-{sha256(out / images.MANIFEST)[:8]}"
         return cache.settle(out, name, build_name)
 

@@ -3,9 +3,10 @@
     CACHE/images/NAME/BUILD     an image; BUILD is made of the recipe's key and the manifest's hash
     CACHE/images/NAME/current   a link to the newest
     CACHE/apt                   lists and downloaded packages
+    CACHE/locks
 
-One process builds at a time, which a lock sees to; the kernel drops it with the process. A build grows under a
-temporary name and one rename makes it an image, so a kill leaves an image or none; who holds the lock next sweeps up.
+A lock for each image, which the kernel drops with the process, lets one process build it at a time. A build grows under
+a temporary name and one rename makes it an image, so a kill leaves an image or none; who builds it next sweeps up.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ from loiter.images.image import Damaged, Image
 _CURRENT = "current"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _TEMPORARY = ".incoming-"
+
+# Locks that are of no image: apt's lists, and the packages that builds read.
+LISTS = ".lists"
+DOWNLOADS = ".downloads"
 
 
 def root() -> Path:
@@ -77,7 +82,7 @@ def remove(name: str) -> None:
     directory = _images() / name
     if not directory.is_dir():
         raise unknown("image", name, names())
-    with guard(lambda: None), reporting(directory):
+    with guard(name), reporting(directory):
         # Without its link it is no image any more, whatever happens to the rest.
         (directory / _CURRENT).unlink(missing_ok=True)
         shutil.rmtree(directory)
@@ -86,7 +91,7 @@ def remove(name: str) -> None:
 def remove_downloads() -> int:
     """Removes lists and packages that were downloaded. Returns how many bytes that were."""
     directory = root() / "apt"
-    with guard(lambda: None), reporting(directory):
+    with guard(DOWNLOADS), reporting(directory):
         found = [path.lstat().st_blocks * 512 for path in directory.rglob("*") if not path.is_dir()]
         if directory.is_dir():
             shutil.rmtree(directory)
@@ -94,18 +99,19 @@ def remove_downloads() -> int:
 
 
 @contextlib.contextmanager
-def guard(waiting: Callable[[], None]) -> Iterator[None]:
-    """Holds the lock of builders; `waiting` is called when another process has it."""
-    path = root() / "lock"
+def guard(name: str, waiting: Callable[[], None] = lambda: None, *, shared: bool = False) -> Iterator[None]:
+    """Holds the lock of an image or of one of ours; `waiting` is called when another process has it."""
+    path = root() / "locks" / name
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     with reporting(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             waiting()
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            fcntl.flock(handle, kind)
         yield
     finally:
         os.close(handle)
@@ -113,12 +119,11 @@ def guard(waiting: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def incoming(name: str) -> Iterator[Path]:
-    """A directory for an image that is being built. Needs the lock; leaves nothing behind."""
-    directory = _images()
-    with reporting(directory):
-        for left_over in directory.glob(f"{_TEMPORARY}*"):
-            shutil.rmtree(left_over)
-        temporary = directory / f"{_TEMPORARY}{name}"
+    """A directory for an image that is being built. Needs the image's lock; leaves nothing behind."""
+    temporary = _images() / f"{_TEMPORARY}{name}"
+    with reporting(temporary):
+        if temporary.exists():
+            shutil.rmtree(temporary)
         temporary.mkdir(parents=True)
     try:
         yield temporary
