@@ -298,12 +298,14 @@ def test_a_root_that_is_too_small_says_how_much_is_needed(tmp_path: Path, order:
 
 def test_who_is_not_root_has_fakeroot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fakes = FakeTools(tmp_path / "bin", monkeypatch)
-    fakes.add("fakeroot", 'shift; echo "0.5 unpacking"; exit 0')
+    fakes.add("fakeroot", 'echo "0.5 unpacking"; exit 0')
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     heard: list[tuple[float, str]] = []
     assemble.run({"debs": []}, tmp_path, lambda share, what: heard.append((share, what)))
     assert heard == [(0.5, "unpacking")]
-    assert fakes.called() == [f"fakeroot -- {sys.executable} -m loiter.images.assemble {tmp_path}/order.json"]
+    assert fakes.called() == [
+        f"fakeroot -- setpriv --pdeathsig KILL -- {sys.executable} -m loiter.images.assemble {tmp_path}/order.json"
+    ]
     assert json.loads((tmp_path / "order.json").read_text()) == {"debs": []}
 
 

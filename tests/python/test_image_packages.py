@@ -132,7 +132,7 @@ def test_a_suite_without_the_architecture_is_named(host: Host) -> None:
 def test_an_unknown_package_is_named_with_its_neighbours(host: Host) -> None:
     host.tools.add("apt-cache", 'case "$*" in *"pkgnames py"*) printf "python3\\npython3-dev\\npylint\\n" ;; esac')
     host.apt_get(uris='echo "E: Unable to locate package pyton3" >&2; exit 100')
-    with pytest.raises(UserFault, match='unknown package of Debian trixie "pyton3"; did you mean "python3"'):
+    with pytest.raises(UserFault, match=r'trixie has no package "pyton3" for riscv64; did you mean python3 or'):
         host.apt().with_dependencies(["pyton3"])
 
 

@@ -199,6 +199,13 @@ def test_a_root_brings_its_kernel_once(fakes: dict[str, FakeKind]) -> None:
     assert fakes["debian"].builds == 2
 
 
+def test_another_suite_has_a_kernel_of_its_own(fakes: dict[str, FakeKind]) -> None:
+    images.build("debian", Recipe("debian"))
+    images.build("next", Recipe("debian", suite="forky"))
+    assert images.names() == ["debian", "kernel", "kernel-forky", "next"]
+    assert images.find("kernel-forky").manifest["recipe"]["suite"] == "forky"
+
+
 def test_a_changed_recipe_replaces_the_image_of_that_name(fakes: dict[str, FakeKind]) -> None:
     old = images.build("debian", Recipe("debian"))
     new = images.build("debian", Recipe("debian", packages=("git",)))
@@ -398,12 +405,28 @@ def test_interrupted_no_tool_is_left_running(tmp_path: Path) -> None:
     script = f"sleep 1000 & echo $! > {tmp_path}/pid; echo ready; wait"
     with pytest.raises(Interrupted):
         tools.run(["sh", "-c", script], "work", on_line=interrupt)
-    child = int((tmp_path / "pid").read_text())
-    for _ in range(100):
-        if not _runs(child):
+    _ends(int((tmp_path / "pid").read_text()))
+
+
+def test_a_tool_does_not_outlive_us(tmp_path: Path) -> None:
+    script = f"""
+        from loiter.images import tools
+        tools.run(["sh", "-c", "echo $$ > {tmp_path}/pid; exec sleep 1000"], "work")
+    """
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(script)]) as process:
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.kill()
+    _ends(int((tmp_path / "pid").read_text()))
+
+
+def _ends(pid: int) -> None:
+    for _ in range(200):
+        if not _runs(pid):
             return
         time.sleep(0.05)
-    pytest.fail("the tool's child still runs")
+    pytest.fail("the tool still runs")
 
 
 def _runs(pid: int) -> bool:

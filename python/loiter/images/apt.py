@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from loiter.errors import RunFault, UserFault, unknown
+from loiter.errors import RunFault, UserFault, nearest
 from loiter.images import cache, sources, tools
 
 ARCHITECTURE = "riscv64"
@@ -186,8 +186,9 @@ class Apt:
 
     def _unknown(self, name: str) -> UserFault:
         # All names take seconds to compare; a typing error is rarely in the first letters.
-        known = self._call(["apt-cache", "pkgnames", name[:2]], "names of packages").split()
-        return unknown(f"package of Debian {self.suite}", name, known)
+        close = nearest(name, self._call(["apt-cache", "pkgnames", name[:2]], "names of packages").split())
+        advice = f"; did you mean {' or '.join(close)}?" if close else "."
+        return UserFault(f'Debian {self.suite} has no package "{name}" for {ARCHITECTURE}{advice}')
 
 
 def sha256(path: Path) -> str:

@@ -52,7 +52,7 @@ def run(order: Json, scratch: Path, share: Callable[[float, str], None]) -> None
     """Has it done by another process."""
     path = scratch / "order.json"
     path.write_text(json.dumps(order))
-    fakeroot = [] if os.geteuid() == 0 else ["fakeroot", "--"]
+    fakeroot = [] if os.geteuid() == 0 else ["fakeroot", "--", *tools.WITH_US]
 
     def on_line(line: str) -> None:
         done, _, text = line.partition(" ")

@@ -19,7 +19,7 @@ from loiter.images.apt import Apt, sha256
 from loiter.images.image import Image
 from loiter.images.kinds import Outcome, Work
 from loiter.images.progress import Step, Steps
-from loiter.images.recipe import Recipe, from_parameters
+from loiter.images.recipe import SUITE, Recipe, from_parameters
 
 
 def recipe_of(name: str) -> Recipe:
@@ -64,7 +64,9 @@ def _build(name: str, recipe: Recipe, console: Console | None, again: bool) -> I
             return found
         kernel = None
         if kinds.load(recipe.kind).HAS_ROOT:
-            kernel = _build(recipe.kernel, recipe.of_kernel(), console, again)
+            # That of another suite has a name of its own, so that neither takes the other's place.
+            suite = "" if recipe.suite == SUITE else f"-{recipe.suite}"
+            kernel = _build(f"{recipe.kernel}{suite}", recipe.of_kernel(), console, again)
         with cache.guard(cache.DOWNLOADS, shared=True):
             return _carry_out(name, recipe, kernel, console)
 
@@ -98,7 +100,7 @@ def _built(name: str, recipe: Recipe) -> Image | None:
 
 def _require(recipe: Recipe) -> None:
     """Everything that is missing, at once, before anything is downloaded."""
-    commands = list(kinds.load(recipe.kind).TOOLS)
+    commands = ["setpriv", *kinds.load(recipe.kind).TOOLS]
     if kinds.load(recipe.kind).HAS_ROOT:
         commands += kinds.load(recipe.kernel).TOOLS
     keyring = next((path for path in sources.KEYRINGS if path.exists()), sources.KEYRINGS[0])

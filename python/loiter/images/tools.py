@@ -34,6 +34,7 @@ PACKAGES = {
     "modprobe": "kmod",
     "patch": "patch",
     "riscv64-linux-gnu-gcc": "gcc-riscv64-linux-gnu",
+    "setpriv": "util-linux",
     "tar": "tar",
     "update-alternatives": "dpkg",
     "xz": "xz-utils",
@@ -42,6 +43,8 @@ PACKAGES = {
 # Where administrators' tools are, which is not in everybody's PATH.
 _SYSTEM = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _LINES_KEPT = 12
+# A tool does not outlive us, even when we are killed: what it still wrote would be in the way of the next build.
+WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
 def path() -> str:
@@ -84,10 +87,13 @@ def run(
 ) -> str:
     """Runs a tool and returns its standard output. `what` names the work in messages; `on_line` hears every line."""
     words = [str(word) for word in arguments]
+    if find(words[0]) is None:
+        require([words[0]] if words[0] in PACKAGES else [])
+        raise RunFault(f"{what}: cannot run {words[0]}: no such command.")
     full = {**os.environ, "PATH": path(), "LC_ALL": "C", **(environment or {})}
     try:
         process = subprocess.Popen(
-            words,
+            [*WITH_US, *words],
             cwd=directory,
             env=full,
             stdin=subprocess.PIPE if given is not None else subprocess.DEVNULL,
@@ -95,9 +101,6 @@ def run(
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-    except FileNotFoundError:
-        require([words[0]] if words[0] in PACKAGES else [])
-        raise RunFault(f"{what}: cannot run {words[0]}: no such command.") from None
     except OSError as error:
         raise RunFault(f"{what}: cannot run {words[0]}: {error.strerror}.") from None
     try:
