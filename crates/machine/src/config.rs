@@ -3,7 +3,7 @@
 use loiter_isa::Width;
 use serde::{Deserialize, Serialize};
 
-use crate::devices::MAX_HARTS;
+use crate::devices::{MAX_HARTS, Network};
 use crate::disk::{DiskConfig, DiskError};
 use crate::map::{PAGE_BYTES, PHYS_ADDR_END, RAM_BASE, VIRTIO_SLOTS};
 
@@ -37,6 +37,8 @@ pub struct MachineConfig {
     pub disks: Vec<DiskConfig>,
     /// Consoles beside the serial one: the guest's `hvc0` and so on.
     pub ports: usize,
+    /// Whether there is a network card, and what it is connected to.
+    pub network: Option<Network>,
     /// Whether there is a source of random numbers.
     pub entropy: bool,
 }
@@ -44,7 +46,8 @@ pub struct MachineConfig {
 impl MachineConfig {
     /// Number of virtio devices.
     fn virtio_devices(&self) -> usize {
-        self.disks.len() + self.ports + usize::from(self.entropy)
+        let single = usize::from(self.network.is_some()) + usize::from(self.entropy);
+        self.disks.len() + self.ports + single
     }
 }
 
@@ -63,6 +66,7 @@ impl Default for MachineConfig {
             rtc_epoch_s: RTC_EPOCH_S,
             disks: Vec::new(),
             ports: 0,
+            network: None,
             entropy: false,
         }
     }

@@ -16,6 +16,7 @@ mod disk;
 mod elf;
 #[cfg(test)]
 mod fuzz;
+mod gateway;
 mod htif;
 mod kernel;
 mod load;
@@ -33,6 +34,7 @@ mod watches;
 
 pub use boot::{BootAddresses, BootFile, BootFiles, KERNEL_ADDR};
 pub use config::{MachineConfig, MachineError, Mmu};
+pub use devices::Network;
 pub use disk::{DiskConfig, DiskError, DiskFault};
 pub use elf::{ElfImage, Segment};
 pub use load::{LoadError, LoadFault};

@@ -393,6 +393,22 @@ impl Machine {
         }
     }
 
+    /// The frames that the guest has sent since last asked, where a [`Network::Wire`] takes them.
+    pub fn take_frames(&mut self) -> Vec<Vec<u8>> {
+        match self.devices.net_mut() {
+            Some((_, net)) => net.outgoing.drain(..).collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Brings the guest a frame; without a network card, or when too many wait, it is lost.
+    pub fn push_frame(&mut self, frame: Vec<u8>) {
+        if let Some((slot, net)) = self.devices.net_mut() {
+            net.push(frame);
+            self.serve(slot);
+        }
+    }
+
     /// Puts another disk in the place of disk `number`: as large, and with nothing written to it yet.
     /// A driver that has read the old one may remember its contents.
     ///

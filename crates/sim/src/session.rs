@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use loiter_machine::{BootFile, BootFiles, ElfImage, Machine, MachineConfig};
+use loiter_machine::{BootFile, BootFiles, ElfImage, Machine, MachineConfig, Network};
 use serde::Serialize;
 
 use crate::config::MachineFile;
@@ -264,6 +264,7 @@ pub(crate) fn config(request: &BootRequest, file: &MachineFile) -> Result<Machin
         seed: request.seed,
         disks: request.disks.iter().map(DiskRequest::config).collect(),
         ports: request.ports,
+        network: request.network.then_some(Network::Gateway),
         entropy: true,
         ..file.machine(harts)
     })

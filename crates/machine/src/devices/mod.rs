@@ -19,7 +19,8 @@ pub(crate) use plic::LAST_SOURCE;
 pub(crate) use plic::Plic;
 pub(crate) use rtc::Rtc;
 pub(crate) use uart::{SavedUart, Uart};
-pub(crate) use virtio::{Block, Console, Dma, Entropy, Kind, SavedVirtio, Virtio};
+pub use virtio::Network;
+pub(crate) use virtio::{Block, Console, Dma, Entropy, Kind, Net, SavedVirtio, Virtio};
 
 use crate::config::{MachineConfig, MachineError};
 use crate::disk::Disk;
@@ -76,7 +77,7 @@ pub(crate) struct Devices {
     pub(crate) clint: Clint,
     pub(crate) plic: Plic,
     pub(crate) uart: Uart,
-    /// By slot: disks, consoles, entropy source.
+    /// By slot: disks, consoles, network card, entropy source.
     pub(crate) virtio: Vec<Virtio>,
 }
 
@@ -88,6 +89,7 @@ impl Devices {
             virtio.push(Kind::Block(Block::new(number, disk)));
         }
         virtio.extend((1..=config.ports).map(|port| Kind::Console(Console::new(port))));
+        virtio.extend(config.network.map(|network| Kind::Net(Net::new(network))));
         if config.entropy {
             virtio.push(Kind::Entropy(Entropy::new(config.seed)));
         }
@@ -189,6 +191,15 @@ impl Devices {
         self.virtio.iter().any(
             |virtio| matches!(&virtio.kind, Kind::Console(console) if !console.output.is_empty()),
         )
+    }
+
+    /// The slot of the network card, and the card.
+    pub(crate) fn net_mut(&mut self) -> Option<(usize, &mut Net)> {
+        let mut devices = self.virtio.iter_mut().enumerate();
+        devices.find_map(|(slot, virtio)| match &mut virtio.kind {
+            Kind::Net(net) => Some((slot, net)),
+            _ => None,
+        })
     }
 
     /// Disk `number`.

@@ -52,6 +52,8 @@ pub struct Hardware {
     pub disks: usize,
     /// Number of consoles beside the serial one.
     pub ports: usize,
+    /// Whether there is a network card.
+    pub network: bool,
     /// Whether there is a source of random numbers.
     pub entropy: bool,
 }
@@ -67,6 +69,7 @@ impl From<&MachineConfig> for Hardware {
             watch_line_bytes: config.watch_line_bytes,
             disks: config.disks.len(),
             ports: config.ports,
+            network: config.network.is_some(),
             entropy: config.entropy,
         }
     }

@@ -11,6 +11,7 @@ mod dma;
 #[cfg(test)]
 mod driver;
 mod entropy;
+mod net;
 mod request;
 mod state;
 
@@ -39,6 +40,8 @@ pub(crate) use block::Block;
 pub(crate) use console::Console;
 pub(crate) use dma::Dma;
 pub(crate) use entropy::Entropy;
+pub(crate) use net::Net;
+pub use net::Network;
 use request::{Broken, Request, serve};
 pub(crate) use state::SavedVirtio;
 
@@ -92,6 +95,7 @@ pub(crate) trait Function {
 pub(crate) enum Kind {
     Block(Block),
     Console(Console),
+    Net(Net),
     Entropy(Entropy),
 }
 
@@ -100,6 +104,7 @@ impl Kind {
         match self {
             Self::Block(block) => block,
             Self::Console(console) => console,
+            Self::Net(net) => net,
             Self::Entropy(entropy) => entropy,
         }
     }
@@ -108,6 +113,7 @@ impl Kind {
         match self {
             Self::Block(block) => block,
             Self::Console(console) => console,
+            Self::Net(net) => net,
             Self::Entropy(entropy) => entropy,
         }
     }
@@ -382,6 +388,9 @@ mod block_tests;
 #[cfg(test)]
 #[path = "hostile_tests.rs"]
 mod hostile_tests;
+#[cfg(test)]
+#[path = "net_tests.rs"]
+mod net_tests;
 #[cfg(test)]
 #[path = "virtio_tests.rs"]
 mod tests;

@@ -36,6 +36,10 @@ enum SavedKind {
         /// Typed, and not yet taken by the guest.
         input: VecDeque<u8>,
     },
+    Net {
+        incoming: Vec<ByteBuf>,
+        outgoing: Vec<ByteBuf>,
+    },
     Entropy {
         generator: Box<ChaCha20Rng>,
     },
@@ -86,6 +90,10 @@ impl SavedQueue {
     }
 }
 
+fn frames(frames: &VecDeque<Vec<u8>>) -> Vec<ByteBuf> {
+    frames.iter().cloned().map(ByteBuf::from).collect()
+}
+
 impl Virtio {
     /// All that a snapshot needs. Nothing is under way between two stores of the driver.
     pub(crate) fn save(&self) -> SavedVirtio {
@@ -104,6 +112,10 @@ impl Virtio {
                 },
                 Kind::Console(console) => SavedKind::Console {
                     input: console.input.clone(),
+                },
+                Kind::Net(net) => SavedKind::Net {
+                    incoming: frames(&net.incoming),
+                    outgoing: frames(&net.outgoing),
                 },
                 Kind::Entropy(entropy) => SavedKind::Entropy {
                     generator: Box::new(entropy.generator.clone()),
@@ -126,6 +138,10 @@ impl Virtio {
             }
             (Kind::Console(console), SavedKind::Console { input }) => {
                 console.input.clone_from(input);
+            }
+            (Kind::Net(net), SavedKind::Net { incoming, outgoing }) => {
+                let frames = |saved: &[ByteBuf]| saved.iter().map(|frame| frame.to_vec()).collect();
+                (net.incoming, net.outgoing) = (frames(incoming), frames(outgoing));
             }
             (Kind::Entropy(entropy), SavedKind::Entropy { generator }) => {
                 entropy.generator = ChaCha20Rng::clone(generator);

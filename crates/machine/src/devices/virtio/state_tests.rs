@@ -6,11 +6,12 @@ use super::{SavedKind, SavedVirtio};
 use crate::devices::virtio::driver::{Driver, Part, get};
 use crate::snapshot::StateHasher;
 use crate::testing::{Random, config};
-use crate::{DiskConfig, Machine, MachineConfig};
+use crate::{DiskConfig, Machine, MachineConfig, Network};
 
 const DISK: usize = 0;
 const CONSOLE: usize = 1;
-const ENTROPY: usize = 2;
+const NET: usize = 2;
+const ENTROPY: usize = 3;
 const DISK_SECTORS: u64 = 64;
 const BUFFERS: u64 = 0x8_0000;
 
@@ -21,6 +22,7 @@ fn configuration() -> MachineConfig {
             ..DiskConfig::default()
         }],
         ports: 1,
+        network: Some(Network::Wire),
         entropy: true,
         seed: 5,
         ..config()
@@ -36,7 +38,7 @@ struct Guest {
 impl Guest {
     fn new() -> Self {
         let mut machine = Machine::new(&configuration()).unwrap();
-        let drivers = (0..3).map(|slot| Driver::start(&mut machine, slot));
+        let drivers = (0..4).map(|slot| Driver::start(&mut machine, slot));
         Self {
             drivers: drivers.collect(),
             machine,
@@ -66,7 +68,7 @@ impl Guest {
 
     /// Does what the numbers say; answers what the guest and the user see of it.
     fn step(&mut self, random: &mut Random) -> String {
-        let (choice, value) = (random.below(8), random.below(1 << 32));
+        let (choice, value) = (random.below(11), random.below(1 << 32));
         let bytes = (value % 3000) as u32;
         let machine = &mut self.machine;
         match choice {
@@ -104,6 +106,19 @@ impl Guest {
                     driver.notify(machine, 0);
                 }
             }
+            8 => machine.push_frame(vec![value as u8; bytes as usize]),
+            9 => {
+                let parts = [Part::Give(BUFFERS, &value.to_le_bytes().repeat(9))];
+                self.drivers[NET].request(machine, 1, &parts);
+            }
+            10 => {
+                let parts = [Part::Take(BUFFERS + 0x4000, 1526)];
+                let driver = &mut self.drivers[NET];
+                if driver.take_used(machine, 0).is_some() || value & 7 == 0 {
+                    driver.queue(machine, 0, 0, &parts);
+                    driver.notify(machine, 0);
+                }
+            }
             6 if value & 15 == 0 => {
                 let slot = value >> 8 & 1;
                 self.drivers[slot as usize] = Driver::start(machine, slot);
@@ -121,7 +136,12 @@ impl Guest {
         }
         let seen = get(machine, BUFFERS, 0x6000);
         let output = machine.take_output(1);
-        format!("{} {seen:?} {output:?}", machine.interrupt_generation())
+        let frames = match value & 7 {
+            0 => machine.take_frames(),
+            _ => Vec::new(),
+        };
+        let generation = machine.interrupt_generation();
+        format!("{generation} {seen:?} {output:?} {frames:?}")
     }
 }
 
@@ -207,9 +227,9 @@ fn machines_with_other_devices_are_refused() {
         Machine::new(&config).unwrap().restore(&saved).unwrap_err()
     };
     let fewer = refuse(|config| config.ports = 0);
-    assert_eq!(fewer, "3 virtio devices, where there are 2");
+    assert_eq!(fewer, "4 virtio devices, where there are 3");
     let larger = refuse(|config| config.disks[0].bytes = Some(1 << 20));
     assert_eq!(larger, "disk vda had 32768 bytes and has 1048576 here");
-    let other = refuse(|config| (config.ports, config.entropy) = (2, false));
+    let other = refuse(|config| (config.ports, config.network) = (2, None));
     assert_eq!(other, "another device where virtio console hvc1 is here");
 }
