@@ -9,3 +9,6 @@
 //! called, and a debug build proves that nothing would have happened.
 
 pub mod fgmt;
+mod observer;
+
+pub use observer::Observer;

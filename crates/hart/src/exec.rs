@@ -1,13 +1,13 @@
 //! What each shape of instruction does to a hart: the one implementation for all engines.
 
-use loiter_isa::csr::number::{MSTATUS, SATP, SSTATUS, STIMECMP};
+use loiter_isa::csr::number::STIMECMP;
 use loiter_isa::{
     CsrOperand, Executor, FpContext, Inst, RoundingMode, SINK, System, Width, dispatch,
 };
 use loiter_machine::{AccessFault, Machine};
 use loiter_types::{HartId, PAGE_BYTES, PhysAddr, VirtAddr};
 
-use crate::csr::{Privilege, is_protection};
+use crate::csr::Privilege;
 use crate::hart::Hart;
 use crate::translate::Access;
 use crate::trap::{Cause, Trap};
@@ -385,20 +385,8 @@ impl<P: DataPort, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENGTH>
     }
 
     fn write_csr(&mut self, number: u16, value: u64) {
-        match number {
-            STIMECMP => {
-                let id = self.hart.id;
-                let machine = self.port.machine();
-                machine.set_supervisor_timer(id, value);
-                self.hart.csr.set_lines(machine.interrupt_lines(id));
-            }
-            _ => self.hart.csr.write(number, value, self.hart.retired),
-        }
-        match number {
-            MSTATUS | SSTATUS | SATP => self.hart.mode_changed(),
-            _ if is_protection(number) => self.hart.tlb.flush(),
-            _ => {}
-        }
+        let machine = self.port.machine();
+        self.hart.write_csr(machine, number, value);
     }
 
     fn full_system(&mut self, i: &Inst, what: System) -> Flow {

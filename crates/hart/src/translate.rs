@@ -158,9 +158,16 @@ impl Hart {
     /// outside: nothing is checked and nothing changes. `None` where nothing is mapped.
     #[must_use]
     pub fn peek(&self, machine: &Machine, addr: VirtAddr) -> Option<PhysAddr> {
-        let levels = match self.csr.paging() {
-            Paging::Levels(levels) if self.csr.privilege != Privilege::Machine => levels,
-            _ => return Some(PhysAddr(addr.0)),
+        match self.csr.privilege {
+            Privilege::Machine => Some(PhysAddr(addr.0)),
+            _ => self.peek_mapped(machine, addr),
+        }
+    }
+
+    /// As [`Hart::peek`], whatever the present mode.
+    pub(crate) fn peek_mapped(&self, machine: &Machine, addr: VirtAddr) -> Option<PhysAddr> {
+        let Paging::Levels(levels) = self.csr.paging() else {
+            return Some(PhysAddr(addr.0));
         };
         let leaf = self.find_leaf(machine, addr, levels, Access::Load, |_| {});
         Some(leaf.ok()?.physical(addr))

@@ -1,7 +1,8 @@
 //! Boots a kernel without Python around it, for `perf` and for a first look:
 //! `boot MACHINE.toml FIRMWARE KERNEL INITRD HARTS SECONDS "BOOTARGS" [KEY=VALUE ...]`. The console goes
 //! to standard output; the run ends after so many seconds of host time, or when the console says WORD
-//! of the environment variable `UNTIL`. `SYMBOLS` names files of symbols, with blanks between them.
+//! of the environment variable `UNTIL`. `SYMBOLS` names files of symbols, with blanks between them; `GDB`
+//! is where a debugger is waited for.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -44,6 +45,10 @@ fn main() {
     let limit = Duration::from_secs(seconds.parse().expect("a number of seconds"));
     let started = Instant::now();
     let mut session = Session::boot(&request).unwrap_or_else(|error| panic!("{error}"));
+    if let Ok(address) = std::env::var("GDB") {
+        let address = session.listen_gdb(&address);
+        eprintln!("gdb: {}", address.unwrap_or_else(|error| panic!("{error}")));
+    }
     let mut console = Vec::new();
     let status = loop {
         let status = session
@@ -57,7 +62,7 @@ fn main() {
         console.extend(output);
         let text = String::from_utf8_lossy(&console);
         let said = until.as_ref().is_some_and(|word| text.contains(word));
-        if said || started.elapsed() > limit || !matches!(status, Status::Running) {
+        if said || started.elapsed() > limit || !matches!(status, Status::Running | Status::Held) {
             break status;
         }
     };

@@ -7,6 +7,7 @@
 //! [`Error::Guest`]; anything else that goes wrong is ours and panics.
 
 mod config;
+mod debug;
 mod error;
 #[cfg(test)]
 mod fuzz;

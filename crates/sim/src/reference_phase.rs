@@ -1,6 +1,8 @@
 //! Running in the reference engine: all harts in turn, a fixed number of instructions each.
 
-use loiter_hart::{Burst, HartState, Nap, Stop, run};
+use loiter_hart::{
+    Burst, Hart, HartState, InstructionObserver, Nap, Privilege, Stop, run, run_observed,
+};
 use loiter_observe::{Moment, Observer, Probe};
 use loiter_types::{Cycle, HartId, VirtAddr};
 
@@ -24,6 +26,61 @@ pub(crate) enum Round {
     RegionBegins,
     /// The program ended the machine.
     Ended(Exit),
+    /// A debugger holds the system in the middle of a turn.
+    Held,
+}
+
+/// What came of the turn of one hart.
+enum Turned {
+    Over,
+    RegionBegins,
+    Held,
+}
+
+/// How far the turn of all harts has come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// The hart whose turn it is.
+    hart: usize,
+    /// Whether it has begun; if not, it may sleep.
+    begun: bool,
+    /// Instructions that it has retired.
+    retired: u64,
+    /// Traps since the last probe, which use its budget up too.
+    traps: u64,
+    /// Its budget.
+    quantum: u64,
+    /// Whether any hart has executed.
+    executed: bool,
+}
+
+impl Turn {
+    fn first(quantum: u64) -> Self {
+        Self {
+            hart: 0,
+            begun: false,
+            retired: 0,
+            traps: 0,
+            quantum,
+            executed: false,
+        }
+    }
+
+    /// The hart whose turn it is, or will be.
+    pub(crate) fn hart(&self) -> HartId {
+        HartId::new(self.hart)
+    }
+
+    /// On to the next hart.
+    fn next(&mut self) {
+        *self = Self {
+            hart: self.hart + 1,
+            begun: false,
+            retired: 0,
+            traps: 0,
+            ..*self
+        };
+    }
 }
 
 impl System {
@@ -39,7 +96,7 @@ impl System {
                 return Ok(PhaseEnd::Exit(self.limit_reached()));
             }
             match self.round(until_region)? {
-                Round::Executed => {}
+                Round::Executed | Round::Held => {}
                 Round::Asleep => {
                     if !self.sleep() {
                         let who = self.who_sleeps();
@@ -55,26 +112,48 @@ impl System {
 
     /// A turn of every hart that is awake, and the time it takes.
     pub(crate) fn round(&mut self, until_region: bool) -> Result<Round, Error> {
-        let quantum = QUANTUM.min(self.max_cycles - self.now.0);
-        self.machine.set_time(self.now.0 / self.cycles_per_tick);
+        let mut turn = match self.held_turn.take() {
+            Some(turn) => turn,
+            None => {
+                self.machine.set_time(self.now.0 / self.cycles_per_tick);
+                Turn::first(QUANTUM.min(self.max_cycles - self.now.0))
+            }
+        };
         let mut round = Round::Asleep;
-        for hart in 0..self.harts.len() {
-            if !self.awake(hart) {
+        while turn.hart < self.harts.len() {
+            if !turn.begun && !(self.may_run(turn.hart) && self.awake(turn.hart)) {
+                turn.next();
                 continue;
             }
-            round = Round::Executed;
-            if self.turn(hart, quantum, until_region)? {
-                // Harts before this one have had their turn: the time is that of its end.
-                round = Round::RegionBegins;
-                break;
+            turn.executed = true;
+            match self.turn(&mut turn, until_region)? {
+                Turned::Over => {}
+                Turned::RegionBegins => {
+                    // Harts before this one have had their turn: the time is that of its end.
+                    round = Round::RegionBegins;
+                    break;
+                }
+                Turned::Held => {
+                    self.held_turn = Some(turn);
+                    return Ok(Round::Held);
+                }
             }
             if let Some(exit) = self.ended() {
                 round = Round::Ended(exit);
                 break;
             }
+            turn.next();
         }
-        self.now = self.now.after(quantum);
+        if turn.executed && matches!(round, Round::Asleep) {
+            round = Round::Executed;
+        }
+        self.now = self.now.after(turn.quantum);
         Ok(round)
+    }
+
+    /// Whether a debugger lets the hart run.
+    fn may_run(&self, hart: usize) -> bool {
+        self.alone.is_none_or(|alone| alone.index() == hart)
     }
 
     /// The cycle in which the next timer is due.
@@ -112,47 +191,86 @@ impl System {
     }
 
     pub(crate) fn who_sleeps(&self) -> Vec<String> {
-        let sleeper = |hart: &loiter_hart::Hart| {
-            let what = match hart.state {
-                HartState::Napping(Nap::Wfi) => "sleeps in wfi until an interrupt pends",
-                HartState::Napping(_) => "sleeps in wrs until its watched line is written",
-                HartState::Running => "executes",
-            };
+        let sleeper = |hart: &Hart| {
             format!(
-                "{} at {:#x}{} {what}",
+                "{} at {:#x}{} {}",
                 hart.id,
                 hart.pc,
-                self.symbol(hart.id, hart.pc)
+                self.symbol(hart.id, hart.pc),
+                self.mode_and_sleep(hart.id)
             )
         };
         self.harts.iter().map(sleeper).collect()
     }
 
-    /// A hart's turn. Answers whether it began the region of interest.
-    fn turn(&mut self, n: usize, quantum: u64, until_region: bool) -> Result<bool, Error> {
-        let mut left = quantum;
-        while left > 0 {
-            let start = self.now.after(quantum - left);
+    /// The mode of a hart, and how it sleeps, if it does.
+    pub(crate) fn mode_and_sleep(&self, hart: HartId) -> String {
+        let hart = &self.harts[hart.index()];
+        let mode = match hart.csr.privilege {
+            Privilege::User => "user",
+            Privilege::Supervisor => "supervisor",
+            Privilege::Machine => "machine",
+        };
+        let what = match hart.state {
+            HartState::Napping(Nap::Wfi) => "sleeps in wfi until an interrupt pends",
+            HartState::Napping(_) => "sleeps in wrs until its watched line is written",
+            HartState::Running => "executes",
+        };
+        format!("({mode} mode) {what}")
+    }
+
+    /// A hart's turn, or what is left of it.
+    fn turn(&mut self, turn: &mut Turn, until_region: bool) -> Result<Turned, Error> {
+        let n = turn.hart;
+        turn.begun = true;
+        loop {
+            let start = self.now.after(turn.retired);
             self.harts[n].csr.clock.cycle = start.0;
-            let Burst { retired, stop } =
-                run(&mut self.harts[n], &mut self.machine, &mut self.code, left);
-            left -= retired;
+            let budget = turn.quantum - turn.retired - turn.traps;
+            let Burst {
+                retired,
+                traps,
+                stop,
+            } = self.burst(n, budget);
+            turn.retired += retired;
+            turn.traps += traps;
             match stop {
                 Stop::Probe(code, value) => {
+                    turn.traps = 0;
                     let at = start.after(retired);
                     let begins = self.probe(HartId::new(n), at, code, value);
                     if begins && until_region {
-                        return Ok(true);
+                        return Ok(Turned::RegionBegins);
+                    }
+                    if turn.retired >= turn.quantum {
+                        return Ok(Turned::Over);
                     }
                 }
                 Stop::Unhandled(unhandled) => {
                     self.now = start.after(retired);
                     return Err(self.unhandled(HartId::new(n), unhandled));
                 }
-                Stop::Budget | Stop::Napping(_) | Stop::Pause | Stop::Ended => break,
+                Stop::Held => return Ok(Turned::Held),
+                Stop::Ended => return Ok(Turned::Over),
+                Stop::Budget | Stop::Napping(_) | Stop::Pause => {
+                    if !self.inspector.as_ref().is_some_and(|it| it.holds()) {
+                        return Ok(Turned::Over);
+                    }
+                    turn.next();
+                    return Ok(Turned::Held);
+                }
             }
         }
-        Ok(false)
+    }
+
+    fn burst(&mut self, n: usize, budget: u64) -> Burst {
+        let (hart, machine, code) = (&mut self.harts[n], &mut self.machine, &mut self.code);
+        match &mut self.inspector {
+            Some(inspector) if inspector.is_active() => {
+                run_observed(hart, machine, code, budget, &mut **inspector)
+            }
+            _ => run(hart, machine, code, budget),
+        }
     }
 
     /// Records a probe; answers whether it begins the region of interest.

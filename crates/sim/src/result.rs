@@ -20,6 +20,8 @@ pub enum ExitReason {
     Watchdog,
     /// The limit of the request was reached.
     MaxCycles,
+    /// A debugger ended the run.
+    Killed,
 }
 
 /// How a run ended, for programs and for people.
@@ -31,6 +33,16 @@ pub struct Exit {
     pub code: u32,
     /// In words.
     pub message: String,
+}
+
+impl Exit {
+    pub(crate) fn killed() -> Self {
+        Self {
+            reason: ExitReason::Killed,
+            code: 1,
+            message: "ended by the debugger".into(),
+        }
+    }
 }
 
 /// A counter of a component.

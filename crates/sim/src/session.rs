@@ -3,9 +3,11 @@
 use std::time::{Duration, Instant};
 
 use loiter_machine::{BootFile, BootFiles, ElfImage, Machine, MachineConfig, Network};
+use loiter_types::HartId;
 use serde::Serialize;
 
 use crate::config::MachineFile;
+use crate::debug::{Served, Server};
 use crate::error::Error;
 use crate::params::CoreKind;
 use crate::reference_phase::Round;
@@ -22,8 +24,11 @@ const ROUNDS_PER_LOOK: u32 = 16;
 /// A system between two steps.
 pub struct Session {
     pub(crate) system: System,
-    timing: Option<Timing>,
+    pub(crate) timing: Option<Timing>,
     pub(crate) origin: Origin,
+    gdb: Option<Box<Server>>,
+    /// The hart that a debugger has stepped or continued.
+    pub(crate) chosen: Option<HartId>,
 }
 
 /// What ends a step, beside the end of the machine.
@@ -63,6 +68,8 @@ pub enum Status {
     Ended(Exit),
     /// The cycle or the number of instructions that was asked for is reached.
     Reached,
+    /// A debugger holds the system, or is waited for.
+    Held,
 }
 
 impl Session {
@@ -86,7 +93,7 @@ impl Session {
         let addresses = machine.load_boot(&files)?;
         let (entry, tree) = (addresses.entry, addresses.device_tree);
         let mut system = System::assemble(&file, &config, machine, entry, tree);
-        system.symbols = symbols;
+        system.symbols = symbols.into();
         for hart in &mut system.harts {
             hart.regs[12] = addresses.dynamic_info.0;
         }
@@ -137,6 +144,8 @@ impl Session {
             system,
             timing,
             origin,
+            gdb: None,
+            chosen: None,
         })
     }
 
@@ -153,12 +162,18 @@ impl Session {
     pub fn step(&mut self, host_time: Duration, limits: &Limits) -> Result<Status, Error> {
         let end = Instant::now() + host_time;
         loop {
+            match self.attend(end) {
+                Served::Run => {}
+                Served::Hold => return Ok(Status::Held),
+                Served::Kill => return Ok(Status::Ended(Exit::killed())),
+            }
             for _ in 0..ROUNDS_PER_LOOK {
                 if limits.reached(&self.system) {
                     return Ok(Status::Reached);
                 }
                 match self.advance()? {
                     Steps::Executed => {}
+                    Steps::Held => break,
                     Steps::Ended(exit) => return Ok(Status::Ended(exit)),
                     Steps::Asleep => {
                         let timer = self.system.next_timer();
@@ -180,15 +195,83 @@ impl Session {
         }
     }
 
-    fn advance(&mut self) -> Result<Steps, Error> {
-        if let Some(timing) = &mut self.timing {
-            return timing.steps(&mut self.system);
+    /// Serves a debugger at `address`, `[HOST:]PORT`, and executes nothing before he has come.
+    /// Answers where that is, with the port if any was asked for.
+    ///
+    /// # Errors
+    /// An address that is none or is taken.
+    pub fn listen_gdb(&mut self, address: &str) -> Result<String, Error> {
+        let server = Server::listen(address)?;
+        let address = server.address();
+        self.gdb = Some(Box::new(server));
+        Ok(address)
+    }
+
+    /// Hears the debugger, if there is to be one; while he holds the system, until `end`.
+    fn attend(&mut self, end: Instant) -> Served {
+        let Some(mut server) = self.gdb.take() else {
+            return Served::Run;
+        };
+        server.report_held(self);
+        let served = server.attend(self, end);
+        self.gdb = Some(server);
+        served
+    }
+
+    /// A debugger goes: nothing holds the system any more.
+    pub(crate) fn release(&mut self) {
+        if let Some(inspector) = &mut self.system.inspector {
+            inspector.release();
         }
-        Ok(match self.system.round(false)? {
-            Round::Executed | Round::RegionBegins => Steps::Executed,
-            Round::Asleep => Steps::Asleep,
-            Round::Ended(exit) => Steps::Ended(exit),
-        })
+        self.system.alone = None;
+        self.chosen = None;
+    }
+
+    /// Only the chosen hart runs from now on. Timing cores run all harts all the same.
+    pub(crate) fn let_run_alone(&mut self) {
+        if self.timing.is_none() {
+            self.system.alone = self.chosen;
+            let turn = &mut self.system.held_turn;
+            if turn.is_some_and(|turn| Some(turn.hart()) != self.system.alone) {
+                *turn = None;
+            }
+        }
+    }
+
+    /// The hart whose turn it is, or the first.
+    pub(crate) fn present_hart(&self) -> HartId {
+        let turn = self.system.held_turn.map(|turn| turn.hart());
+        turn.or(self.chosen).unwrap_or_default()
+    }
+
+    /// Goes on, and tells a debugger what ends it.
+    fn advance(&mut self) -> Result<Steps, Error> {
+        let steps = match &mut self.timing {
+            Some(timing) => timing.steps(&mut self.system),
+            None => self.system.round(false).map(|round| match round {
+                Round::Executed | Round::RegionBegins => Steps::Executed,
+                Round::Asleep => Steps::Asleep,
+                Round::Ended(exit) => Steps::Ended(exit),
+                Round::Held => Steps::Held,
+            }),
+        };
+        let Some(mut server) = self.gdb.take() else {
+            return steps;
+        };
+        let steps = match steps {
+            Ok(Steps::Ended(exit)) => {
+                server.report_exit(self, exit.code);
+                Ok(Steps::Ended(exit))
+            }
+            Err(Error::Guest(why)) if server.is_connected() => {
+                let hart = self.system.faulting.unwrap_or_default();
+                server.report_fault(self, hart, why);
+                Ok(Steps::Held)
+            }
+            steps => steps,
+        };
+        self.gdb = Some(server);
+        steps
     }
 
     /// Lets simulated time pass, in which all harts sleep, up to the next timer and at most so long.
@@ -212,7 +295,11 @@ impl Session {
 
     /// What has happened since last asked that the user should know.
     pub fn take_messages(&mut self) -> Vec<String> {
-        self.system.machine.take_messages()
+        let mut messages = self.system.machine.take_messages();
+        if let Some(server) = &mut self.gdb {
+            messages.extend(server.take_messages());
+        }
+        messages
     }
 
     /// Simulated time since power-on, in cycles of the cores' clock.

@@ -170,6 +170,12 @@ impl Session {
                  it while it runs untimed"
             )));
         }
+        if self.system.held_turn.is_some() {
+            return Err(Error::User(format!(
+                "{path}: a system that a debugger holds cannot be saved, for some harts have had their \
+                 turn and some have not; let it go on first"
+            )));
+        }
         let machine = &self.system.machine;
         let state = self.system.state();
         let header = Header {
@@ -213,7 +219,7 @@ impl Session {
         let machine = Machine::new(&config)?;
         let nowhere = PhysAddr(0);
         let mut system = System::assemble(&file, &config, machine, nowhere, nowhere);
-        system.symbols = Symbols::read(&request.symbols)?;
+        system.symbols = Symbols::read(&request.symbols)?.into();
         system.restore(&snapshot)?;
         let origin = Origin::new(&file, Booted::Known(header.booted.clone()));
         Self::seat(

@@ -1,12 +1,16 @@
 //! A system: machine and harts, and what is said of it when it ends.
 
+use std::sync::Arc;
+
 use loiter_hart::{CodeCache, Extensions, Hart, Unhandled};
 use loiter_machine::{ElfImage, Machine, MachineConfig, Mmu};
 use loiter_observe::Recorder;
 use loiter_types::{Cycle, HartId, PhysAddr};
 
 use crate::config::MachineFile;
+use crate::debug::Inspector;
 use crate::error::Error;
+use crate::reference_phase::Turn;
 use crate::request::Request;
 use crate::result::{Exit, ExitReason};
 use crate::symbols::Symbols;
@@ -23,7 +27,15 @@ pub(crate) struct System {
     pub(crate) harts: Vec<Hart>,
     pub(crate) code: CodeCache,
     pub(crate) recorder: Recorder,
-    pub(crate) symbols: Symbols,
+    pub(crate) symbols: Arc<Symbols>,
+    /// Who watches instructions.
+    pub(crate) inspector: Option<Box<Inspector>>,
+    /// What is left of a turn in which a debugger holds the system.
+    pub(crate) held_turn: Option<Turn>,
+    /// The hart that cannot go on: its trap has no handler.
+    pub(crate) faulting: Option<HartId>,
+    /// The only hart that a debugger lets run, if it has chosen one.
+    pub(crate) alone: Option<HartId>,
     pub(crate) now: Cycle,
     pub(crate) clock_hz: u64,
     pub(crate) cycles_per_tick: u64,
@@ -54,7 +66,7 @@ impl System {
         machine.load_elf(elf)?;
         let tree = machine.place_device_tree();
         let mut system = Self::assemble(file, &config, machine, elf.entry, tree);
-        system.symbols = Symbols::of_program(elf);
+        system.symbols = Arc::new(Symbols::of_program(elf));
         system.max_cycles = request.max_cycles.unwrap_or(u64::MAX);
         Ok(system)
     }
@@ -79,7 +91,11 @@ impl System {
             machine,
             code: CodeCache::new(),
             recorder: Recorder::default(),
-            symbols: Symbols::default(),
+            symbols: Arc::default(),
+            inspector: None,
+            held_turn: None,
+            faulting: None,
+            alone: None,
             now: Cycle(0),
             clock_hz,
             cycles_per_tick: clock_hz / config.timebase_hz,
@@ -145,6 +161,7 @@ impl System {
 
     /// The error for a trap without a handler, with what the program printed before it.
     pub(crate) fn unhandled(&mut self, hart: HartId, unhandled: Unhandled) -> Error {
+        self.faulting = Some(hart);
         let console = self.machine.take_output(0);
         let tail = &console[console.len().saturating_sub(CONSOLE_TAIL_BYTES)..];
         let printed = if tail.is_empty() {

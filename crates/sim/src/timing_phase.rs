@@ -1,7 +1,9 @@
 //! Running on the timing model: the loop over cycles, and the watchdog.
 
 use loiter_cores::fgmt::{Chip, FgmtParams, Shared};
+use loiter_hart::{Hart, InstructionObserver, Retired, Trapped, Unobserved};
 use loiter_memory::{MemoryConfig, MemorySystem, Response};
+use loiter_observe::{Moment, Observer, Probe, Recorder};
 use loiter_types::{ContextId, Cycle, HartId};
 
 use crate::error::Error;
@@ -25,6 +27,42 @@ pub(crate) struct Timing {
     performed: Vec<Response>,
 }
 
+/// The recorder of probes, and who watches instructions.
+struct Observers<'a, W> {
+    recorder: &'a mut Recorder,
+    watcher: &'a mut W,
+}
+
+impl<W> Observer for Observers<'_, W> {
+    fn probe(&mut self, moment: Moment, probe: Probe) {
+        self.recorder.probe(moment, probe);
+    }
+}
+
+impl<W: InstructionObserver> InstructionObserver for Observers<'_, W> {
+    const ACTIVE: bool = W::ACTIVE;
+
+    fn enters_page(&mut self, hart: &Hart, pc: u64) -> bool {
+        self.watcher.enters_page(hart, pc)
+    }
+
+    fn holds_at(&mut self, hart: &Hart, pc: u64) -> bool {
+        self.watcher.holds_at(hart, pc)
+    }
+
+    fn retired(&mut self, event: &Retired<'_>) {
+        self.watcher.retired(event);
+    }
+
+    fn trapped(&mut self, event: &Trapped<'_>) {
+        self.watcher.trapped(event);
+    }
+
+    fn holds(&self) -> bool {
+        self.watcher.holds()
+    }
+}
+
 /// What came of many cycles.
 pub(crate) enum Steps {
     /// There is more to do.
@@ -33,6 +71,8 @@ pub(crate) enum Steps {
     Asleep,
     /// The run is over.
     Ended(Exit),
+    /// A debugger holds the system.
+    Held,
 }
 
 impl Timing {
@@ -82,7 +122,7 @@ impl Timing {
     ) -> Result<Exit, Error> {
         loop {
             match self.steps(system)? {
-                Steps::Executed => {}
+                Steps::Executed | Steps::Held => {}
                 Steps::Asleep => return Ok(system.watchdog(&self.who_waits(system))),
                 Steps::Ended(exit) => return Ok(exit),
             }
@@ -94,21 +134,44 @@ impl Timing {
     /// were sent), wake-ups that follow from them, interrupts, then the cores. So what memory
     /// delivers in a cycle can be used in that cycle.
     pub(crate) fn steps(&mut self, system: &mut System) -> Result<Steps, Error> {
+        match system.inspector.take() {
+            Some(mut inspector) if inspector.is_active() => {
+                let steps = self.steps_observed(system, &mut *inspector);
+                system.inspector = Some(inspector);
+                steps
+            }
+            inspector => {
+                system.inspector = inspector;
+                self.steps_observed(system, &mut Unobserved)
+            }
+        }
+    }
+
+    fn steps_observed<W: InstructionObserver>(
+        &mut self,
+        system: &mut System,
+        watcher: &mut W,
+    ) -> Result<Steps, Error> {
         let performed = &mut self.performed;
         let mut now = system.now;
         let mut timer = system.next_timer().unwrap_or(Cycle::NEVER);
         let max_cycles = Cycle(system.max_cycles);
+        let mut observers = Observers {
+            recorder: &mut system.recorder,
+            watcher,
+        };
         let mut shared = Shared {
             harts: &mut system.harts,
             machine: &mut system.machine,
             memory: &mut self.memory,
             code: &mut system.code,
-            observer: &mut system.recorder,
+            observer: &mut observers,
             cycles_per_tick: system.cycles_per_tick,
             unhandled: None,
             device_accessed: false,
         };
         let mut end = None;
+        let mut held = false;
         for _ in 0..STEPS_PER_LOOK {
             let next = self.chip.next().min(shared.memory.next()).min(timer);
             if next >= max_cycles || next == Cycle::NEVER {
@@ -139,6 +202,10 @@ impl Timing {
                     self.chip.interrupts_changed(now, &mut shared);
                 }
             }
+            if W::ACTIVE && shared.observer.holds() {
+                held = true;
+                break;
+            }
             // While memory and timers have nothing to say, only the cores are asked.
             now = self
                 .chip
@@ -151,7 +218,8 @@ impl Timing {
         let unhandled = shared.unhandled;
         system.now = now;
         let Some(end) = end else {
-            return Ok(Steps::Executed);
+            // A hold in the last cycle is seen before the next one.
+            return Ok(if held { Steps::Held } else { Steps::Executed });
         };
         system.now = now.after(1);
         if let Some((hart, unhandled)) = unhandled {
@@ -165,6 +233,11 @@ impl Timing {
         }
         system.now = max_cycles;
         Ok(Steps::Ended(system.limit_reached()))
+    }
+
+    /// The cores.
+    pub(crate) fn chip(&mut self) -> &mut Chip {
+        &mut self.chip
     }
 
     fn who_waits(&self, system: &System) -> Vec<String> {

@@ -4,7 +4,7 @@ use loiter_hart::{CodeCache, Hart, HartState, Nap, Unhandled};
 use loiter_isa::decode;
 use loiter_machine::Machine;
 use loiter_memory::MemorySystem;
-use loiter_observe::{Accounts, Doing, Observer, Slot};
+use loiter_observe::{Accounts, Doing, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId};
 
 use super::context::{Context, NO_LINE, Waits};
@@ -12,6 +12,7 @@ use super::counters::CoreCounters;
 use super::params::{CLASSES, FgmtParams, MAX_PIPES};
 use super::store_buffer::StoreBuffer;
 use super::units::{ChipFpu, CoreUnits};
+use crate::Observer;
 
 /// What the cores share with the rest of the system while they run.
 pub struct Shared<'a, O> {
@@ -253,6 +254,9 @@ impl Chip {
         for _ in 0..most {
             let next = self.tick(now, shared);
             if next >= until || next >= shared.memory.next() || shared.unhandled.is_some() {
+                break;
+            }
+            if O::ACTIVE && shared.observer.holds() {
                 break;
             }
             now = next;

@@ -1,17 +1,20 @@
 //! Issue: what an instruction does at once, and how long its context pays for it.
 
-use loiter_hart::{DataPort, Exec, Flow, Hart, Nap, Trap, access_width};
+use loiter_hart::{
+    DataPort, Exec, Flow, Hart, Nap, Privilege, Retired, Trap, Trapped, access_width,
+};
 use loiter_isa::csr::number::STIMECMP;
 use loiter_isa::{Class, Inst, Width, dispatch};
 use loiter_machine::{AccessFault, Machine};
 use loiter_memory::{Request, RequestKind};
-use loiter_observe::{Doing, Moment, Observer, Probe, Slot};
+use loiter_observe::{Doing, Moment, Probe, Slot};
 use loiter_types::{Cycle, HartId, PhysAddr, VirtAddr};
 
 use super::context::{Context, Waits, is_probe};
 use super::core::{CoreState, Shared};
 use super::store_buffer::{Forward, StoreBuffer};
 use super::units::{ChipFpu, is_fp};
+use crate::Observer;
 
 /// Longest name of a report.
 const NAME_BYTES: usize = 256;
@@ -71,7 +74,43 @@ fn run(hart: &mut Hart, machine: &mut Machine, stores: &mut StoreBuffer, inst: &
     flow
 }
 
+/// What an observer wants to know of an instruction and what is gone when it has run.
+struct Before {
+    pc: u64,
+    base: u64,
+    privilege: Privilege,
+}
+
 impl Context {
+    #[inline(always)]
+    fn before(&self, hart: &Hart) -> Before {
+        Before {
+            pc: hart.pc,
+            base: hart.regs[self.inst.rs1 as usize],
+            privilege: hart.csr.privilege,
+        }
+    }
+
+    /// Counts an instruction, and tells the observer.
+    #[inline(always)]
+    fn retire<O: Observer>(&self, before: &Before, now: Cycle, shared: &mut Shared<'_, O>) {
+        shared.harts[self.hart_index].retired += 1;
+        if O::ACTIVE {
+            let hart = &shared.harts[self.hart_index];
+            shared.observer.retired(&Retired {
+                hart,
+                machine: shared.machine,
+                inst: &self.inst,
+                pc: before.pc,
+                next: hart.pc,
+                base: before.base,
+                privilege: before.privilege,
+                cycle: now.0,
+            });
+            shared.observer.holds_at(hart, hart.pc);
+        }
+    }
+
     /// Issues the fetched instruction of this context, which has nothing in its way.
     #[inline(always)]
     pub(super) fn issue<O: Observer>(
@@ -252,9 +291,10 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) -> bool {
         let hart = &mut shared.harts[self.hart_index];
+        let before = self.before(hart);
         match run(hart, shared.machine, &mut self.stores, &self.inst) {
             Flow::Next => {
-                hart.retired += 1;
+                self.retire(&before, now, shared);
                 true
             }
             Flow::Trap(trap) => {
@@ -276,6 +316,7 @@ impl Context {
     ) {
         let hart = &mut shared.harts[self.hart_index];
         let next_pc = hart.pc.wrapping_add(u64::from(self.inst.len));
+        let before = self.before(hart);
         let flow = run(hart, shared.machine, &mut self.stores, &self.inst);
         let branch = self.class == Class::Branch;
         let taken = branch & (hart.pc != next_pc);
@@ -283,10 +324,10 @@ impl Context {
         core.counters.branches_taken += u64::from(taken);
         let (cycles, slot) = core.simple[self.class as usize][usize::from(taken)];
         if matches!(flow, Flow::Next | Flow::Jump) {
-            hart.retired += 1;
+            self.retire(&before, now, shared);
             self.pay(core, now, cycles, slot, false);
         } else {
-            self.after(core, now, flow, cycles, shared);
+            self.after(core, now, flow, cycles, &before, shared);
         }
     }
 
@@ -314,6 +355,7 @@ impl Context {
             );
             cycles = latency.div_cycles(self.inst.op, dividend, divisor);
         }
+        let before = self.before(hart);
         let flow = run(hart, shared.machine, &mut self.stores, &self.inst);
         if matches!(class, Class::FpDiv | Class::FpSqrt) {
             cycles = latency.fp_long_cycles(&self.inst, class);
@@ -331,10 +373,10 @@ impl Context {
             }
         }
         if flow == Flow::Next {
-            hart.retired += 1;
+            self.retire(&before, now, shared);
             self.pay(core, now, cycles, Slot::Executing, pipelined);
         } else {
-            self.after(core, now, flow, cycles, shared);
+            self.after(core, now, flow, cycles, &before, shared);
         }
     }
 
@@ -362,13 +404,14 @@ impl Context {
         now: Cycle,
         flow: Flow,
         cycles: u64,
+        before: &Before,
         shared: &mut Shared<'_, O>,
     ) {
         if let Flow::Trap(trap) = flow {
             return self.trap(core, now, trap, shared);
         }
+        self.retire(before, now, shared);
         let hart = &mut shared.harts[self.hart_index];
-        hart.retired += 1;
         self.pay(core, now, cycles, Slot::Executing, false);
         match flow {
             Flow::Interrupts => {
@@ -421,8 +464,19 @@ impl Context {
         let id = self.seated();
         let hart = &mut shared.harts[self.hart_index];
         core.counters.traps += 1;
+        let (pc, privilege) = (hart.pc, hart.csr.privilege);
         if let Err(unhandled) = hart.take_trap(trap, shared.machine) {
             shared.unhandled = Some((id, unhandled));
+        } else if O::ACTIVE {
+            shared.observer.trapped(&Trapped {
+                hart,
+                machine: shared.machine,
+                trap,
+                pc,
+                privilege,
+                cycle: now.0,
+            });
+            shared.observer.holds_at(hart, hart.pc);
         }
         self.refetch();
         self.check_interrupts = true;

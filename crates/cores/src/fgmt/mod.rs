@@ -24,6 +24,7 @@ mod core;
 mod counters;
 mod issue;
 mod obstacle;
+mod outside;
 mod params;
 mod respond;
 mod store_buffer;

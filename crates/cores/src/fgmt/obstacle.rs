@@ -4,12 +4,13 @@
 use loiter_hart::{Access, Trap, access_width};
 use loiter_isa::{Class, Inst, Op};
 use loiter_memory::{Request, RequestKind};
-use loiter_observe::{Activity, Doing, Observer, Slot};
+use loiter_observe::{Activity, Doing, Slot};
 use loiter_types::{Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
 use super::context::{Context, Waits, is_probe};
 use super::core::{CoreState, Shared};
 use super::store_buffer::Forward;
+use crate::Observer;
 
 impl Context {
     /// Whether this context, which is due, can issue now. If not, it has been stalled for what is in

@@ -2,11 +2,12 @@
 
 use loiter_hart::Nap;
 use loiter_memory::{Level, RequestKind, Response};
-use loiter_observe::{Observer, Slot};
+use loiter_observe::Slot;
 use loiter_types::{Cycle, HartId};
 
 use super::context::{Context, Waits};
 use super::core::{Chip, Core, CoreState, Shared};
+use crate::Observer;
 
 impl Chip {
     /// An access performs, or a store is acknowledged: the value moves now.

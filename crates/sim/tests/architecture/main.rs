@@ -9,6 +9,7 @@ mod against_qemu;
 mod census;
 mod compare;
 mod counting;
+mod debugging;
 mod determinism;
 mod endings;
 mod generator;

@@ -1,0 +1,73 @@
+//! Looking at a hart from outside and changing it, as a debugger does.
+
+use loiter_isa::csr::number::{MSTATUS, SATP, SSTATUS, STIMECMP};
+use loiter_machine::Machine;
+use loiter_types::{PhysAddr, VirtAddr};
+
+use crate::csr::{Privilege, is_protection};
+use crate::hart::Hart;
+
+impl Hart {
+    /// Writes CSR `number`, which exists and may be written, with all that follows.
+    pub(crate) fn write_csr(&mut self, machine: &mut Machine, number: u16, value: u64) {
+        if number == STIMECMP {
+            machine.set_supervisor_timer(self.id, value);
+            self.csr.set_lines(machine.interrupt_lines(self.id));
+        } else {
+            self.csr.write(number, value, self.retired);
+        }
+        match number {
+            MSTATUS | SSTATUS | SATP => self.mode_changed(),
+            _ if is_protection(number) => self.tlb.flush(),
+            _ => {}
+        }
+    }
+
+    /// The value of CSR `number` as machine mode would read it; `None` if there is none.
+    #[must_use]
+    pub fn csr_from_outside(&self, machine: &Machine, number: u16) -> Option<u64> {
+        if number == STIMECMP {
+            let exists = self.csr.extensions.sstc;
+            return exists.then(|| machine.supervisor_timer(self.id));
+        }
+        let mut csr = self.csr.clone();
+        csr.privilege = Privilege::Machine;
+        csr.clock.time = machine.time();
+        csr.read(number, self.retired, false)
+    }
+
+    /// Writes CSR `number` as machine mode would. Answers whether it could.
+    pub fn set_csr_from_outside(&mut self, machine: &mut Machine, number: u16, value: u64) -> bool {
+        let privilege = std::mem::replace(&mut self.csr.privilege, Privilege::Machine);
+        let exists = match number {
+            STIMECMP => self.csr.extensions.sstc,
+            _ => self.csr.read(number, self.retired, true).is_some(),
+        };
+        self.csr.privilege = privilege;
+        if exists {
+            self.write_csr(machine, number, value);
+        }
+        exists
+    }
+
+    /// Puts the hart into another mode.
+    pub fn set_privilege_from_outside(&mut self, privilege: Privilege) {
+        self.csr.privilege = privilege;
+        self.mode_changed();
+    }
+
+    /// As [`Hart::peek`]; firmware, which runs without translation, is shown what the kernel below it
+    /// has mapped wherever there is no RAM at `addr`.
+    #[must_use]
+    pub fn look(&self, machine: &Machine, addr: VirtAddr) -> Option<PhysAddr> {
+        let physical = self.peek(machine, addr);
+        if self.csr.privilege == Privilege::Machine && !machine.is_ram(PhysAddr(addr.0), 1) {
+            return self.peek_mapped(machine, addr);
+        }
+        physical
+    }
+}
+
+#[cfg(test)]
+#[path = "outside_tests.rs"]
+mod tests;

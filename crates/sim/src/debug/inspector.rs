@@ -1,0 +1,149 @@
+//! Who watches the instructions of a run.
+
+use gdbstub::target::ext::breakpoints::WatchKind;
+use loiter_hart::{Hart, InstructionObserver, Retired, Trapped, access_width};
+use loiter_isa::Class;
+use loiter_types::{HartId, PAGE_BYTES};
+
+/// Memory whose use holds the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Watchpoint {
+    pub(crate) addr: u64,
+    pub(crate) bytes: u64,
+    pub(crate) kind: WatchKind,
+}
+
+/// Why a system is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// The hart is about to execute the instruction at a breakpoint.
+    Breakpoint,
+    /// The hart has executed one instruction, or entered a trap.
+    Step,
+    /// The hart has used watched memory.
+    Watch(Watchpoint),
+}
+
+/// Watches instructions for a debugger.
+#[derive(Debug, Default)]
+pub(crate) struct Inspector {
+    breakpoints: Vec<u64>,
+    watchpoints: Vec<Watchpoint>,
+    stepping: Option<HartId>,
+    held: Option<(HartId, Reason)>,
+}
+
+impl Inspector {
+    /// Whether there is anything to watch for; if not, the engine needs no observer.
+    pub(crate) fn is_active(&self) -> bool {
+        self.watches_all() || !self.breakpoints.is_empty()
+    }
+
+    fn watches_all(&self) -> bool {
+        self.stepping.is_some() || !self.watchpoints.is_empty()
+    }
+
+    pub(crate) fn add_breakpoint(&mut self, addr: u64) {
+        self.breakpoints.push(addr);
+    }
+
+    /// Answers whether there was one.
+    pub(crate) fn remove_breakpoint(&mut self, addr: u64) -> bool {
+        remove(&mut self.breakpoints, &addr)
+    }
+
+    pub(crate) fn add_watchpoint(&mut self, watchpoint: Watchpoint) {
+        self.watchpoints.push(watchpoint);
+    }
+
+    /// Answers whether there was one.
+    pub(crate) fn remove_watchpoint(&mut self, watchpoint: &Watchpoint) -> bool {
+        remove(&mut self.watchpoints, watchpoint)
+    }
+
+    /// Holds once `hart` has executed an instruction; none: no longer.
+    pub(crate) fn step(&mut self, hart: Option<HartId>) {
+        self.stepping = hart;
+    }
+
+    /// Which hart was held and why, since last asked.
+    pub(crate) fn take_held(&mut self) -> Option<(HartId, Reason)> {
+        self.held.take()
+    }
+
+    /// Forgets breakpoints and all else that a debugger has asked for.
+    pub(crate) fn release(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The first reason counts.
+    fn hold(&mut self, hart: HartId, reason: Reason) {
+        self.held.get_or_insert((hart, reason));
+    }
+
+    #[cold]
+    fn watch(&mut self, event: &Retired<'_>) {
+        let inst = event.inst;
+        let (Some(width), class) = (access_width(inst.op), inst.op.class()) else {
+            return;
+        };
+        let addr = event.base.wrapping_add(inst.imm as i64 as u64);
+        let used = self.watchpoints.iter().find(|watchpoint| {
+            let apart = addr.wrapping_sub(watchpoint.addr) >= watchpoint.bytes
+                && watchpoint.addr.wrapping_sub(addr) >= width.bytes();
+            let concerned = match watchpoint.kind {
+                WatchKind::Write => class != Class::Load,
+                WatchKind::Read => class != Class::Store,
+                WatchKind::ReadWrite => true,
+            };
+            !apart && concerned
+        });
+        if let Some(&used) = used {
+            self.hold(event.hart.id, Reason::Watch(used));
+        }
+    }
+}
+
+fn remove<T: PartialEq>(all: &mut Vec<T>, one: &T) -> bool {
+    match all.iter().position(|each| each == one) {
+        Some(at) => {
+            all.swap_remove(at);
+            true
+        }
+        None => false,
+    }
+}
+
+impl InstructionObserver for Inspector {
+    fn enters_page(&mut self, _: &Hart, pc: u64) -> bool {
+        let page = |addr: u64| addr / PAGE_BYTES;
+        let breakpoints = &self.breakpoints;
+        self.watches_all() || breakpoints.iter().any(|&addr| page(addr) == page(pc))
+    }
+
+    fn holds_at(&mut self, hart: &Hart, pc: u64) -> bool {
+        if self.breakpoints.contains(&pc) {
+            self.hold(hart.id, Reason::Breakpoint);
+        }
+        self.held.is_some()
+    }
+
+    fn retired(&mut self, event: &Retired<'_>) {
+        if !self.watchpoints.is_empty() {
+            self.watch(event);
+        }
+        if self.stepping == Some(event.hart.id) {
+            self.hold(event.hart.id, Reason::Step);
+        }
+    }
+
+    fn trapped(&mut self, event: &Trapped<'_>) {
+        if self.stepping == Some(event.hart.id) {
+            self.hold(event.hart.id, Reason::Step);
+        }
+    }
+
+    fn holds(&self) -> bool {
+        self.held.is_some()
+    }
+}

@@ -1,0 +1,254 @@
+//! That GDB can hold a system, look at it and step it, and that nothing of that shows.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use loiter_sim::{Limits, Session, Status};
+
+use crate::generator::{Settings, Target, generate};
+use crate::machines::Machine;
+
+const HARTS: usize = 3;
+/// Host time of a step.
+const STEP: Duration = Duration::from_millis(50);
+
+/// The other side of the protocol, in as few words as possible.
+struct Gdb(TcpStream);
+
+impl Gdb {
+    fn connect(address: &str) -> Self {
+        let stream = TcpStream::connect(address).expect("a server");
+        let patience = Some(Duration::from_secs(60));
+        stream.set_read_timeout(patience).expect("a time-out");
+        Self(stream)
+    }
+
+    fn send(&mut self, packet: &str) {
+        let sum: u8 = packet.bytes().fold(0, u8::wrapping_add);
+        let text = format!("+${packet}#{sum:02x}");
+        self.0.write_all(text.as_bytes()).expect("to send");
+    }
+
+    fn byte(&mut self) -> u8 {
+        let mut byte = [0];
+        self.0.read_exact(&mut byte).expect("an answer");
+        byte[0]
+    }
+
+    /// The next packet, unpacked.
+    fn receive(&mut self) -> String {
+        while self.byte() != b'$' {}
+        let mut text = String::new();
+        loop {
+            match self.byte() {
+                b'#' => break,
+                // The character before, so many times more.
+                b'*' => {
+                    let more = usize::from(self.byte()) - 29;
+                    let last = text.chars().next_back().expect("something to repeat");
+                    text.extend(std::iter::repeat_n(last, more));
+                }
+                byte => text.push(byte.into()),
+            }
+        }
+        (self.byte(), self.byte());
+        text
+    }
+
+    fn ask(&mut self, packet: &str) -> String {
+        self.send(packet);
+        self.receive()
+    }
+
+    fn expect_ok(&mut self, packet: &str) {
+        assert_eq!(self.ask(packet), "OK", "to {packet}");
+    }
+
+    /// Goes on until the system is held: the thread and what is said of it.
+    fn go_on(&mut self, packet: &str) -> (String, String) {
+        let stop = self.ask(packet);
+        let thread = stop.split("thread:").nth(1);
+        let thread = thread.and_then(|rest| rest.split(';').next());
+        let thread = thread.unwrap_or_else(|| panic!("{packet} gave {stop}"));
+        (thread.to_owned(), stop.clone())
+    }
+
+    /// Register `number` of `thread`.
+    fn register(&mut self, thread: &str, number: u32) -> u64 {
+        self.expect_ok(&format!("Hg{thread}"));
+        let hex = self.ask(&format!("p{number:x}"));
+        let value = u64::from_str_radix(&hex, 16).expect("a register");
+        value.swap_bytes()
+    }
+}
+
+const PC: u32 = 32;
+const STACK_POINTER: u32 = 2;
+const MHARTID: u32 = 65 + 0xf14;
+
+fn start(machine: Machine, cores: usize, elf: &[u8]) -> Session {
+    Session::program(&machine.request(cores), elf).expect("a session")
+}
+
+/// Runs to the end. Answers all that can be seen then.
+fn finish(session: &mut Session) -> (u64, u64, String, Vec<u8>) {
+    loop {
+        match session.step(STEP, &Limits::default()).expect("no trap") {
+            Status::Running | Status::Held => {}
+            Status::Ended(exit) => {
+                assert_eq!(exit.code, 0, "{}", exit.message);
+                break;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let hash = session.state_hash().to_string();
+    let (cycle, instructions) = (session.cycle(), session.instructions());
+    (cycle, instructions, hash, session.take_output(0))
+}
+
+/// Where the program lies in memory, which the debugger looks for in symbols.
+fn address_of(elf: &[u8], symbol: &str) -> u64 {
+    let file = loiter_machine::ElfImage::parse("generated", elf).expect("a program");
+    file.symbols.by_name(symbol).expect("a symbol").0
+}
+
+/// What a debugger does in a long session; every number of it is asserted.
+fn debug(address: &str, routine: u64) {
+    let mut gdb = Gdb::connect(address);
+    gdb.expect_ok("QStartNoAckMode");
+    assert!(
+        gdb.ask("qXfer:features:read:target.xml:0,400")
+            .contains("riscv:rv64")
+    );
+    let place = format!("{routine:x}");
+    gdb.expect_ok(&format!("Z0,{place},4"));
+    let mut seen = [0; HARTS];
+    for _ in 0..40 {
+        let (thread, stop) = gdb.go_on("vCont;c");
+        assert!(stop.contains("swbreak"), "{stop}");
+        assert_eq!(gdb.register(&thread, PC), routine);
+        let hart = gdb.register(&thread, MHARTID);
+        assert_eq!(
+            hart + 1,
+            u64::from_str_radix(&thread, 16).expect("a thread")
+        );
+        seen[hart as usize] += 1;
+        // On over the breakpoint, as GDB does it.
+        gdb.expect_ok(&format!("z0,{place},4"));
+        let (stepped, stop) = gdb.go_on(&format!("vCont;s:{thread};c"));
+        assert_eq!(stepped, thread, "{stop}");
+        assert_ne!(gdb.register(&thread, PC), routine);
+        gdb.expect_ok(&format!("Z0,{place},4"));
+    }
+    assert!(
+        seen.iter().filter(|&&count| count > 0).count() > 1,
+        "{seen:?}"
+    );
+    gdb.expect_ok(&format!("z0,{place},4"));
+    for _ in 0..200 {
+        let (thread, _) = gdb.go_on("vCont;s:2;c");
+        assert_eq!(thread, "02");
+    }
+    // What is read and written back unchanged changes nothing; what is not RAM is refused.
+    let words = gdb.ask(&format!("m{place},10"));
+    assert_eq!(words.len(), 32);
+    gdb.expect_ok(&format!("M{place},10:{words}"));
+    assert!(gdb.ask("m10000000,4").starts_with('E'));
+    let stack = gdb.register("02", STACK_POINTER).swap_bytes();
+    gdb.expect_ok(&format!("P{STACK_POINTER:x}={stack:016x}"));
+    assert!(
+        gdb.ask("P20=0100000000000000").starts_with('E'),
+        "an odd pc"
+    );
+    gdb.expect_ok("D");
+}
+
+#[test]
+fn what_a_debugger_does_does_not_show() {
+    for (machine, cores) in [(Machine::Virt, HARTS), (Machine::T1, 1)] {
+        let elf = generate(Settings {
+            seed: 0x700,
+            harts: HARTS,
+            blocks: 60,
+            items: 60,
+            target: Target::Loiter,
+        })
+        .elf;
+        let expected = finish(&mut start(machine, cores, &elf));
+        let mut session = start(machine, cores, &elf);
+        let address = session.listen_gdb("127.0.0.1:0").expect("a free port");
+        let routine = address_of(&elf, "checksum");
+        let debugger = std::thread::spawn(move || debug(&address, routine));
+        let found = finish(&mut session);
+        debugger.join().expect("a debugger who is content");
+        assert_eq!(found.1, expected.1, "{machine:?}: instructions");
+        if machine == Machine::Virt {
+            assert_eq!(found, expected, "{machine:?}");
+        }
+    }
+}
+
+#[test]
+fn only_the_hart_that_is_let_runs() {
+    let elf = generate(Settings {
+        seed: 0x701,
+        harts: HARTS,
+        blocks: 40,
+        items: 40,
+        target: Target::Loiter,
+    })
+    .elf;
+    let mut session = start(Machine::Virt, HARTS, &elf);
+    let address = session.listen_gdb("0").expect("a free port");
+    let debugger = std::thread::spawn(move || {
+        let mut gdb = Gdb::connect(&address);
+        gdb.expect_ok("QStartNoAckMode");
+        let others = [gdb.register("1", PC), gdb.register("2", PC)];
+        for _ in 0..10 {
+            let (thread, _) = gdb.go_on("vCont;s:3");
+            assert_eq!(thread, "03");
+        }
+        assert_eq!(others, [gdb.register("1", PC), gdb.register("2", PC)]);
+        assert_ne!(gdb.register("3", PC), others[0]);
+        gdb.send("k");
+    });
+    let status = loop {
+        match session.step(STEP, &Limits::default()).expect("no trap") {
+            Status::Held => {}
+            status => break status,
+        }
+    };
+    debugger.join().expect("a debugger who is content");
+    let Status::Ended(exit) = status else {
+        panic!("{status:?}")
+    };
+    assert_eq!(
+        (exit.code, exit.message.as_str()),
+        (1, "ended by the debugger")
+    );
+    assert_eq!(session.instructions(), 10);
+}
+
+#[test]
+fn a_port_that_cannot_be_had_is_said() {
+    let elf = generate(Settings {
+        seed: 0x702,
+        harts: 1,
+        blocks: 2,
+        items: 2,
+        target: Target::Loiter,
+    })
+    .elf;
+    let mut session = start(Machine::Virt, 1, &elf);
+    let taken = session.listen_gdb("0").expect("a free port");
+    let mut other = start(Machine::Virt, 1, &elf);
+    for address in [taken.as_str(), "no-such-port", "localhost:99999"] {
+        let error = other.listen_gdb(address).expect_err("no port").to_string();
+        assert!(
+            error.starts_with(&format!("--gdb {address}: cannot listen")),
+            "{error}"
+        );
+    }
+}
