@@ -7,7 +7,7 @@ mod finisher;
 mod plic;
 mod rtc;
 mod uart;
-mod virtio;
+pub(crate) mod virtio;
 
 use loiter_isa::Width;
 use vm_fdt::FdtWriter;

@@ -48,7 +48,7 @@ pub(super) enum Number {
 }
 
 impl Number {
-    fn value(&self, old: u64) -> u64 {
+    pub(super) fn value(&self, old: u64) -> u64 {
         match *self {
             Self::Small(value) => value.into(),
             Self::Any(value) => value,

@@ -9,7 +9,7 @@ mod block;
 mod console;
 mod dma;
 #[cfg(test)]
-mod driver;
+pub(crate) mod driver;
 mod entropy;
 mod net;
 mod request;
