@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::devices::{MAX_HARTS, Network};
 use crate::disk::{DiskConfig, DiskError};
 use crate::map::{PAGE_BYTES, PHYS_ADDR_END, RAM_BASE, VIRTIO_SLOTS};
+use crate::overrides::OverrideError;
 
 /// 2026-01-01 00:00:00 UTC, in seconds since 1970.
 const RTC_EPOCH_S: u64 = 1_767_225_600;
@@ -41,6 +42,8 @@ pub struct MachineConfig {
     pub network: Option<Network>,
     /// Whether there is a source of random numbers.
     pub entropy: bool,
+    /// Changes to the device tree, `path:property=value`.
+    pub device_tree_overrides: Vec<String>,
 }
 
 impl MachineConfig {
@@ -68,6 +71,7 @@ impl Default for MachineConfig {
             ports: 0,
             network: None,
             entropy: false,
+            device_tree_overrides: Vec::new(),
         }
     }
 }
@@ -150,6 +154,9 @@ pub enum MachineError {
     /// A disk that cannot be had.
     #[error(transparent)]
     Disk(#[from] DiskError),
+    /// A change to the device tree that cannot be made.
+    #[error(transparent)]
+    Override(#[from] OverrideError),
     /// Our own fault: the device tree is not well-formed.
     #[error("internal error: the device tree cannot be written: {0}")]
     DeviceTree(#[from] vm_fdt::Error),

@@ -6,9 +6,10 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use vm_fdt::{Error, FdtWriter};
 
-use crate::config::{MachineConfig, Mmu};
+use crate::config::{MachineConfig, MachineError, Mmu};
 use crate::devices::{Devices, Place};
 use crate::map::{CONSOLE_PATH, RAM_BASE};
+use crate::overrides;
 
 /// Length of `/chosen/rng-seed`, as QEMU and boot loaders give it.
 const RNG_SEED_BYTES: usize = 32;
@@ -37,6 +38,15 @@ impl Handles {
 
 /// The device tree of a machine. `initrd` is where the initial file system of a kernel lies.
 pub(crate) fn write(
+    config: &MachineConfig,
+    devices: &Devices,
+    initrd: Option<Range<u64>>,
+) -> Result<Vec<u8>, MachineError> {
+    let tree = generated(config, devices, initrd)?;
+    Ok(overrides::apply(tree, &config.device_tree_overrides)?)
+}
+
+fn generated(
     config: &MachineConfig,
     devices: &Devices,
     initrd: Option<Range<u64>>,

@@ -353,6 +353,7 @@ pub(crate) fn config(request: &BootRequest, file: &MachineFile) -> Result<Machin
         ports: request.ports,
         network: request.network.then_some(Network::Gateway),
         entropy: true,
+        device_tree_overrides: request.device_tree.clone(),
         ..file.machine(harts)
     })
 }
