@@ -146,10 +146,10 @@ def test_the_initial_file_system_is_the_same_bytes_and_owned_by_root(tmp_path: P
     needed = modules.Modules({"ext4.ko": b"module"}, {"ext4": ["ext4.ko"], "virtio_mmio": []})
     outs = []
     for number in range(2):
-        outs.append(tmp_path / f"{number}.cpio.gz")
+        outs.append(tmp_path / f"{number}.cpio")
         initramfs.build(tmp_path / "packages", needed, tmp_path / f"tree{number}", outs[-1])
     assert outs[0].read_bytes() == outs[1].read_bytes()
-    archive = gzip.decompress(outs[0].read_bytes())
+    archive = outs[0].read_bytes()
     listed = subprocess.run(["cpio", "-itvn", "--quiet"], input=archive, stdout=subprocess.PIPE, check=True)
     lines = [line.split() for line in listed.stdout.decode().splitlines()]
     names = [line[8] for line in lines]
@@ -159,7 +159,6 @@ def test_the_initial_file_system_is_the_same_bytes_and_owned_by_root(tmp_path: P
     modes = {line[8]: line[0] for line in lines}
     assert modes["init"] == modes["bin/busybox"] == "-rwxr-xr-x"
     assert modes["modules/ext4.ko"] == "-rw-r--r--"
-    assert not outs[0].with_suffix("").exists()
 
 
 # --- the root file system --------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeKind
     """Kinds that need nothing of the host, and a cache of the test's own."""
     monkeypatch.setenv("LOITER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "200")
-    kernel = {"Image": b"kernel", "fw_dynamic.bin": b"firmware", "initrd.cpio.gz": b"initrd"}
+    kernel = {"Image": b"kernel", "fw_dynamic.bin": b"firmware", "initrd.cpio": b"initrd"}
     fakes = {
         "kernel": FakeKind(kernel),
         "small-kernel": FakeKind(kernel | {"System.map": b"map"}),
@@ -225,7 +225,7 @@ def test_built_again_from_the_same_it_is_the_same(fakes: dict[str, FakeKind]) ->
 def test_a_manifest_says_what_went_in(fakes: dict[str, FakeKind]) -> None:
     image = images.build("kernel", Recipe("kernel"))
     manifest = json.loads((image.path / "manifest.json").read_text())
-    assert set(manifest["files"]) == {"Image", "fw_dynamic.bin", "initrd.cpio.gz"}
+    assert set(manifest["files"]) == {"Image", "fw_dynamic.bin", "initrd.cpio"}
     assert manifest["packages"][0]["version"] == "1:1.37"
     identity = image.identity()
     assert identity["packages"] == [

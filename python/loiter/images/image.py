@@ -16,7 +16,7 @@ SCHEMA = 1
 # Names in every image's directory.
 KERNEL = "Image"
 FIRMWARE = "fw_dynamic.bin"
-INITRD = "initrd.cpio.gz"
+INITRD = "initrd.cpio"
 ROOT = "root.ext4"
 SYSTEM_MAP = "System.map"
 CONFIG = "config"
