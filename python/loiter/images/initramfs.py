@@ -51,7 +51,7 @@ def _pack(tree: Path, out: Path) -> None:
         elif (tree / path).is_dir():
             (tree / path).chmod(0o755)
         os.utime(tree / path, (TIMESTAMP, TIMESTAMP), follow_symlinks=False)
-    # cpio takes devices and inode numbers from the host unless told to number them anew. It stays as it is: to unpack it
+    # cpio takes devices and inode numbers from the host unless told to number them anew. Not compressed: to unpack it
     # the guest would need more time than the host saves.
     tools.run(
         ["cpio", "--create", "--format=newc", "--owner=0:0", "--reproducible", "--null", "--quiet", "--file", out],
