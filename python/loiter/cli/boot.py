@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Annotated
 
@@ -26,7 +25,7 @@ from loiter.cli.systems import (
     SystemOptions,
 )
 from loiter.engine import Json, Session
-from loiter.errors import Fault, RunFault
+from loiter.errors import RunFault
 from loiter.systems.drive import Driver, End, How
 from loiter.systems.terminal import Terminal
 from loiter.systems.watch import Watch
@@ -95,19 +94,20 @@ def boot(
             terminal=terminal,
             watch=Watch(until),
             pace=terminal.interactive if pace is None else pace,
-            command=lambda key: _command(session, key),
+            command=lambda key: _command(session, terminal, key),
             show=not as_json,
             instructions=max_instructions,
             timeout_s=timeout_s,
             console=bytearray() if as_json else None,
         )
         if terminal.interactive:
-            err().print("Ctrl-A x ends the simulation, Ctrl-A h is help.", style="dim", highlight=False)
+            terminal.say("Ctrl-A x ends the simulation, Ctrl-A h is help.")
         try:
             end = driver.run()
-        except Fault:
-            _end_line()
-            raise
+        finally:
+            if terminal.interactive:
+                # The guest may be in the middle of a line.
+                terminal.say("")
     facts = _facts(session, time.monotonic() - began)
     if as_json:
         said = bytes(driver.console or b"").decode(errors="replace")
@@ -115,19 +115,18 @@ def boot(
             {"request": request.native(), "end": end.how.value, "message": end.message} | facts | {"console": said}
         )
     else:
-        _end_line()
         err().print(describe(facts), style="dim", highlight=False, soft_wrap=True)
     _judge(end, until)
 
 
-def _command(session: Session, key: str) -> None:
+def _command(session: Session, terminal: Terminal, key: str) -> None:
     if key == "i":
         text = "\n".join(session.where_harts_stand())
     elif key == "h":
         text = _HELP.rstrip()
     else:
         text = f"Ctrl-A {key!r}: no such command; Ctrl-A h is help"
-    err().print(f"\n{text}", highlight=False, markup=False, soft_wrap=True)
+    terminal.say(f"\n{text}")
 
 
 def _facts(session: Session, host_seconds: float) -> Json:
@@ -146,13 +145,6 @@ def describe(facts: Json) -> str:
         f"{facts['instructions']:,} instructions, {facts['seconds']:.3f} s simulated, "
         f"{facts['host_seconds']:.2f} s host, {rate:.1f} M instructions/s"
     )
-
-
-def _end_line() -> None:
-    """The guest may have ended in the middle of a line."""
-    sys.stdout.flush()
-    if sys.stdout.isatty():
-        sys.stderr.write("\r\n")
 
 
 def _judge(end: End, until: str | None) -> None:

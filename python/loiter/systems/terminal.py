@@ -9,6 +9,7 @@ import contextlib
 import os
 import select
 import signal
+import sys
 import termios
 from dataclasses import dataclass
 from types import FrameType, TracebackType
@@ -131,14 +132,20 @@ class Terminal:
                 # Who shares the terminal with us has made it non-blocking.
                 select.select([], [self._sink], [])
 
+    def say(self, text: str) -> None:
+        """A word of our own, on standard error."""
+        end = "\r\n" if self._before is not None else "\n"
+        sys.stderr.write(text.replace("\n", end) + end)
+        sys.stderr.flush()
+
     def _make_raw(self) -> None:
-        """Every key goes to the guest, Ctrl-C too; our own lines still end as lines do."""
+        """Every key goes to the guest, Ctrl-C too, and what it says comes as it says it."""
         mode = termios.tcgetattr(self._source)
         mode[0] &= ~(
             termios.IGNBRK | termios.BRKINT | termios.PARMRK | termios.ISTRIP | termios.INLCR | termios.IGNCR
             | termios.ICRNL | termios.IXON
         )  # fmt: skip
-        mode[1] |= termios.OPOST
+        mode[1] &= ~termios.OPOST
         mode[3] &= ~(termios.ECHO | termios.ECHONL | termios.ICANON | termios.ISIG | termios.IEXTEN)
         mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
         termios.tcsetattr(self._source, termios.TCSADRAIN, mode)
