@@ -52,6 +52,16 @@ class Engine:
         with self._faults():
             return Session(self._module.Session.boot(json.dumps(request)), self._faults)
 
+    def restore(self, path: Path, request: Json) -> Session:
+        """The system in a snapshot."""
+        with self._faults():
+            return Session(self._module.Session.restore(str(path), json.dumps(request)), self._faults)
+
+    def show_snapshot(self, path: Path) -> Json:
+        """What a snapshot is of: `header`, `sections` and `bytes`."""
+        with self._faults():
+            return _object(self._module.show_snapshot(str(path)))
+
     @functools.cached_property
     def sha256(self) -> str:
         """Hash of the compiled module: results of another build are other results."""
@@ -123,6 +133,22 @@ class Session:
         """One line for each hart."""
         lines: list[str] = self._native.where_harts_stand()
         return lines
+
+    def save(self, path: Path, description: str) -> int:
+        """Saves the system to a file; the file's length."""
+        with self._faults():
+            length: int = self._native.save(str(path), description)
+            return length
+
+    def replace_disk(self, number: int, disk: Json) -> None:
+        """Puts another disk of the same size in the place of one, counted from 0."""
+        with self._faults():
+            self._native.replace_disk(number, json.dumps(disk))
+
+    def state_hash(self) -> str:
+        """A hash of all that the guest can find out."""
+        text: str = self._native.state_hash()
+        return text
 
     @property
     def cycle(self) -> int:

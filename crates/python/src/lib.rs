@@ -47,6 +47,14 @@ fn inspect_program(path: &str, elf: &[u8]) -> PyResult<String> {
         .map_err(to_python)
 }
 
+/// Says what the snapshot at `path` is of; JSON.
+#[pyfunction]
+fn show_snapshot(path: &str) -> PyResult<String> {
+    loiter_sim::show_snapshot(path)
+        .map(|description| to_json(&description))
+        .map_err(to_python)
+}
+
 /// Runs the program `elf` as the JSON `request` says; answers the result as JSON. `progress` gets
 /// JSON about five times a second and answers whether to go on.
 #[pyfunction]
@@ -89,6 +97,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Interrupted", module.py().get_type::<Interrupted>())?;
     module.add_function(wrap_pyfunction!(describe_machine, module)?)?;
     module.add_function(wrap_pyfunction!(inspect_program, module)?)?;
+    module.add_function(wrap_pyfunction!(show_snapshot, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_class::<session::Session>()?;
     Ok(())

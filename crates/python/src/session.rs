@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use loiter_sim::{BootRequest, Limits};
+use loiter_sim::{BootRequest, DiskRequest, Limits};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -31,6 +31,33 @@ impl Session {
         py.detach(|| loiter_sim::Session::boot(&request))
             .map(Self)
             .map_err(to_python)
+    }
+
+    /// The system in the snapshot at `path`, on the machine of the JSON `request`.
+    #[staticmethod]
+    fn restore(py: Python<'_>, path: &str, request: &str) -> PyResult<Self> {
+        let request = boot_request(request)?;
+        py.detach(|| loiter_sim::Session::restore(&request, path))
+            .map(Self)
+            .map_err(to_python)
+    }
+
+    /// Saves the system as it stands to `path`; answers the length of the file.
+    fn save(&self, py: Python<'_>, path: &str, description: &str) -> PyResult<u64> {
+        py.detach(|| self.0.save(path, description))
+            .map_err(to_python)
+    }
+
+    /// A hash of all that the guest can find out.
+    fn state_hash(&self, py: Python<'_>) -> String {
+        py.detach(|| self.0.state_hash()).to_string()
+    }
+
+    /// Puts another disk, JSON of a request's disk, in the place of disk `number`.
+    fn replace_disk(&mut self, number: usize, disk: &str) -> PyResult<()> {
+        let disk: DiskRequest = serde_json::from_str(disk)
+            .map_err(|error| UserError::new_err(format!("the request of a disk: {error}")))?;
+        self.0.replace_disk(number, &disk).map_err(to_python)
     }
 
     /// Runs for about `host_seconds`, or until one of the limits: a cycle, a number of instructions,

@@ -28,7 +28,7 @@ pub struct Request {
 }
 
 /// A system that boots firmware and a kernel.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BootRequest {
     /// Name or path of the machine, for messages.
@@ -75,7 +75,7 @@ pub struct BootRequest {
 }
 
 /// A disk of a system.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskRequest {
     /// Path of its contents; none: empty.

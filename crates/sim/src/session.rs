@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use loiter_machine::{BootFile, BootFiles, ElfImage, Machine, MachineConfig, Network};
+use loiter_machine::{
+    BootFile, BootFiles, ElfImage, Machine, MachineConfig, MachineError, Network,
+};
 use loiter_types::HartId;
 use serde::Serialize;
 
@@ -171,7 +173,7 @@ impl Session {
                 if limits.reached(&self.system) {
                     return Ok(Status::Reached);
                 }
-                match self.advance()? {
+                match self.advance(limits.sleep)? {
                     Steps::Executed => {}
                     Steps::Held => break,
                     Steps::Ended(exit) => return Ok(Status::Ended(exit)),
@@ -245,9 +247,9 @@ impl Session {
     }
 
     /// Goes on, and tells a debugger what ends it.
-    fn advance(&mut self) -> Result<Steps, Error> {
+    fn advance(&mut self, sleep: bool) -> Result<Steps, Error> {
         let steps = match &mut self.timing {
-            Some(timing) => timing.steps(&mut self.system),
+            Some(timing) => timing.steps(&mut self.system, sleep),
             None => self.system.round(false).map(|round| match round {
                 Round::Executed | Round::RegionBegins => Steps::Executed,
                 Round::Asleep => Steps::Asleep,
@@ -291,6 +293,18 @@ impl Session {
     /// Types on console `port`.
     pub fn push_input(&mut self, port: usize, bytes: &[u8]) {
         self.system.machine.push_input(port, bytes);
+    }
+
+    /// Puts another disk in the place of disk `number`, of the same capacity. What the guest remembers
+    /// of the old one is its own affair.
+    ///
+    /// # Errors
+    /// When there is no such disk, or the new one cannot be had.
+    pub fn replace_disk(&mut self, number: usize, disk: &DiskRequest) -> Result<(), Error> {
+        let machine = &mut self.system.machine;
+        Ok(machine
+            .replace_disk(number, &disk.config())
+            .map_err(MachineError::from)?)
     }
 
     /// What has happened since last asked that the user should know.

@@ -23,6 +23,7 @@ use crate::system::System;
 
 const SYSTEM: &str = "system";
 const MACHINE: &str = "machine";
+const REQUEST: &str = "request";
 
 /// Harts, and what the time is.
 #[derive(Serialize, Deserialize)]
@@ -38,6 +39,7 @@ pub(crate) struct Origin {
     machine: String,
     machine_hash: String,
     booted: Booted,
+    request: Option<BootRequest>,
 }
 
 #[derive(Clone, Debug)]
@@ -55,20 +57,25 @@ impl Origin {
         let files = [("firmware", &request.firmware), ("kernel", &request.kernel)];
         let files = files.into_iter().chain(initrd);
         let files = files.map(|(role, path)| (role, path.clone()));
-        Self::new(file, Booted::Files(files.collect()))
+        Self::new(file, Booted::Files(files.collect()), Some(request))
     }
 
     /// A system that runs the program at `path` on bare metal.
     pub(crate) fn program(path: &str, file: &MachineFile) -> Self {
-        Self::new(file, Booted::Files(vec![("program", path.to_owned())]))
+        Self::new(
+            file,
+            Booted::Files(vec![("program", path.to_owned())]),
+            None,
+        )
     }
 
-    fn new(file: &MachineFile, booted: Booted) -> Self {
+    fn new(file: &MachineFile, booted: Booted, request: Option<&BootRequest>) -> Self {
         let description = file.describe();
         Self {
             machine: description.name,
             machine_hash: description.hash,
             booted,
+            request: request.cloned(),
         }
     }
 
@@ -94,9 +101,11 @@ pub struct SnapshotDescription {
     pub sections: Vec<SectionInfo>,
     /// Length of the file.
     pub bytes: u64,
+    /// What was asked for, of a system that booted; enough to restore it where its disks are.
+    pub request: Option<BootRequest>,
 }
 
-/// Says what the snapshot at `path` is of, without reading what it holds.
+/// Says what the snapshot at `path` is of, without reading the state of the system.
 ///
 /// # Errors
 /// When it is none, or damaged.
@@ -106,6 +115,7 @@ pub fn show_snapshot(path: &str) -> Result<SnapshotDescription, Error> {
         header: snapshot.header().clone(),
         sections: snapshot.sections().to_vec(),
         bytes: snapshot.bytes(),
+        request: snapshot.state(REQUEST)?,
     })
 }
 
@@ -192,6 +202,7 @@ impl Session {
         };
         let fail = |fault| SnapshotError::new(Path::new(path), fault);
         let mut writer = SnapshotWriter::new(header);
+        writer.state(REQUEST, &self.origin.request).map_err(fail)?;
         writer.state(SYSTEM, &state).map_err(fail)?;
         writer.state(MACHINE, &machine.save()).map_err(fail)?;
         writer.ram(&machine.ram).map_err(fail)?;
@@ -216,12 +227,15 @@ impl Session {
         if let Some(differences) = other_disks(&header.disks, &disks(&config)?) {
             return Err(snapshot.other_machine(differences).into());
         }
+        if let Some(differences) = other_clock(&snapshot, &file)? {
+            return Err(snapshot.other_machine(differences).into());
+        }
         let machine = Machine::new(&config)?;
         let nowhere = PhysAddr(0);
         let mut system = System::assemble(&file, &config, machine, nowhere, nowhere);
         system.symbols = Symbols::read(&request.symbols)?.into();
         system.restore(&snapshot)?;
-        let origin = Origin::new(&file, Booted::Known(header.booted.clone()));
+        let origin = Origin::new(&file, Booted::Known(header.booted.clone()), Some(request));
         Self::seat(
             &request.machine_name,
             &file,
@@ -230,6 +244,17 @@ impl Session {
             origin,
         )
     }
+}
+
+/// What differs between the clocks, in words. Time is kept in cycles, so another clock is another time.
+fn other_clock(snapshot: &Snapshot, ours: &MachineFile) -> Result<Option<String>, Error> {
+    let request: Option<BootRequest> = snapshot.state(REQUEST)?;
+    let Some(request) = request else {
+        return Ok(None);
+    };
+    let theirs = MachineFile::read(&request.machine_name, &request.machine_toml, &request.set)?;
+    let (theirs, ours) = (theirs.system().clock_mhz, ours.system().clock_mhz);
+    Ok((theirs != ours).then(|| format!("its clock is {theirs} MHz, ours is {ours} MHz")))
 }
 
 fn disks(config: &MachineConfig) -> Result<Vec<FileIdentity>, Error> {

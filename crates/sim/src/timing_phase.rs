@@ -121,7 +121,7 @@ impl Timing {
         report: &mut Report<'_>,
     ) -> Result<Exit, Error> {
         loop {
-            match self.steps(system)? {
+            match self.steps(system, false)? {
                 Steps::Executed | Steps::Held => {}
                 Steps::Asleep => return Ok(system.watchdog(&self.who_waits(system))),
                 Steps::Ended(exit) => return Ok(exit),
@@ -133,16 +133,18 @@ impl Timing {
     /// Many cycles. Within one, the order is: memory (accesses perform, in the order in which they
     /// were sent), wake-ups that follow from them, interrupts, then the cores. So what memory
     /// delivers in a cycle can be used in that cycle.
-    pub(crate) fn steps(&mut self, system: &mut System) -> Result<Steps, Error> {
+    ///
+    /// With `sleep` they end when all harts sleep, else when no timer is set either.
+    pub(crate) fn steps(&mut self, system: &mut System, sleep: bool) -> Result<Steps, Error> {
         match system.inspector.take() {
             Some(mut inspector) if inspector.is_active() => {
-                let steps = self.steps_observed(system, &mut *inspector);
+                let steps = self.steps_observed(system, &mut *inspector, sleep);
                 system.inspector = Some(inspector);
                 steps
             }
             inspector => {
                 system.inspector = inspector;
-                self.steps_observed(system, &mut Unobserved)
+                self.steps_observed(system, &mut Unobserved, sleep)
             }
         }
     }
@@ -151,6 +153,7 @@ impl Timing {
         &mut self,
         system: &mut System,
         watcher: &mut W,
+        sleep: bool,
     ) -> Result<Steps, Error> {
         let performed = &mut self.performed;
         let mut now = system.now;
@@ -170,10 +173,19 @@ impl Timing {
             unhandled: None,
             device_accessed: false,
         };
+        // What was typed meanwhile, or accessed last.
+        if shared.machine.interrupts_changed() {
+            self.chip.interrupts_changed(now, &mut shared);
+        }
         let mut end = None;
         let mut held = false;
         for _ in 0..STEPS_PER_LOOK {
-            let next = self.chip.next().min(shared.memory.next()).min(timer);
+            let busy = self.chip.next().min(shared.memory.next());
+            if sleep && busy == Cycle::NEVER && now < timer {
+                system.now = now;
+                return Ok(Steps::Asleep);
+            }
+            let next = busy.min(timer);
             if next >= max_cycles || next == Cycle::NEVER {
                 end = Some(next);
                 break;

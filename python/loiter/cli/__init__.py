@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 import loiter
-from loiter.cli import boot, image, machine, run, study
+from loiter.cli import boot, execute, image, machine, run, study
 from loiter.errors import Fault, InternalFault, Interrupted
 
 app = typer.Typer(
@@ -31,6 +31,8 @@ app.command("programs")(run.list_programs)
 app.command("run")(run.run)
 app.add_typer(study.app, name="study")
 app.command("boot")(boot.boot)
+# What follows the program's name is the program's.
+app.command("exec", context_settings={"allow_interspersed_args": False})(execute.execute)
 app.add_typer(image.app, name="image")
 
 

@@ -24,9 +24,11 @@ from loiter.cli.systems import (
     SeedOption,
     SystemOptions,
 )
-from loiter.engine import Json, Session
+from loiter.engine import Session
 from loiter.errors import RunFault
-from loiter.systems.drive import Driver, End, How
+from loiter.systems.drive import Driver
+from loiter.systems.ending import End, How
+from loiter.systems.facts import describe, facts
 from loiter.systems.terminal import Terminal
 from loiter.systems.watch import Watch
 
@@ -39,7 +41,7 @@ Ctrl-A a  send Ctrl-A to the guest (or Ctrl-A Ctrl-A)
 
 
 def boot(
-    machine: MachineOption = "virt",
+    machine: MachineOption = None,
     harts: HartsOption = None,
     memory: MemoryOption = None,
     image: ImageOption = None,
@@ -108,14 +110,14 @@ def boot(
             if terminal.interactive:
                 # The guest may be in the middle of a line.
                 terminal.say("")
-    facts = _facts(session, time.monotonic() - began)
+    found = facts(session, time.monotonic() - began)
     if as_json:
         said = bytes(driver.console or b"").decode(errors="replace")
         print_json(
-            {"request": request.native(), "end": end.how.value, "message": end.message} | facts | {"console": said}
+            {"request": request.native(), "end": end.how.value, "message": end.message} | found | {"console": said}
         )
     else:
-        err().print(describe(facts), style="dim", highlight=False, soft_wrap=True)
+        err().print(describe(found), style="dim", highlight=False, soft_wrap=True)
     _judge(end, until)
 
 
@@ -129,40 +131,12 @@ def _command(session: Session, terminal: Terminal, key: str) -> None:
     terminal.say(f"\n{text}")
 
 
-def _facts(session: Session, host_seconds: float) -> Json:
-    return {
-        "instructions": session.instructions,
-        "cycles": session.cycle,
-        "seconds": session.seconds,
-        "host_seconds": host_seconds,
-    }
-
-
-def describe(facts: Json) -> str:
-    """One line on a run."""
-    rate = facts["instructions"] / facts["host_seconds"] / 1e6
-    return (
-        f"{facts['instructions']:,} instructions, {facts['seconds']:.3f} s simulated, "
-        f"{facts['host_seconds']:.2f} s host, {rate:.1f} M instructions/s"
-    )
-
-
 def _judge(end: End, until: str | None) -> None:
     """Whether the run is a success."""
     missed = "" if until is None else f'; the console never said "{until}"'
-    if end.how is How.PANIC:
-        raise RunFault(f"the guest's kernel panicked: {end.message}")
-    if end.how in (How.FAILURE, How.STUCK, How.TIMEOUT):
+    if end.how in (How.PANIC, How.FAILURE, How.STUCK, How.TIMEOUT):
         raise RunFault(f"{end.message}{missed}")
     if until is not None and end.how is not How.SAID:
-        raise RunFault(f"{_WORDS[end.how]}{missed}")
+        raise RunFault(f"{end.message}{missed}")
     if end.how is How.RESET:
-        err().print("the guest asked for a reset; it ends here", highlight=False)
-
-
-_WORDS = {
-    How.POWER_OFF: "the guest powered off",
-    How.RESET: "the guest asked for a reset",
-    How.LIMIT: "the limit is reached",
-    How.LEFT: "ended by the escape key",
-}
+        err().print(f"{end.message}; it ends here", highlight=False)

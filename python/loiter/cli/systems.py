@@ -14,13 +14,16 @@ from loiter.engine import Engine
 from loiter.errors import UserFault
 from loiter.systems.request import Boot, Disk, command_line, seat
 
+DEFAULT_MACHINE = "virt"
+DEFAULT_IMAGE = "debian"
+
 MachineOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--machine",
         "-m",
         metavar="NAME|FILE",
-        help="A machine by name (see [bold]loiter machines[/]) or by its file. Its cores run the boot.",
+        help="A machine by name (see [bold]loiter machines[/]) or by its file. Default: virt.",
     ),
 ]
 HartsOption = Annotated[
@@ -72,7 +75,6 @@ DeviceTreeOption = Annotated[
 _UNITS_KIB = {"K": 1, "M": 1 << 10, "G": 1 << 20}
 _SIZE = re.compile(r"(\d+)\s*(?:([KMG])(?:i?B)?)?", re.IGNORECASE)
 _KIB_PER_MIB = 1 << 10
-_DEFAULT_IMAGE = "debian"
 # What a kernel of the user's own says goes where the console is.
 _CONSOLE = "console=ttyS0"
 
@@ -102,7 +104,7 @@ def disk(text: str) -> Disk:
 class SystemOptions:
     """What a person said of a system."""
 
-    machine: str
+    machine: str | None = None
     harts: int | None = None
     memory: str | None = None
     image: str | None = None
@@ -121,7 +123,10 @@ class SystemOptions:
         from loiter import images
 
         machine, harts = seat(
-            engine, load_machine(engine, self.machine, self.sets), self.harts, memory_mib(self.memory)
+            engine,
+            load_machine(engine, self.machine or DEFAULT_MACHINE, self.sets),
+            self.harts,
+            memory_mib(self.memory),
         )
         given = tuple(disk(text) for text in self.disks or [])
         kernel, initrd, firmware = (
@@ -130,7 +135,7 @@ class SystemOptions:
         )
         words, disks = _CONSOLE, given
         if self.image is not None or kernel is None:
-            image = images.ensure(self.image or _DEFAULT_IMAGE, err())
+            image = images.ensure(self.image or DEFAULT_IMAGE, err())
             kernel = kernel or image.kernel
             initrd = initrd or image.initrd
             firmware = firmware or image.firmware

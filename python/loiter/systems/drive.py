@@ -6,12 +6,13 @@ host sleeps as long as the guest does. Without pace, time in which nothing happe
 
 from __future__ import annotations
 
-import enum
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from loiter.engine import Json, Session
+from loiter.systems import ending
+from loiter.systems.ending import End, How
 from loiter.systems.terminal import Command, Terminal
 from loiter.systems.watch import Watch
 
@@ -21,28 +22,6 @@ _STEP_SECONDS = 0.02
 # A guest that has computed may catch up with so much of the host's time while it waits: short waits cost nothing then,
 # and nobody sees it.
 _CATCH_UP_SECONDS = 0.1
-
-
-class How(enum.Enum):
-    """How a run ended."""
-
-    POWER_OFF = "power_off"
-    FAILURE = "failure"
-    RESET = "reset"
-    PANIC = "panic"
-    SAID = "said"
-    LIMIT = "limit"
-    TIMEOUT = "timeout"
-    LEFT = "left"
-    STUCK = "stuck"
-
-
-@dataclass(frozen=True)
-class End:
-    """How a run ended, for programs and for people."""
-
-    how: How
-    message: str
 
 
 @dataclass
@@ -82,8 +61,6 @@ class Driver:
             behind = min(max(behind, 0.0), _CATCH_UP_SECONDS)
             if status["state"] == "asleep":
                 timer_s = status["timer_s"]
-                if timer_s is None and not self.terminal.open:
-                    return self._stuck()
                 host = time.monotonic()
                 if timer_s is None or timer_s > behind:
                     end = self._typed(None if timer_s is None else timer_s - behind)
@@ -124,30 +101,16 @@ class Driver:
         return left if seconds is None else min(seconds, left)
 
     def _end(self, status: Json) -> End | None:
-        if status["state"] == "ended":
-            return self._ended(status)
+        if status["state"] != "asleep" or not self.terminal.open:
+            end = ending.of_guest(status, self.watch, self.session)
+            if end is not None:
+                return end
         if self.watch.said:
             return End(How.SAID, "the console said what was waited for")
         if status["state"] == "reached":
             return End(How.LIMIT, "the limit is reached")
         if self.watch.halted and not self.terminal.interactive:
-            return End(How.PANIC, str(self.watch.panic))
+            return ending.panic(str(self.watch.panic))
         if self.timeout_s is not None and time.monotonic() - self.began > self.timeout_s:
             return End(How.TIMEOUT, f"not ended after {self.timeout_s:g} s")
         return None
-
-    def _ended(self, status: Json) -> End:
-        reason, code, message = status["reason"], status["code"], status["message"]
-        if self.watch.panic is not None and (reason == "reset" or code != 0):
-            return End(How.PANIC, self.watch.panic)
-        if reason == "reset":
-            return End(How.RESET, message)
-        return End(How.POWER_OFF if code == 0 else How.FAILURE, message)
-
-    def _stuck(self) -> End:
-        who = "\n".join(self.session.where_harts_stand())
-        if self.watch.panic is not None:
-            return End(How.PANIC, self.watch.panic)
-        return End(
-            How.STUCK, f"nothing can ever happen again: no hart executes, no timer is set, no input can come\n{who}"
-        )

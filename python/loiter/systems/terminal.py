@@ -16,6 +16,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from loiter.errors import Fault
+from loiter.systems import output
 
 ESCAPE = 0x01
 """Ctrl-A, as in QEMU."""
@@ -124,13 +125,7 @@ class Terminal:
 
     def write(self, data: bytes) -> None:
         """Shows what the guest says, unchanged."""
-        view = memoryview(data)
-        while view:
-            try:
-                view = view[os.write(self._sink, view) :]
-            except BlockingIOError:
-                # Who shares the terminal with us has made it non-blocking.
-                select.select([], [self._sink], [])
+        output.write(self._sink, data)
 
     def say(self, text: str) -> None:
         """A word of our own, on standard error."""

@@ -1,0 +1,177 @@
+"""`loiter exec`: one Linux program on a booted system."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import select
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loiter import engine as engines
+from loiter.cli.booting import Booting
+from loiter.cli.options import SetOption, err, load_machine
+from loiter.cli.systems import (
+    DEFAULT_IMAGE,
+    DEFAULT_MACHINE,
+    AppendOption,
+    HartsOption,
+    ImageOption,
+    MachineOption,
+    MemoryOption,
+    NetworkOption,
+    SeedOption,
+    memory_mib,
+)
+from loiter.engine import Session
+from loiter.errors import UserFault
+from loiter.images import Image
+
+_SECONDS_BEFORE_REMARK = 3.0
+# File systems allow 255 bytes for a name.
+_NAME_LENGTH = 200
+
+
+def execute(
+    command: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGS]", help="What to run, and its arguments.")],
+    machine: MachineOption = None,
+    harts: HartsOption = None,
+    memory: MemoryOption = None,
+    image: ImageOption = None,
+    packages: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--packages", metavar="A,B,...", help="Debian packages beside those every image has. May be repeated."
+        ),
+    ] = None,
+    put: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--put", metavar="FILE", help="A file or directory that the program finds beside it. May be repeated."
+        ),
+    ] = None,
+    environment: Annotated[
+        list[str] | None,
+        typer.Option("--env", metavar="NAME=VALUE", help="A variable of the program's environment. May be repeated."),
+    ] = None,
+    no_stdin: Annotated[
+        bool, typer.Option("--no-stdin", "-n", help="Give the program no standard input, and do not wait for its end.")
+    ] = False,
+    append: AppendOption = None,
+    network: NetworkOption = False,
+    seed: SeedOption = 0,
+    sets: SetOption = None,
+    timeout_s: Annotated[
+        float | None,
+        typer.Option("--timeout", metavar="SECONDS", min=0.0, help="Fail when it has not ended by then; host time."),
+    ] = None,
+    stats: Annotated[bool, typer.Option("--stats", help="Say at the end what it took, on standard error.")] = False,
+) -> None:
+    """Run one Linux program on a booted Debian, and leave with its exit status.
+
+    A program given as ./prog is a file of yours (a riscv64 ELF, or a script) and is put into the system; any other is
+    one of the system's. It runs as root in the directory of the files that were put. Standard input is read to its end
+    first, unless it is a terminal. The system is booted once, untimed, and kept; a later call takes a second.
+
+    Example: [bold]loiter exec -- python3 -c 'print(6 * 7)'[/]
+
+    Example: [bold]loiter exec -m t1 --put input.txt -- ./prog input.txt[/]
+    """
+    from loiter.systems import execute as executing
+
+    began = time.monotonic()
+    files = [*_program(command), *(put or [])]
+    variables = _variables(environment or [])
+    session = _session(machine, harts, memory, image, packages, append, network, seed, sets)
+    from loiter.images import agent
+
+    stdin = None if no_stdin else _stdin()
+    first = session.instructions
+    with executing.archive(agent.script(command, variables), files, stdin) as archive:
+        status = executing.run(session, archive, timeout_s)
+    if stats:
+        from loiter.systems.facts import describe, facts
+
+        err().print(
+            describe(facts(session, time.monotonic() - began, first)), style="dim", highlight=False, soft_wrap=True
+        )
+    raise typer.Exit(status)
+
+
+def _program(command: list[str]) -> list[Path]:
+    """The program, if it is a file of the user's; the command then names it as the guest finds it."""
+    from loiter.systems import elf
+
+    if not command[0].startswith(("./", "../")):
+        return []
+    path = Path(command[0])
+    elf.require_program(path, command[0])
+    command[0] = f"./{path.name}"
+    return [path]
+
+
+def _variables(texts: list[str]) -> dict[str, str]:
+    variables = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+            raise UserFault(f"--env {text}: a variable is written NAME=VALUE.")
+        variables[name] = value
+    return variables
+
+
+def _stdin() -> bytes | None:
+    """What the program reads: all of it, for the guest gets it as a file."""
+    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+        return None
+    with contextlib.suppress(OSError, ValueError):
+        ready, _, _ = select.select([sys.stdin], [], [], _SECONDS_BEFORE_REMARK)
+        if not ready:
+            err().print("waiting for the end of standard input; -n gives the program none", style="dim")
+    return sys.stdin.buffer.read()
+
+
+def _session(
+    machine: str | None,
+    harts: int | None,
+    memory: str | None,
+    image_name: str | None,
+    packages: list[str] | None,
+    append: str | None,
+    network: bool,
+    seed: int,
+    sets: list[str] | None,
+) -> Session:
+    from loiter.systems import prepared
+
+    engine = engines.load()
+    model = load_machine(engine, machine or DEFAULT_MACHINE, sets)
+    memory_size = memory_mib(memory)
+    image = _image(image_name, packages)
+    boot = prepared.request(engine, model, image, harts, memory_size, append, network, seed)
+    with Booting(f"booting {image.name} on {model.name}") as booting:
+        return prepared.restore(engine, boot, prepared.key(engine, boot, image), booting.waiting, booting.progress)
+
+
+def _image(name: str | None, packages: list[str] | None) -> Image:
+    from loiter import images
+
+    words = sorted({word.strip() for text in packages or [] for word in text.split(",")} - {""})
+    if not words:
+        image = images.ensure(name or DEFAULT_IMAGE, err())
+    elif name is not None:
+        raise UserFault(
+            f"--packages and --image {name} contradict each other: an image has the packages it was built with. "
+            f"`loiter image build {name} --packages ...` builds it with others."
+        )
+    else:
+        image = images.build(
+            f"{DEFAULT_IMAGE}+{'+'.join(words)}"[:_NAME_LENGTH], images.Recipe("debian", packages=tuple(words)), err()
+        )
+    if image.root is None:
+        raise UserFault(f"image {image.name} has no root file system, so no programs; {DEFAULT_IMAGE} has.")
+    return image

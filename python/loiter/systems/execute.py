@@ -1,0 +1,61 @@
+"""Runs one command on a system that waits for it: files go in on a disk, output and exit status come out."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from loiter.engine import Session
+from loiter.errors import RunFault, StoreFault
+from loiter.images import agent
+from loiter.systems import ending, output, prepared
+from loiter.systems.watch import Watch
+
+_STEP_SECONDS = 0.02
+_STDOUT, _STDERR = 1, 2
+
+
+@contextmanager
+def archive(script: str, put: list[Path], stdin: bytes | None) -> Iterator[Path]:
+    """A file with what goes into the guest. It has no name that could be left behind."""
+    try:
+        with tempfile.TemporaryFile(prefix="loiter-") as file:
+            agent.write_archive(file, script, put, stdin)
+            if file.tell() > prepared.ARCHIVE_BYTES:
+                raise StoreFault(
+                    f"what goes into the guest has {file.tell():,} bytes; there is room for "
+                    f"{prepared.ARCHIVE_BYTES:,}. Put large files on a disk and use `loiter boot --disk`."
+                )
+            file.flush()
+            yield Path(f"/proc/self/fd/{file.fileno()}")
+    except OSError as error:
+        raise StoreFault(f"{tempfile.gettempdir()}: cannot write what goes into the guest: {error.strerror}.") from None
+
+
+def run(session: Session, put: Path, timeout_s: float | None = None) -> int:
+    """Runs what the archive holds; the command's exit status. Its output is passed on as it comes, unchanged."""
+    disk = {"path": str(put), "bytes": prepared.ARCHIVE_BYTES, "writable": False}
+    session.replace_disk(prepared.ARCHIVE_DISK, disk)
+    session.push_input(agent.TALK, agent.GO)
+    watch, talk, began = Watch(), b"", time.monotonic()
+    while True:
+        status = session.step(_STEP_SECONDS)
+        output.write(_STDOUT, session.take_output(agent.OUT))
+        output.write(_STDERR, session.take_output(agent.ERR))
+        talk += session.take_output(agent.TALK)
+        watch.hear(session.take_output(prepared.SERIAL))
+        end = ending.of_guest(status, watch, session)
+        if end is None and timeout_s is not None and time.monotonic() - began > timeout_s:
+            raise RunFault(f"not ended after {timeout_s:g} s")
+        if end is None:
+            continue
+        for line in prepared.lines(talk):
+            ended = agent.ended(line)
+            if ended is not None and ended.status is not None:
+                return ended.status
+            if ended is not None:
+                raise RunFault(f"the agent in the guest failed: {ended.fault}")
+        raise RunFault(f"{end.message}, before the command ended")

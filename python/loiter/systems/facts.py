@@ -1,0 +1,25 @@
+"""What a run on a booted system took."""
+
+from __future__ import annotations
+
+from loiter.engine import Json, Session
+
+
+def facts(session: Session, host_seconds: float, first_instruction: int = 0) -> Json:
+    """Numbers for programs."""
+    return {
+        "instructions": session.instructions - first_instruction,
+        "cycles": session.cycle,
+        "seconds": session.seconds,
+        "host_seconds": host_seconds,
+    }
+
+
+def describe(found: Json) -> str:
+    """One line for people."""
+    seconds = found["host_seconds"]
+    rate = found["instructions"] / seconds / 1e6 if seconds > 0 else 0.0
+    return (
+        f"{found['instructions']:,} instructions, {found['seconds']:.3f} s simulated since power-on, "
+        f"{seconds:.2f} s host, {rate:.1f} M instructions/s"
+    )

@@ -1,0 +1,155 @@
+"""Systems that have booted to the agent of `loiter exec`, kept as snapshots.
+
+    CACHE/snapshots/KEY.snapshot
+
+The key is the hash of everything that the booted system depends on: what it boots, what the guest sees of the machine,
+and this build of loiter. How cores are timed is not part of it: a boot is untimed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from loiter.engine import Engine, Session
+from loiter.errors import RunFault, UserFault
+from loiter.images import Image, agent, cache
+from loiter.machines import Machine
+from loiter.runs.request import digest
+from loiter.systems import ending
+from loiter.systems.request import Boot, Disk, command_line, seat
+from loiter.systems.watch import Watch
+
+# Room for what goes in; nothing is stored but what is there.
+ARCHIVE_BYTES = 4 << 30
+ARCHIVE_DISK = 1
+SERIAL = 0
+
+_PORTS = 3
+_SCHEMA = 1
+_STEP_SECONDS = 0.1
+# Each is some tens of MiB; enough for those who go back and forth between a few machines (assumed).
+_KEPT = 16
+
+Progress = Callable[[Session], None]
+
+
+def request(
+    engine: Engine,
+    machine: Machine,
+    image: Image,
+    harts: int | None,
+    memory_mib: int | None,
+    append: str | None,
+    network: bool,
+    seed: int,
+) -> Boot:
+    """The system that `loiter exec` runs programs on."""
+    machine, harts = seat(engine, machine, harts, memory_mib)
+    return Boot(
+        machine=machine,
+        harts=harts,
+        firmware=image.firmware,
+        kernel=image.kernel,
+        initrd=image.initrd,
+        bootargs=command_line(image.agent_command_line, append),
+        disks=(Disk(image.root), Disk(bytes=ARCHIVE_BYTES)),
+        ports=_PORTS,
+        network=network,
+        seed=seed,
+    )
+
+
+def key(engine: Engine, boot: Boot, image: Image) -> str:
+    """Names the snapshot. Systems with the same key are the same."""
+    seen = ("system.", "hart.", "core.contexts")
+    return digest(
+        {
+            "schema": _SCHEMA,
+            "simulator": engine.sha256,
+            "image": image.identity(),
+            "machine": {each.key: each.value for each in boot.machine.parameters if each.key.startswith(seen)},
+            "harts": boot.harts,
+            "bootargs": boot.bootargs,
+            "network": boot.network,
+            "seed": boot.seed,
+        }
+    )
+
+
+def directory() -> Path:
+    """Where the snapshots are."""
+    return cache.root() / "snapshots"
+
+
+def restore(engine: Engine, boot: Boot, name: str, waiting: Callable[[], None], progress: Progress) -> Session:
+    """The booted system, waiting for an archive. Boots it where there is no snapshot that can be used."""
+    path = directory() / f"{name}.snapshot"
+    found = _restore(engine, boot, path)
+    if found is not None:
+        return found
+    # One boots, the others wait for it: they use what it made.
+    with cache.guard(f"snapshot-{name[:32]}", waiting), cache.reporting(path):
+        found = _restore(engine, boot, path)
+        if found is not None:
+            return found
+        path.parent.mkdir(parents=True, exist_ok=True)
+        session = engine.boot(replace(boot, untimed=True).native())
+        boot_to_agent(session, progress)
+        session.save(path, "booted to the agent of loiter exec")
+        _prune(path)
+    # Continued as every later call continues it, on timed cores if the machine has them.
+    return engine.restore(path, boot.native())
+
+
+def _restore(engine: Engine, boot: Boot, path: Path) -> Session | None:
+    """From a snapshot, if it is there and whole."""
+    if not path.exists():
+        return None
+    try:
+        session = engine.restore(path, boot.native())
+    except UserFault:
+        # Damaged, or of an image that was built again: another one takes its place.
+        return None
+    with contextlib.suppress(OSError):
+        # When it was last of use.
+        os.utime(path)
+    return session
+
+
+def boot_to_agent(session: Session, progress: Progress) -> None:
+    """Runs up to the turn in which the agent says that it is ready."""
+    watch, talk = Watch(), b""
+    while True:
+        status = session.step(_STEP_SECONDS, output=True)
+        watch.hear(session.take_output(SERIAL))
+        talk += session.take_output(agent.TALK)
+        for port in (agent.OUT, agent.ERR):
+            session.take_output(port)
+        for line in lines(talk):
+            if line == agent.READY:
+                return
+            ended = agent.ended(line)
+            if ended is not None:
+                raise RunFault(f"the agent in the guest failed: {ended.fault or line}")
+        end = ending.of_guest(status, watch, session)
+        if end is not None:
+            raise RunFault(f"the guest did not come up: {end.message}")
+        progress(session)
+
+
+def lines(talk: bytes) -> Iterator[str]:
+    """The whole lines of what the agent has said."""
+    for line in talk.split(b"\n")[:-1]:
+        yield line.decode(errors="replace").strip()
+
+
+def _prune(newest: Path) -> None:
+    """Removes those that have not been used for longest."""
+    with contextlib.suppress(OSError):
+        found = sorted(newest.parent.glob("*.snapshot"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for path in [each for each in found if each != newest][_KEPT - 1 :]:
+            path.unlink()
