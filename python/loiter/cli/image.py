@@ -10,7 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from loiter import images
+from loiter import images, resources
 from loiter.cli.options import JsonOption, err, out, print_json, warn
 from loiter.errors import Fault, UserFault
 from loiter.images import Image, Recipe, kinds
@@ -194,7 +194,7 @@ def _table(found: list[Image]) -> Table:
 
 
 def _summary(image: Image) -> Table:
-    host = json.loads((image.path / HOST).read_text(encoding="utf-8"))
+    host = json.loads(resources.read_text(image.path / HOST, "facts of the build"))
     recipe = image.manifest["recipe"]
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="dim")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +33,7 @@ _COUNT = re.compile(r"^Inode count:\s+(?P<count>\d+)$", re.MULTILINE)
 
 def build(tree: Path, out: Path, size_mib: int | None, key: str) -> None:
     """Writes the files under `tree`, as root owns them, to a file system at `out`."""
-    used = sum(path.lstat().st_blocks * 512 for path in tree.rglob("*")) >> 20
+    used = _bytes_needed(tree) >> 20
     size = size_mib or (used * 6 // 5 + _ROOM_MIB + _GRAIN_MIB - 1) // _GRAIN_MIB * _GRAIN_MIB
     identity = uuid.UUID(hex=key[:32], version=4)
     with out.open("wb") as file:
@@ -51,6 +52,13 @@ def build(tree: Path, out: Path, size_mib: int | None, key: str) -> None:
             ) from None
         raise
     _fix_times(out)
+
+
+def _bytes_needed(tree: Path) -> int:
+    """What the files take in whole blocks, which the host's file system may have in another way."""
+    facts = {each.st_ino: each for each in (path.lstat() for path in tree.rglob("*"))}
+    sizes = (each.st_size if stat.S_ISREG(each.st_mode) else 1 for each in facts.values())
+    return sum((size + _BLOCK_BYTES - 1) // _BLOCK_BYTES * _BLOCK_BYTES for size in sizes)
 
 
 def _fix_times(out: Path) -> None:
