@@ -15,17 +15,25 @@ use crate::devices::virtio::driver::{
 };
 use crate::map::PAGE_BYTES;
 use crate::testing::{RAM_BYTES, ram};
-use crate::{DiskConfig, Machine};
+use crate::{DiskConfig, Machine, Network};
 
 const DISK: u64 = 0;
 const CONSOLE: u64 = 1;
-const SLOTS: u64 = 3;
+const NETWORK: u64 = 2;
+const SLOTS: u64 = 4;
+/// Where a frame begins in a request.
+const FRAME: usize = 12;
 const DISK_BYTES: u64 = 64 << 10;
 /// Where in RAM good requests have their buffers, and indirect tables lie; rings lie below.
 const BUFFERS: u64 = 0x8_0000;
 const TABLE: u64 = 0x9_0000;
 const TABLE_ENTRIES: u64 = 8;
 const RINGS_END: u64 = 0x4_0000;
+
+/// "Who has 10.0.2.2?", which the gateway answers.
+const ARP: [u8; 42] = *b"\xff\xff\xff\xff\xff\xff\x52\x54\x00\x12\x34\x56\x08\x06\
+    \x00\x01\x08\x00\x06\x04\x00\x01\x52\x54\x00\x12\x34\x56\x0a\x00\x02\x0f\
+    \x00\x00\x00\x00\x00\x00\x0a\x00\x02\x02";
 
 /// What a driver does.
 #[derive(Clone, Debug, TypeGenerator)]
@@ -63,6 +71,7 @@ enum Step {
         at: u16,
         value: u8,
     },
+    /// Typed on the console, and a frame from the network.
     Type(u8),
     Notify,
 }
@@ -116,6 +125,7 @@ impl Guest {
     fn new(session: &Session) -> Self {
         let mut machine = machine_with(|config| {
             (config.ports, config.entropy) = (1, true);
+            config.network = Some(Network::Gateway);
             config.disks = vec![DiskConfig {
                 bytes: Some(DISK_BYTES),
                 ..DiskConfig::default()
@@ -123,7 +133,7 @@ impl Guest {
         });
         let slot = u64::from(session.slot) % SLOTS;
         let driver = Driver::start(&mut machine, slot);
-        let queue = u64::from(session.queue && slot == CONSOLE);
+        let queue = u64::from(session.queue && [CONSOLE, NETWORK].contains(&slot));
         let mut guest = Self {
             machine,
             driver,
@@ -157,7 +167,10 @@ impl Guest {
         let mut header = [0; 16];
         header[0] = kind % 12;
         header[8] = sector;
-        let data = vec![sector; bytes as usize];
+        let mut data = vec![sector; bytes as usize];
+        if self.slot == NETWORK && bytes as usize >= FRAME + ARP.len() {
+            data[FRAME..][..ARP.len()].copy_from_slice(&ARP);
+        }
         let parts = match (self.slot, self.queue) {
             (DISK, _) if kind % 12 == 1 => vec![
                 Part::Give(BUFFERS, &header),
@@ -169,7 +182,7 @@ impl Guest {
                 take,
                 Part::Take(BUFFERS + 64 + 2048, 1),
             ],
-            (CONSOLE, 1) => vec![Part::Give(BUFFERS + 0x2000, &data)],
+            (CONSOLE | NETWORK, 1) => vec![Part::Give(BUFFERS + 0x2000, &data)],
             _ => vec![take],
         };
         self.driver.queue(&mut self.machine, self.queue, 0, &parts);
@@ -236,7 +249,11 @@ impl Guest {
                 self.tangled = true;
                 put(machine, u64::from(at) % RINGS_END, &[value]);
             }
-            Step::Type(bytes) => machine.push_input(1, &vec![b'x'; bytes.into()]),
+            Step::Type(bytes) => {
+                let bytes = vec![b'x'; bytes.into()];
+                machine.push_input(1, &bytes);
+                machine.push_frame(bytes);
+            }
             Step::Notify => self.notify(),
         }
     }
@@ -282,7 +299,7 @@ impl Guest {
         let Self { machine, slot, .. } = self;
         let mut driver = Driver::start(machine, *slot);
         assert_eq!(driver.load(machine, STATUS), RUNNING);
-        let queue = u64::from(*slot == CONSOLE);
+        let queue = u64::from([CONSOLE, NETWORK].contains(slot));
         let header = [0; 16];
         let parts = match *slot {
             DISK => vec![
@@ -290,11 +307,11 @@ impl Guest {
                 Part::Take(BUFFERS + 64, 512),
                 Part::Take(BUFFERS + 1024, 1),
             ],
-            CONSOLE => vec![Part::Give(BUFFERS, b"hello")],
+            CONSOLE | NETWORK => vec![Part::Give(BUFFERS, b"hello, whoever you are")],
             _ => vec![Part::Take(BUFFERS, 8)],
         };
         let written = driver.request(machine, queue, &parts);
-        assert_eq!(written, [513, 0, 8][*slot as usize]);
+        assert_eq!(written, [513, 0, 0, 8][*slot as usize]);
     }
 }
 
@@ -329,5 +346,5 @@ fn virtio() {
             }
             guest.works_after_reset();
         });
-    reached.assert(&[25, 25, 25]);
+    reached.assert(&[15, 30, 15]);
 }
