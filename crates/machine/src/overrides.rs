@@ -263,11 +263,11 @@ fn parse_text<'a>(text: &'a str, bytes: &mut Vec<u8>) -> Result<&'a str, Overrid
 }
 
 /// Reads words up to the closing bracket; answers what follows.
-fn parse_list<'a>(
-    text: &'a str,
+fn parse_list(
+    text: &str,
     close: char,
     mut word: impl FnMut(&str) -> Result<(), OverrideFault>,
-) -> Result<&'a str, OverrideFault> {
+) -> Result<&str, OverrideFault> {
     let Some((words, rest)) = text[1..].split_once(close) else {
         return Err(unreadable(text, "the closing bracket is missing"));
     };

@@ -9,6 +9,7 @@
 mod boot;
 mod changes;
 mod elf;
+mod overrides;
 mod snapshot;
 mod virtio;
 
