@@ -19,6 +19,7 @@ mod saved;
 mod tlb;
 mod translate;
 mod trap;
+mod walk;
 mod width;
 
 pub use code::CodeCache;
@@ -28,6 +29,7 @@ pub use hart::{Hart, HartState};
 pub use observer::{InstructionObserver, Retired, Trapped, Unobserved};
 pub use reference::{Burst, Stop, run, run_observed};
 pub use saved::SavedHart;
-pub use translate::{Access, MAX_LEVELS};
+pub use translate::Access;
 pub use trap::{Cause, Interrupt, Trap, Unhandled};
+pub use walk::{Page, PageWalk, WalkStep};
 pub use width::access_width;
