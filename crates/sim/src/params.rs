@@ -1,9 +1,7 @@
 //! Which sections a machine file has, and what they build.
 
 use loiter_cores::fgmt::{CoreParams, FgmtParams, FpuParams, LatencyParams};
-use loiter_memory::{
-    L1Params, L2Params, MemoryConfig, MemoryParams, TlbParams, WalkerParams,
-};
+use loiter_memory::{L1Params, L2Params, MemoryConfig, MemoryParams, TlbParams, WalkerParams};
 use loiter_types::{ParamInfo, Params, params};
 
 params! {

@@ -262,7 +262,8 @@ impl Context {
         } else {
             latency.store_cycles
         };
-        self.stores.join_bytes(matches!(self.place, Place::Split(_)));
+        self.stores
+            .join_bytes(matches!(self.place, Place::Split(_)));
         if self.run_now(core, now, shared) {
             self.pay(core, now, cycles, Slot::Executing, false);
             self.send_stores(core, now, shared);

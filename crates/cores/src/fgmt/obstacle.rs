@@ -156,17 +156,11 @@ impl Context {
 
     /// A store waits for an entry of the store buffer, or until it is empty, likewise.
     #[inline(always)]
-    fn store_waits<O: Observer>(
-        &mut self,
-        now: Cycle,
-        bytes: u64,
-        shared: &Shared<'_, O>,
-    ) -> bool {
+    fn store_waits<O: Observer>(&mut self, now: Cycle, bytes: u64, shared: &Shared<'_, O>) -> bool {
         if self.store_buffer_full(now) {
             return true;
         }
-        let passes =
-            matches!(self.place, Place::At(addr) if shared.machine.is_ram(addr, bytes));
+        let passes = matches!(self.place, Place::At(addr) if shared.machine.is_ram(addr, bytes));
         !passes && self.must_drain(now)
     }
 
@@ -261,8 +255,7 @@ impl Context {
         let last = PhysAddr((last.0 & !(PAGE_BYTES - 1)) | last_byte & (PAGE_BYTES - 1));
         let log2 = core.fetch_line_log2;
         if !(first.block(log2) == line && last.block(log2) == line) {
-            let translated =
-                looked_up || self.fetch_translated(core, now, VirtAddr(pc), shared);
+            let translated = looked_up || self.fetch_translated(core, now, VirtAddr(pc), shared);
             if !translated
                 || self.line_arrives(core, now, first, shared)
                 || self.line_arrives(core, now, last, shared)

@@ -36,8 +36,7 @@ impl Store {
             .into_iter()
             .find(|width| width.bytes() == bytes);
         let width = whole.unwrap_or(Width::B);
-        (0..bytes / width.bytes())
-            .map(move |n| (PhysAddr(addr.0 + n), width, value >> (8 * n)))
+        (0..bytes / width.bytes()).map(move |n| (PhysAddr(addr.0 + n), width, value >> (8 * n)))
     }
 }
 
@@ -105,7 +104,11 @@ impl StoreBuffer {
             return;
         }
         debug_assert!(!self.is_full() || self.joins_bytes);
-        let value = if self.joins_bytes { value & 0xff } else { value };
+        let value = if self.joins_bytes {
+            value & 0xff
+        } else {
+            value
+        };
         self.entries.push_back(Store {
             addr,
             bytes: width.bytes(),
