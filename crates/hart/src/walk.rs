@@ -12,17 +12,17 @@ use crate::trap::Trap;
 /// log2 of the entries of a table.
 const INDEX_BITS: u32 = 9;
 
-const VALID: u64 = 1;
-const READ: u64 = 1 << 1;
-const WRITE: u64 = 1 << 2;
-const EXECUTE: u64 = 1 << 3;
-const USER: u64 = 1 << 4;
+pub(crate) const VALID: u64 = 1;
+pub(crate) const READ: u64 = 1 << 1;
+pub(crate) const WRITE: u64 = 1 << 2;
+pub(crate) const EXECUTE: u64 = 1 << 3;
+pub(crate) const USER: u64 = 1 << 4;
 const GLOBAL: u64 = 1 << 5;
-const ACCESSED: u64 = 1 << 6;
-const DIRTY: u64 = 1 << 7;
+pub(crate) const ACCESSED: u64 = 1 << 6;
+pub(crate) const DIRTY: u64 = 1 << 7;
 /// Bits 63:54, of extensions that this hart does not have (Svnapot, Svpbmt) or reserved.
 const RESERVED: u64 = !0 << 54;
-const PPN_SHIFT: u32 = 10;
+pub(crate) const PPN_SHIFT: u32 = 10;
 const PPN_MASK: u64 = (1 << 44) - 1;
 
 /// A walk under way: which entry it reads next.

@@ -248,7 +248,8 @@ impl Chip {
     }
 
     /// Cycle after cycle from `now` on, as long as only the cores have something to do: memory has not
-    /// before their next cycle, and it lies before `until`. At most `most` cycles. Answers the last.
+    /// before their next cycle, it lies before `until`, and no timer has changed. At most `most`
+    /// cycles. Answers the last.
     pub fn run<O: Observer>(
         &mut self,
         mut now: Cycle,
@@ -258,7 +259,8 @@ impl Chip {
     ) -> Cycle {
         for _ in 0..most {
             let next = self.tick(now, shared);
-            if next >= until || next >= shared.memory.next() || shared.unhandled.is_some() {
+            let stops = shared.unhandled.is_some() || shared.device_accessed;
+            if next >= until || next >= shared.memory.next() || stops {
                 break;
             }
             if O::ACTIVE && shared.observer.holds() {
