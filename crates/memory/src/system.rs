@@ -21,8 +21,6 @@ pub enum RequestKind {
     Acknowledge,
     /// An atomic, which the second level serves.
     Atomic,
-    /// An entry of a page table, read from the second level past the first.
-    Walk,
     /// An access to a device.
     Device,
 }
@@ -258,7 +256,7 @@ impl MemorySystem {
                     self.events.insert(done, Event::Perform(response));
                 }
             }
-            RequestKind::Walk | RequestKind::Device | RequestKind::Acknowledge => {}
+            RequestKind::Device | RequestKind::Acknowledge => {}
         }
     }
 

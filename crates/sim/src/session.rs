@@ -9,7 +9,7 @@ use loiter_types::HartId;
 use serde::Serialize;
 
 use crate::config::MachineFile;
-use crate::debug::{Served, Server, symbol_elf};
+use crate::debug::{Served, Server};
 use crate::error::Error;
 use crate::params::CoreKind;
 use crate::reference_phase::Round;
@@ -29,8 +29,6 @@ pub struct Session {
     pub(crate) timing: Option<Timing>,
     pub(crate) origin: Origin,
     gdb: Option<Box<Server>>,
-    /// The symbols, for a debugger to read.
-    pub(crate) symbol_elf: Option<Vec<u8>>,
     /// The hart that a debugger has stepped or continued.
     pub(crate) chosen: Option<HartId>,
 }
@@ -149,7 +147,6 @@ impl Session {
             timing,
             origin,
             gdb: None,
-            symbol_elf: None,
             chosen: None,
         })
     }
@@ -208,7 +205,6 @@ impl Session {
     pub fn listen_gdb(&mut self, address: &str) -> Result<String, Error> {
         let server = Server::listen(address)?;
         let address = server.address();
-        self.symbol_elf = symbol_elf::write(self.system.symbols.files());
         self.gdb = Some(Box::new(server));
         Ok(address)
     }

@@ -1,7 +1,6 @@
 //! Parameters of fine-grained multithreaded cores.
 
 use loiter_isa::{Class, Inst, Op};
-use loiter_memory::{Tlb, TlbParams, WalkerParams};
 use loiter_observe::Slot;
 use loiter_types::params;
 
@@ -121,12 +120,6 @@ pub struct FgmtParams {
     pub latency: LatencyParams,
     /// Section `fpu`.
     pub fpu: FpuParams,
-    /// Section `itlb`.
-    pub itlb: TlbParams,
-    /// Section `dtlb`.
-    pub dtlb: TlbParams,
-    /// Section `walker`.
-    pub walker: WalkerParams,
 }
 
 impl FgmtParams {
@@ -163,9 +156,6 @@ impl FgmtParams {
                     format!("{names}: {low} is greater than {high}; swap or correct them"),
                 ));
             }
-        }
-        for (section, tlb) in [("itlb", &self.itlb), ("dtlb", &self.dtlb)] {
-            Tlb::new(tlb).map_err(|problem| (section, problem))?;
         }
         Ok(())
     }

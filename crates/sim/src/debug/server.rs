@@ -225,9 +225,7 @@ impl Server {
             return;
         };
         match step(stub, session) {
-            Ok(GdbStubStateMachine::Disconnected(mut stub)) => {
-                // The last answer; whoever has gone does not miss it.
-                let _ = stub.borrow_conn().flush();
+            Ok(GdbStubStateMachine::Disconnected(stub)) => {
                 self.killed = stub.get_reason() == DisconnectReason::Kill;
                 session.release();
             }

@@ -9,5 +9,4 @@ mod selection;
 mod sharing;
 mod stores;
 mod support;
-mod translation;
 mod units;

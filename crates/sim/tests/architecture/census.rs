@@ -25,11 +25,7 @@ impl Entered {
     /// Whether the traps are the same but for values and causes that are excluded.
     pub(crate) fn same_but_excluded(&self, other: &Self) -> bool {
         let store = |cause: u64| {
-            if matches!(cause, 4 | 5) {
-                cause | 2
-            } else {
-                cause
-            }
+            if cause == 5 { 7 } else { cause }
         };
         let value = |trap: &Self| {
             if trap.cause == BREAKPOINT {

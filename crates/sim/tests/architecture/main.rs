@@ -17,6 +17,8 @@ mod handmade;
 mod litmus;
 mod lockstep;
 mod machines;
+mod privileged;
 mod qemu;
 mod snapshots;
+mod trap_log;
 mod waiting;

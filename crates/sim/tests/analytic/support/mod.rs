@@ -1,7 +1,6 @@
 //! Programs written in a few lines of assembly, run on a preset.
 
 mod assembler;
-pub mod paging;
 pub mod rule;
 
 use std::collections::BTreeMap;

@@ -6,6 +6,7 @@ use loiter_isa::Op;
 
 use super::asm::{Assembler, GP, Label, RA};
 use super::layout::{F_SAVE, FCSR_SAVE, MULTIPLIER, TRAP_HASH, WINDOW, WINDOW_BYTES, X_SAVE};
+use super::privileged::log;
 
 const REPORT_VALUE: u16 = 0x0a;
 const UART: i64 = 0x1000_0000;
@@ -33,9 +34,20 @@ const AREAS: [(i32, i32); 4] = [
     (TRAP_HASH, 2),
 ];
 
-/// Emits the routine; `console` says whether it prints. Callers save `ra` at its place first.
-pub(crate) fn routine(asm: &mut Assembler, console: bool) -> Label {
-    let print = if console { Some(print_hash(asm)) } else { None };
+/// Where the routine tells the hashes, besides in reports.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    Nowhere,
+    Console,
+    /// The log of a privileged program, whose traps are in it already.
+    Log,
+    /// The log, and in it the integer registers one by one.
+    LogOfRegisters,
+}
+
+/// Emits the routine. Callers save `ra` at its place first.
+pub(crate) fn routine(asm: &mut Assembler, told: Told) -> Label {
+    let print = (told == Told::Console).then(|| print_hash(asm));
     let hash = hash(asm);
     let entry = asm.bound();
     asm.symbol("checksum");
@@ -50,13 +62,26 @@ pub(crate) fn routine(asm: &mut Assembler, console: bool) -> Label {
     asm.mv(OUTER_RETURN, RA);
     asm.i(Op::Ld, FACTOR, GP, MULTIPLIER);
     asm.li(DEVICE, UART);
-    for (n, (offset, words)) in (0..).zip(AREAS) {
+    let logs = matches!(told, Told::Log | Told::LogOfRegisters);
+    let areas = if logs {
+        &AREAS[..log::WORDS - 1]
+    } else {
+        &AREAS
+    };
+    if told == Told::LogOfRegisters {
+        log_registers(asm);
+    }
+    for (n, &(offset, words)) in (0..).zip(areas) {
         asm.i(Op::Addi, POINTER, GP, offset);
         asm.i(Op::Addi, END, POINTER, 8 * words);
         asm.jal(RETURN, hash);
+        if logs {
+            log_hash(asm, n);
+            continue;
+        }
         asm.probe(REPORT_VALUE, HASH);
         if let Some(print) = print {
-            let last = n + 1 == AREAS.len();
+            let last = n + 1 == areas.len() as i32;
             asm.li(CHARACTER, i64::from(if last { b'\n' } else { b' ' }));
             asm.jal(RETURN, print);
         }
@@ -79,6 +104,34 @@ pub(crate) fn call(asm: &mut Assembler, routine: Label) {
 
 fn saved() -> impl Iterator<Item = u8> {
     (1..32).filter(|&reg| reg != RA && reg != GP)
+}
+
+/// Three registers a record.
+fn log_registers(asm: &mut Assembler) {
+    for first in (1..32).step_by(log::WORDS - 1) {
+        log::begin(asm, SCRATCH);
+        asm.li(CHARACTER, log::Kind::Registers.word() | i64::from(first));
+        log::word(asm, SCRATCH, 0, CHARACTER);
+        for n in 0..log::WORDS as i32 - 1 {
+            // What follows the last one is hashed with them.
+            asm.i(Op::Ld, CHARACTER, GP, X_SAVE + 8 * (first + n));
+            log::word(asm, SCRATCH, n + 1, CHARACTER);
+        }
+        log::end(asm, SCRATCH);
+    }
+}
+
+/// Area `n` goes into word `n` + 1 of a record, which the last one completes.
+fn log_hash(asm: &mut Assembler, n: i32) {
+    log::begin(asm, SCRATCH);
+    if n == 0 {
+        asm.li(CHARACTER, log::Kind::Hashes.word());
+        log::word(asm, SCRATCH, 0, CHARACTER);
+    }
+    log::word(asm, SCRATCH, n + 1, HASH);
+    if n + 2 == log::WORDS as i32 {
+        log::end(asm, SCRATCH);
+    }
 }
 
 /// Hashes the words from POINTER to END.

@@ -40,8 +40,8 @@ pub(crate) enum Exclusion {
     /// `mtval` and `stval` of a breakpoint: the manual lets it be 0 or the pc; QEMU has 0, loiter
     /// the pc.
     BreakpointValue,
-    /// An atomic that faults or is misaligned raises a store exception by the manual; QEMU emulates
-    /// it on a single processor as a load followed by a store, and raises the load's.
+    /// An atomic to where nothing answers raises the access fault of a store by the manual; QEMU does
+    /// it as a load followed by a store there, and raises the load's.
     AtomicCause,
     /// A misaligned `sc` without a reservation fails in QEMU, without the exception that the manual
     /// asks for: it looks at the reservation before the address.
@@ -55,6 +55,15 @@ pub(crate) enum Exclusion {
     /// `ctzw` of a word that is zero: QEMU before 8.0 counts on into the upper word ("target/riscv:
     /// fix ctzw behavior").
     CtzwOfZero,
+    /// The value of a load access fault: a misaligned load from where nothing answers is two aligned
+    /// ones in QEMU, and the value is the address of one of them.
+    LoadAccessValue,
+    /// With `mstatus.MPRV` set, accesses of machine mode have the rights of MPP, which a trap and its
+    /// `mret` change; QEMU 7.2 forgets its translations when a program writes mstatus, but not then.
+    RightsAfterTrap,
+    /// A return from machine mode to a lower one clears `mstatus.MPRV` since privileged specification
+    /// 1.12, but not in QEMU 7.2.
+    RightsAfterReturn,
     /// `mepc` and `sepc` with bit 0 set: QEMU 7.2 keeps the bit, which must read as 0.
     OddExceptionPc,
 }

@@ -10,38 +10,41 @@ use super::layout::{
     MACHINE_SAVE, MULTIPLIER, RETURN_FLAG, SUPERVISOR_SAVE, TRAP_COUNT, TRAP_HASH,
 };
 
-const T0: u8 = 5;
-const T1: u8 = 6;
-const T2: u8 = 7;
-const T3: u8 = 28;
-const T4: u8 = 29;
-const T5: u8 = 30;
-const SAVED: [u8; 6] = [T0, T1, T2, T3, T4, T5];
+pub(super) const T0: u8 = 5;
+pub(super) const T1: u8 = 6;
+pub(super) const T2: u8 = 7;
+pub(super) const T3: u8 = 28;
+pub(super) const T4: u8 = 29;
+pub(super) const T5: u8 = 30;
+/// What a handler saves.
+pub(super) const SAVED: [u8; 6] = [T0, T1, T2, T3, T4, T5];
 
-const FETCH_ACCESS: i32 = 1;
-const ILLEGAL: i32 = 2;
-const BREAKPOINT: i32 = 3;
-const AMO_OPCODE: i32 = 0x2f;
-const LR_FUNCTION: i32 = 2;
+pub(super) const FETCH_ACCESS: i64 = 1;
+pub(super) const BREAKPOINT: i64 = 3;
+pub(super) const LOAD_ACCESS: i64 = 5;
+const STORE_ACCESS: i64 = 7;
+pub(super) const AMO_OPCODE: i64 = 0x2f;
+/// funct5 of `lr`.
+pub(super) const LR_FUNCTION: i64 = 2;
 /// Entries of a vector table: interrupts 0 to 11, of which 1, 5 and 9 occur.
-const VECTORS: usize = 12;
+pub(super) const VECTORS: usize = 12;
 
 /// What differs between the handlers.
-struct Mode {
-    cause: u16,
-    pc: u16,
-    value: u16,
-    status: u16,
-    pending: u16,
-    save: i32,
+pub(super) struct Mode {
+    pub(super) cause: u16,
+    pub(super) pc: u16,
+    pub(super) value: u16,
+    pub(super) status: u16,
+    pub(super) pending: u16,
+    pub(super) save: i32,
     /// Fields of the status register that are compared. FS and SD are [`Exclusion::DirtyState`].
-    compared: i64,
+    pub(super) compared: i64,
     /// Pending bits that the handler can clear.
     clears: i64,
-    leave: Op,
+    pub(super) leave: Op,
 }
 
-const MACHINE: Mode = Mode {
+pub(super) const MACHINE: Mode = Mode {
     cause: 0x342,
     pc: 0x341,
     value: 0x343,
@@ -53,7 +56,7 @@ const MACHINE: Mode = Mode {
     leave: Op::Mret,
 };
 
-const SUPERVISOR: Mode = Mode {
+pub(super) const SUPERVISOR: Mode = Mode {
     cause: 0x142,
     pc: 0x141,
     value: 0x143,
@@ -114,7 +117,7 @@ fn resume_address(asm: &mut Assembler, mode: &Mode) {
     asm.mv(T5, T1);
     asm.j(done);
     asm.bind(not_interrupt);
-    asm.li(T2, FETCH_ACCESS.into());
+    asm.li(T2, FETCH_ACCESS);
     asm.branch(Op::Bne, T0, T2, not_fetch);
     asm.mv(T5, RA);
     asm.j(done);
@@ -141,27 +144,12 @@ fn exceptions_only(asm: &mut Assembler, body: impl FnOnce(&mut Assembler)) {
 /// The value register into T2; what the target does otherwise is evened out.
 fn cause_and_value(asm: &mut Assembler, mode: &Mode, target: Target) {
     if target.excludes(Exclusion::AtomicCause) {
-        let skip = asm.label();
-        asm.li(T2, FETCH_ACCESS.into());
-        asm.branch(Op::Beq, T0, T2, skip);
-        asm.li(T2, ILLEGAL.into());
-        asm.branch(Op::Beq, T0, T2, skip);
-        asm.i(Op::Lhu, T2, T1, 0);
-        asm.i(Op::Andi, T2, T2, 0x7f);
-        asm.li(T3, AMO_OPCODE.into());
-        asm.branch(Op::Bne, T2, T3, skip);
-        asm.i(Op::Lhu, T2, T1, 2);
-        asm.i(Op::Srli, T2, T2, 11);
-        asm.li(T3, LR_FUNCTION.into());
-        asm.branch(Op::Beq, T2, T3, skip);
-        // Load misaligned or access fault (4, 5) becomes that of a store (6, 7).
-        asm.i(Op::Ori, T0, T0, 2);
-        asm.bind(skip);
+        atomic_cause(asm, T1);
     }
     asm.csrr(T2, mode.value);
     if target.excludes(Exclusion::BreakpointValue) {
         let skip = asm.label();
-        asm.li(T3, BREAKPOINT.into());
+        asm.li(T3, BREAKPOINT);
         asm.branch(Op::Bne, T0, T3, skip);
         asm.li(T2, 0);
         asm.bind(skip);
@@ -171,6 +159,23 @@ fn cause_and_value(asm: &mut Assembler, mode: &Mode, target: Target) {
         asm.csrw(mode.cause, T0);
         asm.csrw(mode.value, T2);
     }
+}
+
+/// The load access fault of an atomic that is no `lr`, which lies at `place`, becomes that of a store.
+pub(super) fn atomic_cause(asm: &mut Assembler, place: u8) {
+    let skip = asm.label();
+    asm.li(T2, LOAD_ACCESS);
+    asm.branch(Op::Bne, T0, T2, skip);
+    asm.i(Op::Lhu, T2, place, 0);
+    asm.i(Op::Andi, T2, T2, 0x7f);
+    asm.li(T4, AMO_OPCODE);
+    asm.branch(Op::Bne, T2, T4, skip);
+    asm.i(Op::Lhu, T2, place, 2);
+    asm.i(Op::Srli, T2, T2, 11);
+    asm.li(T4, LR_FUNCTION);
+    asm.branch(Op::Beq, T2, T4, skip);
+    asm.li(T0, STORE_ACCESS);
+    asm.bind(skip);
 }
 
 /// Cause (T0), pc (T1), value (T2) and status into the hash.

@@ -16,6 +16,7 @@ mod handler;
 mod layout;
 mod memory;
 mod pool;
+pub(crate) mod privileged;
 mod program;
 mod random;
 mod state;

@@ -3,25 +3,24 @@
 use loiter_isa::Op;
 
 use super::asm::{Assembler, GP, Label};
+use super::checksum::{self, Told};
 use super::elf::{Segment, executable};
 use super::exclusions::{Exclusion, Target};
+use super::handler;
 use super::layout::{self, RETURN_FLAG};
 use super::state::{
-    FS, MACHINE_ENABLE, MCOUNTEREN, MEDELEG, MEPC, MIDELEG, MIE, MIP, MSTATUS, MTVEC, SCOUNTEREN,
-    SEPC, SSI, SSTATUS, STVEC,
+    FS, MACHINE_ENABLE, MCOUNTEREN, MEDELEG, MEPC, MIDELEG, MIE, MIP, MSTATUS, MTVEC, PMPADDR0,
+    PMPCFG0, SCOUNTEREN, SEPC, SSI, SSTATUS, STVEC,
 };
 use super::writer::{Item, Mode, Writer};
-use super::{checksum, handler};
 
-const WORK_BEGIN: u16 = 0x03;
-const WORK_END: u16 = 0x04;
+pub(super) const WORK_BEGIN: u16 = 0x03;
+pub(super) const WORK_END: u16 = 0x04;
 const REGION_BEGINS: u16 = 0x01;
 const REPORT_NAME: u16 = 0x09;
-const PMPCFG0: u16 = 0x3a0;
-const PMPADDR0: u16 = 0x3b0;
-const MHARTID: u16 = 0xf14;
-const FINISHER: i64 = 0x10_0000;
-const PASS: i64 = 0x5555;
+pub(super) const MHARTID: u16 = 0xf14;
+pub(super) const FINISHER: i64 = 0x10_0000;
+pub(super) const PASS: i64 = 0x5555;
 /// Where harts count themselves done.
 const DONE: i64 = 0x8080_0000;
 const T0: u8 = 5;
@@ -118,8 +117,13 @@ fn routines(asm: &mut Assembler, settings: Settings) -> Routines {
     let machine_handler = handler::machine(asm, settings.target);
     asm.symbol("supervisor_handler");
     let supervisor_handler = handler::supervisor(asm, settings.target);
+    let told = if settings.harts == 1 {
+        Told::Console
+    } else {
+        Told::Nowhere
+    };
     Routines {
-        checksum: checksum::routine(asm, settings.harts == 1),
+        checksum: checksum::routine(asm, told),
         machine_handler,
         supervisor_handler,
         park,
@@ -210,8 +214,8 @@ impl Writer {
         let (cause, way_out) = self.random.pick(ways);
         let mut delegated = self.random.next() as i64 & DELEGABLE & !(1 << cause);
         if self.target.excludes(Exclusion::AtomicCause) {
-            // Exceptions of loads (4, 5) and of stores and atomics (6, 7) go to the same mode.
-            delegated = delegated & !0xc0 | (delegated & 0x30) << 2;
+            // Access faults of loads (5) and of stores and atomics (7) go to the same mode.
+            delegated = delegated & !0x80 | (delegated & 0x20) << 2;
         }
         self.prepare_lower(delegated, into_user);
         let entry = self.asm.label();

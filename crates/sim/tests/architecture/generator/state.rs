@@ -23,11 +23,24 @@ pub(crate) const STVEC: u16 = 0x105;
 pub(crate) const SCOUNTEREN: u16 = 0x106;
 pub(crate) const SEPC: u16 = 0x141;
 pub(crate) const SIP: u16 = 0x144;
+pub(crate) const SENVCFG: u16 = 0x10a;
+pub(crate) const SSCRATCH: u16 = 0x140;
+pub(crate) const SCAUSE: u16 = 0x142;
+pub(crate) const STVAL: u16 = 0x143;
+pub(crate) const STIMECMP: u16 = 0x14d;
+pub(crate) const SATP: u16 = 0x180;
+pub(crate) const MISA: u16 = 0x301;
+pub(crate) const MENVCFG: u16 = 0x30a;
+pub(crate) const MSCRATCH: u16 = 0x340;
+pub(crate) const MCAUSE: u16 = 0x342;
+pub(crate) const MTVAL: u16 = 0x343;
+pub(crate) const PMPCFG0: u16 = 0x3a0;
+pub(crate) const PMPADDR0: u16 = 0x3b0;
 
 /// Supervisor software interrupt, in mip, mie and mideleg.
 pub(crate) const SSI: u8 = 2;
 /// Supervisor interrupts enabled, in a status register.
-const SUPERVISOR_ENABLE: u8 = 1 << 1;
+pub(crate) const SUPERVISOR_ENABLE: u8 = 1 << 1;
 /// Machine interrupts enabled, in mstatus.
 pub(crate) const MACHINE_ENABLE: u8 = 1 << 3;
 /// All supervisor interrupts.
@@ -52,8 +65,10 @@ enum Use {
     Even,
     /// Any of the low bits may be written.
     Low(u8),
-    /// Reads as it always does.
+    /// Reads as it always does, and may not be written.
     ReadOnly,
+    /// Reads as it always does, whatever is written.
+    Fixed,
     /// Any of the first bits may be set and cleared, the second are compared.
     Bits(i64, i64),
     /// As `Bits`, all to be cleared afterwards.
@@ -84,13 +99,20 @@ const REGISTERS: &[(Mode, u16, Use)] = &[
     (Mode::Supervisor, SEPC, Use::Even),
     (Mode::Supervisor, 0x142, Use::Free),
     (Mode::Supervisor, 0x143, Use::Free),
-    (Mode::Supervisor, 0x180, Use::Zero),
+    (Mode::Supervisor, SATP, Use::Zero),
+    (
+        Mode::Supervisor,
+        SIE,
+        Use::Bits(SUPERVISOR_INTERRUPTS, SUPERVISOR_INTERRUPTS),
+    ),
+    (Mode::Supervisor, SIP, Use::Bits(2, SUPERVISOR_INTERRUPTS)),
+    (Mode::Machine, MISA, Use::Fixed),
     (
         Mode::Machine,
         MSTATUS,
         Use::Bits(MSTATUS_FREE, MSTATUS_READ),
     ),
-    (Mode::Machine, MEDELEG, Use::Bits(0x3ff, 0x3ff)),
+    (Mode::Machine, MEDELEG, Use::Bits(0xb3ff, 0xb3ff)),
     (
         Mode::Machine,
         MIDELEG,
@@ -109,7 +131,8 @@ const REGISTERS: &[(Mode, u16, Use)] = &[
     (Mode::Machine, MCOUNTEREN, Use::Low(7)),
     (Mode::Machine, 0xb00, Use::Clock),
     (Mode::Machine, 0xb02, Use::SetRetired),
-    (Mode::Machine, 0x30a, Use::Low(1)),
+    // Which of the other fields there are differs.
+    (Mode::Machine, MENVCFG, Use::Bits(1, 1)),
     (Mode::Machine, 0x340, Use::Free),
     (Mode::Machine, MEPC, Use::Even),
     (Mode::Machine, 0x342, Use::Free),
@@ -118,6 +141,9 @@ const REGISTERS: &[(Mode, u16, Use)] = &[
     (Mode::Machine, 0xf14, Use::ReadOnly),
     (Mode::Machine, 0xf15, Use::ReadOnly),
 ];
+
+/// Registers that privileged programs need as they are, or change by items of their own.
+const KEPT: &[u16] = &[SSCRATCH, SATP, MSCRATCH];
 
 impl Writer {
     /// Reads or changes rounding mode and flags.
@@ -145,7 +171,7 @@ impl Writer {
             1 if self.mode == Mode::Machine => self.interrupt_oneself(),
             2 if self.mode > Mode::User => self.sleep_with_interrupt_pending(),
             3 if self.mode > Mode::User => self.translation_fence(),
-            4 if self.mode == Mode::Machine => self.vectors(),
+            4 if self.mode > Mode::User => self.vectors(),
             5 if self.mode == Mode::Machine => self.return_to_machine_mode(),
             _ => self.control_register(),
         }
@@ -153,7 +179,9 @@ impl Writer {
 
     fn control_register(&mut self) {
         let mode = self.mode;
-        let mine = |&&(lowest, ..): &&(Mode, u16, Use)| lowest <= mode;
+        let kept = if self.arena.is_some() { KEPT } else { &[] };
+        let mine =
+            |&&(lowest, number, _): &&(Mode, u16, Use)| lowest <= mode && !kept.contains(&number);
         let count = REGISTERS.iter().filter(mine).count() as u64;
         let chosen = self.random.below(count) as usize;
         let &(_, number, usage) = REGISTERS
@@ -162,7 +190,7 @@ impl Writer {
             .nth(chosen)
             .expect("chosen among them");
         match usage {
-            Use::Free => self.access(number),
+            Use::Free | Use::Fixed => self.access(number),
             Use::Even => self.even(number),
             Use::Low(bits) => {
                 let op = self.random.pick(&[Op::Csrrwi, Op::Csrrsi, Op::Csrrci]);
@@ -252,7 +280,7 @@ impl Writer {
     }
 
     /// A software interrupt, taken by machine mode unless delegated, masked or not.
-    fn interrupt_oneself(&mut self) {
+    pub(super) fn interrupt_oneself(&mut self) {
         self.asm.csr(Op::Csrrci, 0, MIDELEG, SSI);
         let delegate = self.random.chance(30);
         if delegate {
@@ -272,7 +300,7 @@ impl Writer {
     }
 
     /// `wfi` while an interrupt pends that is enabled but not taken: it goes on at once.
-    fn sleep_with_interrupt_pending(&mut self) {
+    pub(super) fn sleep_with_interrupt_pending(&mut self) {
         if self.mode == Mode::Machine {
             self.asm.csr(Op::Csrrci, 0, MSTATUS, MACHINE_ENABLE);
             self.asm.csr(Op::Csrrsi, 0, MIE, SSI);
@@ -305,7 +333,10 @@ impl Writer {
 
     /// Writes a trap vector, reads it back, and restores it by swapping.
     fn vectors(&mut self) {
-        let number = self.random.pick(&[MTVEC, STVEC]);
+        let number = match self.mode {
+            Mode::Machine => self.random.pick(&[MTVEC, STVEC]),
+            _ => STVEC,
+        };
         let (old, new) = {
             let old = self.scratch(&[]);
             (old, self.scratch(&[old]))

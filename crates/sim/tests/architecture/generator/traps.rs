@@ -77,7 +77,7 @@ impl Writer {
         }
     }
 
-    fn csr_instruction(&mut self, number: u16) {
+    pub(super) fn csr_instruction(&mut self, number: u16) {
         let op = self.random.pick(&self.tables.csrs);
         let bits = self.fill(op);
         self.asm.word(bits & 0xf_ffff | u32::from(number) << 20);

@@ -5,6 +5,7 @@ use loiter_isa::{Inst, Op, decode};
 use super::asm::{Assembler, GP};
 use super::exclusions::Target;
 use super::layout;
+use super::privileged::Arena;
 use super::random::Random;
 use super::tables::{Tables, integer_destinations};
 
@@ -55,6 +56,38 @@ const ITEMS: &[(u64, Item)] = &[
     (2, Writer::call),
 ];
 
+/// The same for programs with address spaces.
+const PRIVILEGED_ITEMS: &[(u64, Item)] = &[
+    (14, Writer::integer),
+    (8, Writer::compressed_integer),
+    (5, Writer::float),
+    (3, Writer::refresh_integer),
+    (2, Writer::refresh_float),
+    (8, Writer::load_or_store),
+    (3, Writer::compressed_load_or_store),
+    (2, Writer::atomic),
+    (2, Writer::reservation),
+    (2, Writer::fence_or_hint),
+    (1, Writer::new_code),
+    (1, Writer::float_state),
+    (4, Writer::control_state),
+    (3, Writer::trap),
+    (3, Writer::branch_forward),
+    (2, Writer::loop_back),
+    (1, Writer::jump_over),
+    (2, Writer::call),
+    (22, Writer::arena_accesses),
+    (7, Writer::arena_jump),
+    (4, Writer::change_entry),
+    (2, Writer::change_code),
+    (2, Writer::switch_space),
+    (4, Writer::rights),
+    (3, Writer::any_register),
+    (2, Writer::counter),
+    (3, Writer::interrupts),
+    (1, Writer::wait),
+];
+
 /// Writes random instructions.
 pub(crate) struct Writer {
     pub(crate) asm: Assembler,
@@ -64,6 +97,8 @@ pub(crate) struct Writer {
     pub(crate) mode: Mode,
     /// The hart that the code is for.
     pub(crate) hart: usize,
+    /// The memory of a privileged program.
+    pub(crate) arena: Option<Arena>,
     /// Integer registers that must not be written now, a bit each.
     reserved: u32,
     depth: u32,
@@ -79,6 +114,7 @@ impl Writer {
             tables: Tables::of(target),
             mode: Mode::Machine,
             hart: 0,
+            arena: None,
             reserved: 1 << GP,
             depth: 0,
         }
@@ -86,10 +122,15 @@ impl Writer {
 
     /// Writes `count` random items.
     pub(crate) fn items(&mut self, count: u64) {
+        let items = if self.arena.is_some() {
+            PRIVILEGED_ITEMS
+        } else {
+            ITEMS
+        };
         for _ in 0..count {
-            let total = ITEMS.iter().map(|&(weight, _)| weight).sum();
+            let total = items.iter().map(|&(weight, _)| weight).sum();
             let mut left = self.random.below(total);
-            let chosen = ITEMS.iter().find(|&&(weight, _)| {
+            let chosen = items.iter().find(|&&(weight, _)| {
                 let found = left < weight;
                 left = left.saturating_sub(weight);
                 found
