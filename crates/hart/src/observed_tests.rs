@@ -7,8 +7,9 @@ use loiter_types::{HartId, PhysAddr};
 use crate::code::CodeCache;
 use crate::csr::Extensions;
 use crate::hart::Hart;
+use crate::observed::run_observed;
 use crate::observer::{InstructionObserver, Retired, Trapped};
-use crate::reference::{Burst, Stop, run, run_observed};
+use crate::reference::{Burst, Stop, run};
 
 /// Over the end of a page: a counter, a look at the clock, a trap, and back.
 const BEGIN: u64 = RAM_BASE + 0xff8;

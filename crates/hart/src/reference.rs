@@ -10,8 +10,6 @@ use loiter_types::{HartId, PAGE_BYTES, PhysAddr, VirtAddr};
 use crate::code::{CodeCache, slot};
 use crate::exec::{DataPort, Exec, Flow, Nap};
 use crate::hart::{Hart, HartState};
-use crate::observed;
-use crate::observer::{InstructionObserver, Retired, Trapped, Unobserved};
 use crate::translate::Access;
 use crate::trap::{Trap, Unhandled};
 
@@ -84,7 +82,7 @@ pub enum Stop {
     Unhandled(Unhandled),
     /// The program ended the machine.
     Ended,
-    /// The observer holds.
+    /// An observer holds.
     Held,
 }
 
@@ -101,18 +99,10 @@ pub struct Burst {
 
 /// Runs `hart` for at most `budget` instructions. The caller has set the hart's clocks for the start
 /// of the burst.
+///
+/// [`crate::run_observed`] does the same for an observer. The two stand apart, each whole: with one
+/// generic function for both, the compiler makes another, slower one of the hot loop here.
 pub fn run(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache, budget: u64) -> Burst {
-    run_observed(hart, machine, code, budget, &mut Unobserved)
-}
-
-/// As [`run`], telling an observer.
-pub fn run_observed<O: InstructionObserver>(
-    hart: &mut Hart,
-    machine: &mut Machine,
-    code: &mut CodeCache,
-    budget: u64,
-    observer: &mut O,
-) -> Burst {
     let before = hart.retired;
     let cycle = hart.csr.clock.cycle;
     let end = before + budget;
@@ -125,35 +115,23 @@ pub fn run_observed<O: InstructionObserver>(
         hart.tlb.sync(&machine.pages);
         hart.csr.set_lines(machine.interrupt_lines(hart.id));
         if let Some(interrupt) = hart.pending_interrupt()
-            && let Err(unhandled) = enter(hart, machine, Trap::Interrupt(interrupt), observer)
+            && let Err(unhandled) = hart.take_trap(Trap::Interrupt(interrupt), machine)
         {
             break Stop::Unhandled(unhandled);
-        }
-        if O::ACTIVE && observer.holds() {
-            break Stop::Held;
         }
         if hart.retired + traps >= end {
             break Stop::Budget;
         }
-        let flow = if O::ACTIVE {
-            let cycle_offset = cycle.wrapping_sub(before);
-            observed::hot(hart, machine, code, end - traps, cycle_offset, observer)
-        } else {
-            hot(hart, machine, code, end - traps)
-        };
-        if O::ACTIVE && observer.holds() {
-            break Stop::Held;
-        }
-        let flow = match flow {
+        let flow = match hot(hart, machine, code, end - traps) {
             Ok(Flow::Full) => {
                 hart.csr.clock.cycle = cycle + (hart.retired - before);
-                full(hart, machine, code, observer)
+                full(hart, machine, code)
             }
             Ok(flow) => flow,
             Err(trap) => Flow::Trap(trap),
         };
         traps += u64::from(matches!(flow, Flow::Trap(_)));
-        if let Some(stop) = after(flow, hart, machine, observer) {
+        if let Some(stop) = after(flow, hart, machine) {
             break stop;
         }
         if machine.ended().is_some() {
@@ -167,41 +145,12 @@ pub fn run_observed<O: InstructionObserver>(
     }
 }
 
-/// Enters a trap, and tells the observer.
-fn enter<O: InstructionObserver>(
-    hart: &mut Hart,
-    machine: &Machine,
-    trap: Trap,
-    observer: &mut O,
-) -> Result<(), Unhandled> {
-    let (pc, privilege) = (hart.pc, hart.csr.privilege);
-    hart.take_trap(trap, machine)?;
-    if O::ACTIVE {
-        observer.trapped(&Trapped {
-            hart,
-            machine,
-            trap,
-            pc,
-            privilege,
-            cycle: hart.csr.clock.cycle,
-        });
-    }
-    Ok(())
-}
-
 /// What the engine does once an instruction asked for something.
 #[inline]
-fn after<O: InstructionObserver>(
-    flow: Flow,
-    hart: &mut Hart,
-    machine: &Machine,
-    observer: &mut O,
-) -> Option<Stop> {
+fn after(flow: Flow, hart: &mut Hart, machine: &Machine) -> Option<Stop> {
     match flow {
         Flow::Next | Flow::Jump | Flow::Full | Flow::Interrupts | Flow::FenceI => None,
-        Flow::Trap(trap) => enter(hart, machine, trap, observer)
-            .err()
-            .map(Stop::Unhandled),
+        Flow::Trap(trap) => hart.take_trap(trap, machine).err().map(Stop::Unhandled),
         Flow::Pause => Some(Stop::Pause),
         Flow::Nap(nap) => {
             hart.state = HartState::Napping(nap);
@@ -295,35 +244,17 @@ pub(crate) fn find_page(
 
 /// Runs the one instruction at the pc, whatever it is, and counts it if it retired.
 #[cold]
-fn full<O: InstructionObserver>(
-    hart: &mut Hart,
-    machine: &mut Machine,
-    code: &mut CodeCache,
-    observer: &mut O,
-) -> Flow {
+fn full(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache) -> Flow {
     hart.csr.clock.time = machine.time();
     let inst = match hart.fetch(machine, code) {
         Ok(inst) => inst,
         Err(trap) => return Flow::Trap(trap),
     };
-    let (pc, base, privilege) = (hart.pc, hart.regs[inst.rs1 as usize], hart.csr.privilege);
     let mut exec = Exec::<_, true>::new(hart, machine);
     let flow = dispatch(&mut exec, &inst);
     exec.finish();
     if !matches!(flow, Flow::Trap(_) | Flow::Probe(..)) {
         hart.retired += 1;
-        if O::ACTIVE {
-            observer.retired(&Retired {
-                hart,
-                machine,
-                inst: &inst,
-                pc,
-                next: hart.pc,
-                base,
-                privilege,
-                cycle: hart.csr.clock.cycle,
-            });
-        }
     }
     flow
 }

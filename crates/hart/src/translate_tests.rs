@@ -1,12 +1,14 @@
 //! Translation by hand-made tables: what the generated programs of the comparison with QEMU cannot say
 //! (Svade, that nothing remembered shows) and the edges of each rule.
 
+use loiter_isa::Width;
 use loiter_isa::csr::number::{MENVCFG, MSTATUS, SATP};
 use loiter_machine::MachineConfig;
 use loiter_types::HartId;
 
 use super::*;
 use crate::csr::Extensions;
+use crate::walk::{ACCESSED, DIRTY, EXECUTE, PPN_SHIFT, READ, USER, VALID, WRITE};
 
 const RAM: u64 = 0x8000_0000;
 const ROOT: u64 = RAM + 0x1000;
@@ -269,6 +271,7 @@ fn four_levels_reach_through_one_more_table() {
         .walk(&mut bench.machine, VirtAddr(addr), Access::Load, |at| {
             seen.push(at.0)
         });
+    let found = found.map(|page| page.physical(VirtAddr(addr)));
     assert_eq!(found, Ok(PhysAddr(DATA)));
     let expected = [
         top + 8 * 0x55,

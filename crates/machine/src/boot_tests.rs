@@ -97,6 +97,26 @@ fn a_boot_without_an_initial_file_system() {
 }
 
 #[test]
+fn as_many_harts_as_linux_machines_have() {
+    let mut machine = Machine::new(&MachineConfig {
+        ram_bytes: 64 << 20,
+        harts: 256,
+        contexts_per_core: 8,
+        isa: "rv64imafdc_zicntr_zicond_zicsr_zifencei_zihintpause_zba_zbb_zbs_sstc".into(),
+        ..config()
+    })
+    .unwrap();
+    let addresses = machine.load_boot(&files()).unwrap();
+    let bytes = machine.device_tree().len() as u64;
+    assert!(bytes > 100 << 10, "{bytes}");
+    let end = addresses.device_tree.0 + bytes + TREE_ROOM_BYTES;
+    assert!(end <= machine.ram.end().0);
+    let tree = Fdt::new(machine.device_tree()).unwrap();
+    let harts: Vec<usize> = tree.cpus().flat_map(|cpu| cpu.ids().all()).collect();
+    assert_eq!(harts, (0..256).collect::<Vec<_>>());
+}
+
+#[test]
 fn firmware_may_be_elf() {
     let mut files = files();
     files.firmware = file("fw.elf", TestElf::default().bytes());

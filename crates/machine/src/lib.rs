@@ -46,5 +46,5 @@ pub use pages::{CodeWrite, Pages};
 pub use ram::Ram;
 pub use state::MachineState;
 pub use symbol_file::{SymbolFile, text_page_hash};
-pub use symbols::SymbolTable;
+pub use symbols::{NamedRange, SymbolTable};
 pub use watches::{WatchState, Watches, WatchesState};

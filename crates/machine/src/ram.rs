@@ -99,11 +99,6 @@ impl Ram {
         self.bytes.get_mut(start..end)
     }
 
-    /// All of RAM, to be written.
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes
-    }
-
     /// The text that begins at `addr` and ends before the first NUL, at most `limit` bytes of it.
     /// Bytes that are not UTF-8 are replaced.
     #[must_use]

@@ -28,6 +28,17 @@ pub struct SymbolTable {
     by_name: Vec<u32>,
 }
 
+/// A symbol and the addresses that belong to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedRange<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// From its address to the end of what it names.
+    pub range: std::ops::Range<u64>,
+    /// Whether it is code.
+    pub is_function: bool,
+}
+
 #[derive(Clone, Debug)]
 struct Symbol {
     addr: u64,
@@ -79,6 +90,15 @@ impl SymbolTable {
             .take_while(move |symbol| symbol.name.starts_with(prefix))
             .filter(move |symbol| last.replace(&*symbol.name) != Some(&*symbol.name))
             .map(|symbol| (&*symbol.name, VirtAddr(symbol.addr)))
+    }
+
+    /// All symbols by ascending address.
+    pub fn iter(&self) -> impl Iterator<Item = NamedRange<'_>> {
+        self.by_addr.iter().map(|symbol| NamedRange {
+            name: &symbol.name,
+            range: symbol.addr..symbol.end.max(symbol.addr),
+            is_function: symbol.rank / 2 == FUNCTION,
+        })
     }
 
     /// Number of symbols.

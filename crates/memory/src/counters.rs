@@ -37,3 +37,31 @@ counters! {
         writebacks: "lines",
     }
 }
+
+counters! {
+    /// Counters of a translation look-aside buffer.
+    pub struct TlbCounters {
+        /// Look-ups by fetches, or by loads, stores and atomics.
+        accesses: "accesses",
+        /// Look-ups that found no translation, or none that is enough for a store.
+        misses: "accesses",
+        /// Translations forgotten because a hart asked for it.
+        flushed: "entries",
+    }
+}
+
+counters! {
+    /// Counters of what walks page tables for a core.
+    pub struct WalkerCounters {
+        /// Walks begun.
+        walks: "walks",
+        /// Those that found no page, or one that does not grant the access.
+        failed_walks: "walks",
+        /// Entries of page tables read.
+        reads: "accesses",
+        /// Cycles from the beginning of each walk to its end.
+        walk_cycles: "cycles",
+        /// Cycles that contexts waited for their walk to begin.
+        wait_cycles: "cycles",
+    }
+}

@@ -1,5 +1,5 @@
-//! Timing of the memory system: private first-level caches, a shared banked second level with its
-//! interconnect, and memory channels. Tags and time, no data.
+//! Timing of the memory system: private first-level caches, translation look-aside buffers, a shared
+//! banked second level with its interconnect, and memory channels. Tags and time, no data.
 //!
 //! May depend on `loiter-types` only.
 //!
@@ -13,10 +13,12 @@ mod counters;
 mod l2;
 mod params;
 mod system;
+mod tlb;
 mod wheel;
 
 pub use cache::{Cache, Lookup};
-pub use counters::{L1Counters, L2Counters};
-pub use params::{L1Params, L2Params, MemoryParams};
+pub use counters::{L1Counters, L2Counters, TlbCounters, WalkerCounters};
+pub use params::{L1Params, L2Params, MemoryParams, TlbParams, WalkerParams};
 pub use system::{Level, MemoryConfig, MemorySystem, Request, RequestKind, Response};
+pub use tlb::{Flush, Tlb, Translation};
 pub use wheel::Wheel;

@@ -60,3 +60,28 @@ params! {
         device_latency_cycles: int(2..=100000),
     }
 }
+
+params! {
+    /// A translation look-aside buffer of a core: sections `itlb` and `dtlb`.
+    pub struct TlbParams {
+        /// Translations that it holds; a page of any size takes one.
+        entries: int(1..=65536),
+        /// Associativity; as many as entries: a translation can be anywhere.
+        ways: int(1..=65536),
+        /// Which entry of a set is replaced: used_bit is the first that was not used since all others
+        /// were.
+        replacement: choice("used_bit", "lru", "random"),
+    }
+}
+
+params! {
+    /// What walks page tables for a core: section `walker`.
+    pub struct WalkerParams {
+        /// Walks that a core can have under way; further ones wait their turn.
+        walks: int(1..=64),
+        /// Part of every walk beside its reads, before the first of them.
+        fixed_cycles: int(0..=10000),
+        /// Where it reads page tables: through the data cache of its core, or from the second level.
+        reads: choice("l1d", "l2"),
+    }
+}

@@ -21,6 +21,8 @@ pub enum RequestKind {
     Acknowledge,
     /// An atomic, which the second level serves.
     Atomic,
+    /// An entry of a page table, read from the second level past the first.
+    Walk,
     /// An access to a device.
     Device,
 }
@@ -256,7 +258,7 @@ impl MemorySystem {
                     self.events.insert(done, Event::Perform(response));
                 }
             }
-            RequestKind::Device | RequestKind::Acknowledge => {}
+            RequestKind::Walk | RequestKind::Device | RequestKind::Acknowledge => {}
         }
     }
 

@@ -67,6 +67,10 @@ words! {
         Atomic = "atomic",
         /// The instruction line is not in the first level.
         FetchMiss = "fetch_miss",
+        /// The core walks page tables for the context's next instruction, or will when others are done.
+        ItlbWalk = "itlb_walk",
+        /// The same for the data of its next instruction.
+        DtlbWalk = "dtlb_walk",
         /// A unit that other contexts share is busy.
         UnitBusy = "unit_busy",
         /// The store buffer is full, or must drain first.

@@ -7,6 +7,7 @@
 
 mod accounts;
 mod probe;
+pub mod profile;
 mod recorder;
 
 pub use accounts::{Accounts, Activity, Doing, Mode, Slot};

@@ -232,6 +232,9 @@ impl MachineFile {
             core: self.section("core"),
             latency: self.section("latency"),
             fpu: self.section("fpu"),
+            itlb: self.section("itlb"),
+            dtlb: self.section("dtlb"),
+            walker: self.section("walker"),
         };
         let memory = MemoryConfig {
             cores: self.system().cores as usize,

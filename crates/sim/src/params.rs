@@ -1,7 +1,7 @@
 //! Which sections a machine file has, and what they build.
 
 use loiter_cores::fgmt::{CoreParams, FgmtParams, FpuParams, LatencyParams};
-use loiter_memory::{L1Params, L2Params, MemoryConfig, MemoryParams};
+use loiter_memory::{L1Params, L2Params, MemoryConfig, MemoryParams, TlbParams, WalkerParams};
 use loiter_types::{ParamInfo, Params, params};
 
 params! {
@@ -56,6 +56,9 @@ pub(crate) fn sections(kind: &str) -> Vec<Section> {
         sections.extend([
             ("latency", LatencyParams::infos()),
             ("fpu", FpuParams::infos()),
+            ("itlb", TlbParams::infos()),
+            ("dtlb", TlbParams::infos()),
+            ("walker", WalkerParams::infos()),
             ("l1i", L1Params::infos()),
             ("l1d", L1Params::infos()),
             ("l2", L2Params::infos()),

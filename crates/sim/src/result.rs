@@ -177,6 +177,11 @@ pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow
         rows(&format!("core{core}.l1i"), instructions, &mut out);
         rows(&format!("core{core}.l1d"), data, &mut out);
     }
+    for (CoreId(core), itlb, dtlb, walker) in chip.translation_counters() {
+        rows(&format!("core{core}.itlb"), itlb, &mut out);
+        rows(&format!("core{core}.dtlb"), dtlb, &mut out);
+        rows(&format!("core{core}.walker"), walker, &mut out);
+    }
     rows("l2", memory.l2_counters(), &mut out);
     out
 }

@@ -9,7 +9,7 @@ use loiter_types::HartId;
 use serde::Serialize;
 
 use crate::config::MachineFile;
-use crate::debug::{Served, Server};
+use crate::debug::{Served, Server, symbol_elf};
 use crate::error::Error;
 use crate::params::CoreKind;
 use crate::reference_phase::Round;
@@ -29,6 +29,8 @@ pub struct Session {
     pub(crate) timing: Option<Timing>,
     pub(crate) origin: Origin,
     gdb: Option<Box<Server>>,
+    /// The symbols, for a debugger to read.
+    pub(crate) symbol_elf: Option<Vec<u8>>,
     /// The hart that a debugger has stepped or continued.
     pub(crate) chosen: Option<HartId>,
 }
@@ -147,6 +149,7 @@ impl Session {
             timing,
             origin,
             gdb: None,
+            symbol_elf: None,
             chosen: None,
         })
     }
@@ -205,6 +208,7 @@ impl Session {
     pub fn listen_gdb(&mut self, address: &str) -> Result<String, Error> {
         let server = Server::listen(address)?;
         let address = server.address();
+        self.symbol_elf = symbol_elf::write(self.system.symbols.files());
         self.gdb = Some(Box::new(server));
         Ok(address)
     }

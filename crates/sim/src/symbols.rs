@@ -83,6 +83,11 @@ impl Symbols {
         }
     }
 
+    /// The files.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &SymbolFile> {
+        self.files.iter()
+    }
+
     /// What `addr` belongs to, as `hart` uses addresses now.
     pub(crate) fn find(&self, hart: &Hart, machine: &Machine, addr: u64) -> Option<Place<'_>> {
         let linked = |addr| self.linked_at(addr, |file| file.text.is_empty());

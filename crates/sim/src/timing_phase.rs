@@ -173,7 +173,8 @@ impl Timing {
             unhandled: None,
             device_accessed: false,
         };
-        // What was typed meanwhile, or accessed last.
+        // What came in from outside meanwhile, or was accessed last.
+        wake_watchers(&mut self.chip, now, &mut shared);
         if shared.machine.interrupts_changed() {
             self.chip.interrupts_changed(now, &mut shared);
         }
@@ -200,11 +201,7 @@ impl Timing {
                     end = Some(now);
                     break;
                 }
-                if shared.machine.watches.any_lost() {
-                    for hart in shared.machine.watches.take_lost() {
-                        self.chip.watch_lost(hart, now);
-                    }
-                }
+                wake_watchers(&mut self.chip, now, &mut shared);
             }
             if timer <= now || shared.device_accessed {
                 shared.device_accessed = false;
@@ -261,6 +258,16 @@ impl Timing {
             )
         };
         self.chip.who_waits().into_iter().map(describe).collect()
+    }
+}
+
+/// Harts that sleep until a line is written hear that it was.
+#[inline]
+fn wake_watchers<O: Observer>(chip: &mut Chip, now: Cycle, shared: &mut Shared<'_, O>) {
+    if shared.machine.watches.any_lost() {
+        for hart in shared.machine.watches.take_lost() {
+            chip.watch_lost(hart, now);
+        }
     }
 }
 

@@ -97,6 +97,21 @@ impl VirtAddr {
     }
 }
 
+/// What addresses mean: the value of a hart's `satp` while it translates them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AddressSpace(pub u64);
+
+impl AddressSpace {
+    /// Addresses are physical. No `satp` that translates is zero.
+    pub const PHYSICAL: AddressSpace = AddressSpace(0);
+
+    /// Its number among those of the hart (privileged manual, "satp").
+    #[must_use]
+    pub fn asid(self) -> u16 {
+        (self.0 >> 44) as u16
+    }
+}
+
 /// A point in simulated time, in core clock cycles since power-on.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,

@@ -12,6 +12,6 @@ mod params;
 mod suggest;
 
 pub use counters::{CounterInfo, CounterSet};
-pub use ids::{ContextId, CoreId, Cycle, HartId, PAGE_BYTES, PhysAddr, VirtAddr};
+pub use ids::{AddressSpace, ContextId, CoreId, Cycle, HartId, PAGE_BYTES, PhysAddr, VirtAddr};
 pub use params::{FieldType, ParamInfo, ParamKind, ParamValue, Params};
 pub use suggest::{Unknown, nearest};

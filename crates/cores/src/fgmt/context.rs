@@ -1,11 +1,12 @@
 //! One context: the seat of a hart, and what it waits for.
 
-use loiter_hart::{Hart, Nap, Privilege};
+use loiter_hart::{Access, Hart, Nap, Privilege};
 use loiter_isa::{Class, Inst, Op};
 use loiter_observe::{Accounts, Activity, Doing, Mode, Slot};
-use loiter_types::{ContextId, Cycle, HartId};
+use loiter_types::{AddressSpace, ContextId, Cycle, HartId, PhysAddr};
 
 use super::store_buffer::StoreBuffer;
+use super::walk::{Granted, NO_PAGE, Walk};
 
 /// What a context without a known time of readiness waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,8 @@ pub(super) enum Waits {
     Time,
     /// Its instruction line.
     Fetch,
+    /// A page walk.
+    Walk,
     /// A load, atomic or device access under way.
     Access,
     /// An entry of its store buffer.
@@ -26,10 +29,23 @@ pub(super) enum Waits {
     Hart,
 }
 
+/// Where the data of a load, store or atomic lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// From here on.
+    At(PhysAddr),
+    /// In two pages, the first of them from here on.
+    Split(PhysAddr),
+    /// Nowhere: it raises an exception.
+    Nowhere,
+}
+
 /// One context.
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) id: ContextId,
+    /// Its position in the core.
+    pub(super) seat: usize,
     pub(super) hart: Option<HartId>,
     /// First cycle in which it may issue, as far as is known.
     pub(super) ready_at: Cycle,
@@ -49,8 +65,21 @@ pub(super) struct Context {
     pub(super) fetched: bool,
     /// Whether probes stand between the pc and the next instruction.
     pub(super) probes: bool,
+    /// Where its data lie, if it is a load, store or atomic that can issue.
+    pub(super) place: Place,
     /// Line of the instruction cache that it fetches from.
     pub(super) fetch_line: u64,
+    /// Address space of its fetches, and the page whose translation it has for them.
+    pub(super) fetch_space: AddressSpace,
+    pub(super) fetch_page: u64,
+    /// Address space of its data.
+    pub(super) data_space: AddressSpace,
+    /// Pages whose translation has been found for the instruction that is being fetched.
+    pub(super) fetch_granted: Granted,
+    /// The same for the data of the fetched instruction.
+    pub(super) data_granted: Granted,
+    /// Its page walk.
+    pub(super) walk: Option<Walk>,
     /// Between the probes "acquire" and "acquired".
     pub(super) spinning: bool,
     /// Whether interrupts must be looked at before the next instruction, or a rest has ended.
@@ -66,9 +95,16 @@ pub(super) const NO_LINE: u64 = u64::MAX;
 
 impl Context {
     /// A vacant context.
-    pub(super) fn new(id: ContextId, stores: StoreBuffer, nothing: Inst, now: Cycle) -> Self {
+    pub(super) fn new(
+        id: ContextId,
+        seat: usize,
+        stores: StoreBuffer,
+        nothing: Inst,
+        now: Cycle,
+    ) -> Self {
         Self {
             id,
+            seat,
             hart: None,
             ready_at: Cycle::NEVER,
             firm_at: Cycle(0),
@@ -82,7 +118,14 @@ impl Context {
             inst_pc: 0,
             fetched: false,
             probes: false,
+            place: Place::Nowhere,
             fetch_line: NO_LINE,
+            fetch_space: AddressSpace::PHYSICAL,
+            fetch_page: NO_PAGE,
+            data_space: AddressSpace::PHYSICAL,
+            fetch_granted: Granted::NOTHING,
+            data_granted: Granted::NOTHING,
+            walk: None,
             spinning: false,
             check_interrupts: true,
             hart_index: 0,
@@ -142,6 +185,12 @@ impl Context {
             Privilege::Machine => Mode::Machine,
         };
         self.activity = Activity::of(doing, self.spinning, mode);
+        let space = hart.address_space(Access::Fetch);
+        if space != self.fetch_space {
+            self.fetch_space = space;
+            self.fetch_page = NO_PAGE;
+        }
+        self.data_space = hart.address_space(Access::Load);
         self.check_interrupts |= doing != Doing::Executing;
     }
 

@@ -3,7 +3,7 @@
 use loiter_hart::{CodeCache, Hart, HartState, Nap, Unhandled};
 use loiter_isa::decode;
 use loiter_machine::Machine;
-use loiter_memory::MemorySystem;
+use loiter_memory::{MemorySystem, Tlb, TlbCounters, TlbParams, WalkerCounters};
 use loiter_observe::{Accounts, Doing, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId};
 
@@ -12,6 +12,7 @@ use super::counters::CoreCounters;
 use super::params::{CLASSES, FgmtParams, MAX_PIPES};
 use super::store_buffer::StoreBuffer;
 use super::units::{ChipFpu, CoreUnits};
+use super::walk::Walker;
 use crate::Observer;
 
 /// What the cores share with the rest of the system while they run.
@@ -57,6 +58,9 @@ pub(super) struct CoreState {
     /// For ALU operations, branches and jumps: latency, and what its cycles are charged to; for a
     /// branch the second entry is that of a taken one.
     pub(super) simple: [[(u64, Slot); 2]; CLASSES],
+    pub(super) itlb: Tlb,
+    pub(super) dtlb: Tlb,
+    pub(super) walker: Walker,
     pub(super) params: FgmtParams,
     /// `core.stall = "use"`.
     pub(super) stall_on_use: bool,
@@ -232,10 +236,11 @@ impl Chip {
 
     /// Notes when context `c` of a core is due, after something from outside the core has changed it.
     pub(super) fn rescheduled(&mut self, core: usize, c: usize) {
-        self.cores[core].reschedule(c);
-        let ready_at = self.cores[core].contexts[c].ready_at;
-        if ready_at < self.next[core] {
-            self.next[core] = ready_at;
+        let there = &mut self.cores[core];
+        there.reschedule(c);
+        let due = there.contexts[c].ready_at.min(there.state.walker.due);
+        if due < self.next[core] {
+            self.next[core] = due;
             if let Err(place) = self.awake.binary_search(&core) {
                 self.awake.insert(place, core);
             }
@@ -243,7 +248,8 @@ impl Chip {
     }
 
     /// Cycle after cycle from `now` on, as long as only the cores have something to do: memory has not
-    /// before their next cycle, and it lies before `until`. At most `most` cycles. Answers the last.
+    /// before their next cycle, it lies before `until`, and no timer has changed. At most `most`
+    /// cycles. Answers the last.
     pub fn run<O: Observer>(
         &mut self,
         mut now: Cycle,
@@ -253,7 +259,8 @@ impl Chip {
     ) -> Cycle {
         for _ in 0..most {
             let next = self.tick(now, shared);
-            if next >= until || next >= shared.memory.next() || shared.unhandled.is_some() {
+            let stops = shared.unhandled.is_some() || shared.device_accessed;
+            if next >= until || next >= shared.memory.next() || stops {
                 break;
             }
             if O::ACTIVE && shared.observer.holds() {
@@ -312,6 +319,18 @@ impl Chip {
             .map(|core| (core.state.id, &core.state.counters))
     }
 
+    /// Counters of the instruction and data buffers of translations, and of what walks page tables, by
+    /// core.
+    pub fn translation_counters(
+        &self,
+    ) -> impl Iterator<Item = (CoreId, &TlbCounters, &TlbCounters, &WalkerCounters)> {
+        self.cores.iter().map(|core| {
+            let state = &core.state;
+            let (itlb, dtlb) = (&state.itlb.counters, &state.dtlb.counters);
+            (state.id, itlb, dtlb, &state.walker.counters)
+        })
+    }
+
     /// What every seated context waits for, for the watchdog's message.
     #[must_use]
     pub fn who_waits(&self) -> Vec<(ContextId, HartId, String)> {
@@ -348,6 +367,7 @@ impl Core {
                 params.core.store_pipelining == "same_line",
             )
         };
+        let tlb = |params: &TlbParams| Tlb::new(params).expect("FgmtParams::check has passed it");
         Self {
             state: CoreState {
                 id: CoreId::new(id),
@@ -357,11 +377,14 @@ impl Core {
                 simple: params.latency.simple_table(),
                 stall_on_use: params.core.stall == "use",
                 full_stops_thread: params.core.store_buffer_full_stops == "thread",
+                itlb: tlb(&params.itlb),
+                dtlb: tlb(&params.dtlb),
+                walker: Walker::new(&params.walker),
                 params: params.clone(),
                 counters: CoreCounters::default(),
             },
             contexts: (0..contexts)
-                .map(|n| Context::new(ContextId::new(id * contexts + n), stores(), nothing, now))
+                .map(|n| Context::new(ContextId::new(id * contexts + n), n, stores(), nothing, now))
                 .collect(),
             contexts_per_pipe: contexts / params.core.pipes as usize,
             pipes: params.core.pipes as usize,
@@ -383,7 +406,7 @@ impl Core {
 
     /// Whether no context can issue now.
     fn is_idle(&self, now: Cycle) -> bool {
-        self.contexts.iter().all(|context| context.ready_at > now)
+        self.state.walker.due > now && self.contexts.iter().all(|context| context.ready_at > now)
     }
 
     /// One cycle: every pipe selects a context and issues its instruction. Answers the first cycle in
@@ -403,6 +426,9 @@ impl Core {
             self.state.id
         );
         self.hear(now);
+        if self.state.walker.due <= now {
+            self.go_on_walking(now, shared);
+        }
         if self.pipes == 1 {
             if let Some(chosen) = self.select(0, now, shared) {
                 self.issue(chosen, now, fpu, shared);
@@ -412,7 +438,7 @@ impl Core {
         }
         // Most often somebody is due at once; a plain minimum would look at everybody.
         let soonest = now.0 + 1;
-        let mut earliest = u64::MAX;
+        let mut earliest = self.state.walker.due.0;
         for due in &self.due {
             if due.ready < earliest {
                 earliest = due.ready;

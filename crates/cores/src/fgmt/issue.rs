@@ -4,16 +4,17 @@ use loiter_hart::{
     DataPort, Exec, Flow, Hart, Nap, Privilege, Retired, Trap, Trapped, access_width,
 };
 use loiter_isa::csr::number::STIMECMP;
-use loiter_isa::{Class, Inst, Width, dispatch};
+use loiter_isa::{Class, Inst, Op, Width, dispatch};
 use loiter_machine::{AccessFault, Machine};
 use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Doing, Moment, Probe, Slot};
 use loiter_types::{Cycle, HartId, PhysAddr, VirtAddr};
 
-use super::context::{Context, Waits, is_probe};
+use super::context::{Context, Place, Waits, is_probe};
 use super::core::{CoreState, Shared};
 use super::store_buffer::{Forward, StoreBuffer};
 use super::units::{ChipFpu, is_fp};
+use super::walk::Granted;
 use crate::Observer;
 
 /// Longest name of a report.
@@ -133,11 +134,12 @@ impl Context {
             Class::Store => self.issue_store(core, now, shared),
             Class::Atomic => {
                 core.counters.atomics += 1;
-                match self.data_address(shared) {
-                    Some(addr) => {
+                self.data_granted = Granted::NOTHING;
+                match self.place {
+                    Place::At(addr) => {
                         self.send(core, now, RequestKind::Atomic, addr, Slot::Atomic, shared);
                     }
-                    None => {
+                    Place::Split(_) | Place::Nowhere => {
                         self.run_now(core, now, shared);
                     }
                 }
@@ -213,7 +215,8 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) {
         core.counters.loads += 1;
-        let Some(addr) = self.data_address(shared) else {
+        self.data_granted = Granted::NOTHING;
+        let (Place::At(addr) | Place::Split(addr)) = self.place else {
             self.run_now(core, now, shared);
             return;
         };
@@ -247,7 +250,8 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) {
         core.counters.stores += 1;
-        if let Some(addr) = self.data_address(shared)
+        self.data_granted = Granted::NOTHING;
+        if let Place::At(addr) = self.place
             && !shared.machine.is_ram(addr, 1)
         {
             return self.send(core, now, RequestKind::Device, addr, Slot::Device, shared);
@@ -258,6 +262,8 @@ impl Context {
         } else {
             latency.store_cycles
         };
+        self.stores
+            .join_bytes(matches!(self.place, Place::Split(_)));
         if self.run_now(core, now, shared) {
             self.pay(core, now, cycles, Slot::Executing, false);
             self.send_stores(core, now, shared);
@@ -373,6 +379,9 @@ impl Context {
             }
         }
         if flow == Flow::Next {
+            if self.inst.op == Op::SfenceVma {
+                self.flush_translations(core, hart);
+            }
             self.retire(&before, now, shared);
             self.pay(core, now, cycles, Slot::Executing, pipelined);
         } else {
@@ -479,6 +488,8 @@ impl Context {
             shared.observer.holds_at(hart, hart.pc);
         }
         self.refetch();
+        self.fetch_granted = Granted::NOTHING;
+        self.data_granted = Granted::NOTHING;
         self.check_interrupts = true;
         self.stall(
             now,

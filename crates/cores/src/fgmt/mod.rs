@@ -16,6 +16,8 @@
 //! - Pipes share the load/store unit, the floating-point unit, the multiplier and the divider. Where
 //!   several want one in a cycle, a favour bit that alternates decides, and the other loses its cycle.
 //! - A floating-point unit of the chip serves operations in the order in which cores send them.
+//! - A fetch, load, store or atomic whose address is translated looks into a buffer of translations
+//!   that the contexts share. Without one its context is stalled until page tables have been walked.
 //! - A load that misses blocks its context. Stores go through a store buffer; atomics are performed
 //!   by the second-level cache after the store buffer has drained.
 
@@ -29,6 +31,7 @@ mod params;
 mod respond;
 mod store_buffer;
 mod units;
+mod walk;
 
 pub use self::core::{Chip, Shared};
 pub use self::counters::CoreCounters;

@@ -2,14 +2,15 @@
 //! busy unit, its store buffer.
 
 use loiter_hart::{Access, Trap, access_width};
-use loiter_isa::{Class, Inst, Op};
+use loiter_isa::{Class, Inst, Op, Width};
 use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Activity, Doing, Slot};
-use loiter_types::{Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
+use loiter_types::{AddressSpace, Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
-use super::context::{Context, Waits, is_probe};
+use super::context::{Context, Place, Waits, is_probe};
 use super::core::{CoreState, Shared};
 use super::store_buffer::Forward;
+use super::walk::{Granted, page};
 use crate::Observer;
 
 impl Context {
@@ -49,9 +50,7 @@ impl Context {
             return false;
         }
         match class {
-            Class::Load => !self.load_waits(now, shared),
-            Class::Store => !self.store_waits(now, shared),
-            Class::Atomic => !self.must_drain(now),
+            Class::Load | Class::Store | Class::Atomic => self.can_access(core, now, shared),
             Class::Fence if orders_stores_before_loads(&self.inst) => !self.must_drain(now),
             _ => true,
         }
@@ -74,49 +73,95 @@ impl Context {
         waits
     }
 
-    /// A load waits when only part of its bytes are in the store buffer, or for a device, or when it
-    /// reaches over the end of a page or raises an exception.
-    fn load_waits<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> bool {
-        if self.stores.is_empty() {
-            return false;
-        }
-        let (Some(addr), Some(width)) = (self.data_address(shared), access_width(self.inst.op))
-        else {
-            return self.must_drain(now);
-        };
-        let partial = self.stores.forward(addr, width) == Forward::Partial;
-        (partial || !shared.machine.is_ram(addr, width.bytes())) && self.must_drain(now)
-    }
-
-    /// A store waits for an entry of the store buffer, or until it is empty, likewise.
-    fn store_waits<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> bool {
-        if self.store_buffer_full(now) {
-            return true;
-        }
-        let (Some(addr), Some(width)) = (self.data_address(shared), access_width(self.inst.op))
-        else {
-            return self.must_drain(now);
-        };
-        !shared.machine.is_ram(addr, width.bytes()) && self.must_drain(now)
-    }
-
-    /// Physical address of the data that its load, store or atomic moves; `None` when they lie in two
-    /// pages, or it raises an exception.
-    #[inline]
-    pub(super) fn data_address<O: Observer>(&self, shared: &mut Shared<'_, O>) -> Option<PhysAddr> {
-        let hart = &mut shared.harts[self.hart_index];
-        let bytes = access_width(self.inst.op)?.bytes();
+    /// Whether the fetched load, store or atomic can access its data now; notes where they lie.
+    #[inline(always)]
+    fn can_access<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) -> bool {
+        let width = access_width(self.inst.op).expect("a load, store or atomic has a width");
+        let bytes = width.bytes();
         let access = match (self.class, self.inst.op) {
             (Class::Load, _) | (_, Op::LrW | Op::LrD) => Access::Load,
             _ => Access::Store,
         };
         // The immediate of an atomic is zero.
-        let base = hart.regs[self.inst.rs1 as usize];
+        let base = shared.harts[self.hart_index].regs[self.inst.rs1 as usize];
         let addr = VirtAddr(base.wrapping_add(self.inst.imm as i64 as u64));
-        if addr.leaves_page(bytes) {
-            return None;
+        // An atomic that is not aligned raises that before its address is looked at.
+        let looks = self.class != Class::Atomic || addr.0 & (bytes - 1) == 0;
+        if self.data_space != AddressSpace::PHYSICAL
+            && looks
+            && !self.data_translated(core, now, addr, bytes, access, shared)
+        {
+            return false;
         }
-        hart.translate(shared.machine, addr, bytes, access).ok()
+        self.place = self.find_place(addr, bytes, access, shared);
+        match self.class {
+            Class::Load => !self.load_waits(now, width, shared),
+            Class::Store => !self.store_waits(now, bytes, shared),
+            _ => !self.must_drain(now),
+        }
+    }
+
+    /// Where the data of an access lie.
+    #[inline(always)]
+    fn find_place<O: Observer>(
+        &self,
+        addr: VirtAddr,
+        bytes: u64,
+        access: Access,
+        shared: &mut Shared<'_, O>,
+    ) -> Place {
+        let hart = &mut shared.harts[self.hart_index];
+        if addr.leaves_page(bytes) {
+            let first = PAGE_BYTES - addr.0 % PAGE_BYTES;
+            let second = VirtAddr(addr.0.wrapping_add(first));
+            let places = (
+                hart.locate(shared.machine, addr, first, access),
+                hart.locate(shared.machine, second, bytes - first, access),
+            );
+            return match places {
+                (Ok(place), Ok(_)) => Place::Split(place),
+                _ => Place::Nowhere,
+            };
+        }
+        let place = hart.locate(shared.machine, addr, bytes, access);
+        place.map_or(Place::Nowhere, Place::At)
+    }
+
+    /// A load waits when only part of its bytes are in the store buffer, or for a device, or when it
+    /// lies in two pages or raises an exception.
+    #[inline(always)]
+    fn load_waits<O: Observer>(
+        &mut self,
+        now: Cycle,
+        width: Width,
+        shared: &Shared<'_, O>,
+    ) -> bool {
+        if self.stores.is_empty() {
+            return false;
+        }
+        let passes = match self.place {
+            Place::At(addr) => {
+                self.stores.forward(addr, width) != Forward::Partial
+                    && shared.machine.is_ram(addr, width.bytes())
+            }
+            Place::Split(_) | Place::Nowhere => false,
+        };
+        !passes && self.must_drain(now)
+    }
+
+    /// A store waits for an entry of the store buffer, or until it is empty, likewise.
+    #[inline(always)]
+    fn store_waits<O: Observer>(&mut self, now: Cycle, bytes: u64, shared: &Shared<'_, O>) -> bool {
+        if self.store_buffer_full(now) {
+            return true;
+        }
+        let passes = matches!(self.place, Place::At(addr) if shared.machine.is_ram(addr, bytes));
+        !passes && self.must_drain(now)
     }
 
     /// A context that rested executes again, and a pending interrupt is taken. Answers whether one
@@ -154,10 +199,18 @@ impl Context {
         if self.check_interrupts && self.interrupted(core, now, shared) {
             return false;
         }
-        let hart = &mut shared.harts[self.hart_index];
-        let mut pc = hart.pc;
+        let mut pc = shared.harts[self.hart_index].pc;
+        let translates = self.fetch_space != AddressSpace::PHYSICAL;
+        let mut looked_up = !translates;
         let (first, last) = loop {
             let undecoded;
+            if translates && page(pc) != self.fetch_page {
+                if !self.fetch_translated(core, now, VirtAddr(pc), shared) {
+                    return false;
+                }
+                looked_up = true;
+            }
+            let hart = &mut shared.harts[self.hart_index];
             let addr = match hart.translate(shared.machine, VirtAddr(pc), 2, Access::Fetch) {
                 Ok(addr) => addr,
                 Err(fault) => {
@@ -171,15 +224,12 @@ impl Context {
             };
             let inst = match decoded {
                 Some(inst) => inst,
-                None => match hart.fetch_at(pc, shared.machine, shared.code) {
-                    Ok(inst) => {
+                None => match self.fetch_undecoded(core, now, pc, addr, shared) {
+                    Some(inst) => {
                         undecoded = inst;
                         &undecoded
                     }
-                    Err(fault) => {
-                        self.trap(core, now, fault, shared);
-                        return false;
-                    }
+                    None => return false,
                 },
             };
             let after = pc + u64::from(inst.len);
@@ -188,7 +238,10 @@ impl Context {
                 self.inst = *inst;
                 // The second half of an instruction in two pages lies elsewhere.
                 let last = match VirtAddr(pc).leaves_page(inst.len.into()) {
-                    true => hart.translate(shared.machine, VirtAddr(pc + 2), 2, Access::Fetch),
+                    true => {
+                        let hart = &mut shared.harts[self.hart_index];
+                        hart.locate(shared.machine, VirtAddr(pc + 2), 2, Access::Fetch)
+                    }
                     false => Ok(addr),
                 };
                 break (addr, last.unwrap_or(addr));
@@ -201,14 +254,49 @@ impl Context {
         let line = self.fetch_line;
         let last = PhysAddr((last.0 & !(PAGE_BYTES - 1)) | last_byte & (PAGE_BYTES - 1));
         let log2 = core.fetch_line_log2;
-        if !(first.block(log2) == line && last.block(log2) == line)
-            && (self.line_arrives(core, now, first, shared)
-                || self.line_arrives(core, now, last, shared))
-        {
-            return false;
+        if !(first.block(log2) == line && last.block(log2) == line) {
+            let translated = looked_up || self.fetch_translated(core, now, VirtAddr(pc), shared);
+            if !translated
+                || self.line_arrives(core, now, first, shared)
+                || self.line_arrives(core, now, last, shared)
+            {
+                return false;
+            }
         }
         self.fetched = true;
+        self.fetch_granted = Granted::NOTHING;
         true
+    }
+
+    /// The instruction at `pc`, which is no other's copy to be had: its page has not been decoded yet,
+    /// or its second half lies in the next one. `None` when the context has to wait for a walk, or has
+    /// entered the trap that it raises.
+    #[cold]
+    fn fetch_undecoded<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        pc: u64,
+        addr: PhysAddr,
+        shared: &mut Shared<'_, O>,
+    ) -> Option<Inst> {
+        let next = VirtAddr(pc.wrapping_add(2));
+        let crosses = VirtAddr(pc).leaves_page(4)
+            && shared.machine.fetch16(addr).is_ok_and(|low| low & 3 == 3);
+        if self.fetch_space != AddressSpace::PHYSICAL
+            && crosses
+            && !self.fetch_translated(core, now, next, shared)
+        {
+            return None;
+        }
+        let hart = &mut shared.harts[self.hart_index];
+        match hart.fetch_at(pc, shared.machine, shared.code) {
+            Ok(inst) => Some(inst),
+            Err(fault) => {
+                self.trap(core, now, fault, shared);
+                None
+            }
+        }
     }
 
     /// Whether the instruction line of `addr` has to come from the second level first.

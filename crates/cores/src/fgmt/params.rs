@@ -1,6 +1,7 @@
 //! Parameters of fine-grained multithreaded cores.
 
 use loiter_isa::{Class, Inst, Op};
+use loiter_memory::{Tlb, TlbParams, WalkerParams};
 use loiter_observe::Slot;
 use loiter_types::params;
 
@@ -120,6 +121,12 @@ pub struct FgmtParams {
     pub latency: LatencyParams,
     /// Section `fpu`.
     pub fpu: FpuParams,
+    /// Section `itlb`.
+    pub itlb: TlbParams,
+    /// Section `dtlb`.
+    pub dtlb: TlbParams,
+    /// Section `walker`.
+    pub walker: WalkerParams,
 }
 
 impl FgmtParams {
@@ -156,6 +163,9 @@ impl FgmtParams {
                     format!("{names}: {low} is greater than {high}; swap or correct them"),
                 ));
             }
+        }
+        for (section, tlb) in [("itlb", &self.itlb), ("dtlb", &self.dtlb)] {
+            Tlb::new(tlb).map_err(|problem| (section, problem))?;
         }
         Ok(())
     }

@@ -79,6 +79,10 @@ impl Context {
                 self.fetch_line = response.request.addr.block(core.fetch_line_log2);
                 self.unblock(done);
             }
+            RequestKind::Walk | RequestKind::Load if self.walk.is_some() => {
+                self.entry_arrives(core, done, shared);
+            }
+            RequestKind::Walk => unreachable!("an entry arrives for a walk"),
             RequestKind::Load | RequestKind::Atomic | RequestKind::Device => {
                 self.perform(core, response, now, shared);
             }
@@ -86,10 +90,10 @@ impl Context {
                 let store = self.stores.perform();
                 let hart = self.seated();
                 // The store found RAM at its address when it issued.
-                let stored = shared
-                    .machine
-                    .store(hart, store.addr, store.width, store.value);
-                debug_assert!(stored.is_ok());
+                for (addr, width, value) in store.parts() {
+                    let stored = shared.machine.store(hart, addr, width, value);
+                    debug_assert!(stored.is_ok());
+                }
             }
             RequestKind::Acknowledge => {
                 self.stores.acknowledge();

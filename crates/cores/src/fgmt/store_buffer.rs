@@ -16,13 +16,28 @@ enum Stage {
     Performed,
 }
 
-/// One store.
+/// One store, of 1 to 8 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Store {
     pub(super) addr: PhysAddr,
-    pub(super) width: Width,
+    bytes: u64,
     pub(super) value: u64,
     stage: Stage,
+}
+
+impl Store {
+    /// The store as such that instructions make: address, width, value. There are several only when
+    /// it was part of one over the end of a page.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (PhysAddr, Width, u64)> {
+        let Store {
+            addr, bytes, value, ..
+        } = *self;
+        let whole = [Width::B, Width::H, Width::W, Width::D]
+            .into_iter()
+            .find(|width| width.bytes() == bytes);
+        let width = whole.unwrap_or(Width::B);
+        (0..bytes / width.bytes()).map(move |n| (PhysAddr(addr.0 + n), width, value >> (8 * n)))
+    }
 }
 
 /// What a load finds among the stores that have not performed.
@@ -43,6 +58,8 @@ pub(super) struct StoreBuffer {
     capacity: usize,
     line_log2: u32,
     same_line: bool,
+    /// Bytes are part of one store.
+    joins_bytes: bool,
 }
 
 impl StoreBuffer {
@@ -54,7 +71,17 @@ impl StoreBuffer {
             capacity,
             line_log2: line_bytes.trailing_zeros(),
             same_line,
+            joins_bytes: false,
         }
+    }
+
+    /// Whether the bytes put in from now on are those of one store over the end of a page, which take
+    /// an entry for each page. Only an empty buffer joins bytes; it may then hold one more entry than
+    /// there are.
+    #[inline(always)]
+    pub(super) fn join_bytes(&mut self, joins: bool) {
+        debug_assert!(!joins || self.is_empty());
+        self.joins_bytes = joins;
     }
 
     #[inline(always)]
@@ -64,14 +91,27 @@ impl StoreBuffer {
 
     #[inline(always)]
     pub(super) fn is_full(&self) -> bool {
-        self.entries.len() == self.capacity
+        self.entries.len() >= self.capacity
     }
 
     pub(super) fn push(&mut self, addr: PhysAddr, width: Width, value: u64) {
-        debug_assert!(!self.is_full());
+        if self.joins_bytes
+            && let Some(last) = self.entries.back_mut()
+            && last.addr.0 + last.bytes == addr.0
+        {
+            last.value |= (value & 0xff) << (8 * last.bytes);
+            last.bytes += 1;
+            return;
+        }
+        debug_assert!(!self.is_full() || self.joins_bytes);
+        let value = if self.joins_bytes {
+            value & 0xff
+        } else {
+            value
+        };
         self.entries.push_back(Store {
             addr,
-            width,
+            bytes: width.bytes(),
             value,
             stage: Stage::Queued,
         });
@@ -119,7 +159,7 @@ impl StoreBuffer {
         }
         let end = addr.0 + width.bytes();
         for store in self.entries.iter().rev() {
-            let store_end = store.addr.0 + store.width.bytes();
+            let store_end = store.addr.0 + store.bytes;
             if store.stage == Stage::Performed || store_end <= addr.0 || end <= store.addr.0 {
                 continue;
             }

@@ -7,6 +7,8 @@ mod inspector;
 mod monitor;
 mod registers;
 mod server;
+pub(crate) mod symbol_elf;
+mod symbol_file_server;
 mod target;
 
 pub(crate) use inspector::Inspector;

@@ -225,7 +225,9 @@ impl Server {
             return;
         };
         match step(stub, session) {
-            Ok(GdbStubStateMachine::Disconnected(stub)) => {
+            Ok(GdbStubStateMachine::Disconnected(mut stub)) => {
+                // The last answer; whoever has gone does not miss it.
+                let _ = stub.borrow_conn().flush();
                 self.killed = stub.get_reason() == DisconnectReason::Kill;
                 session.release();
             }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use loiter_observe::{Activity, Slot};
 
+use crate::support::paging::Paged;
 use crate::support::{Bench, DATA};
 
 /// Ends the run after a while.
@@ -61,7 +62,18 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
             format!("auipc a0, 0; li a2, 64; sub a0, a0, a2; lw a1, 0(a0); sw a1, 0(a0); {SLEEP}"),
         ),
     ];
+    // Walks that wait for one another, and one that fails; where its trap leads, the hart sleeps.
+    let paged = |hart: usize| {
+        let end = if hart == 0 { END } else { "ld t0, -8(x0)" };
+        let code = Paged::new()
+            .asid(hart as u64)
+            .program(&format!("ld t0, 0(a0); sfence.vma x0, x0; {end}"));
+        let trap = "auipc t1, 0; addi t1, t1, 16; csrrw x0, 0x305, t1; j over; trap: wfi; j trap";
+        (hart, format!("{trap}; over: {code}"))
+    };
+    let walks = Bench::new("t1").set("walker.walks=1");
     vec![
+        (walks, (0..3).map(paged).collect()),
         (Bench::new("t1").set("latency.pause_cycles=9"), mixed),
         (
             Bench::new("t2").set("l2.mshrs_per_bank=2"),

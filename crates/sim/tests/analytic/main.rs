@@ -9,4 +9,5 @@ mod selection;
 mod sharing;
 mod stores;
 mod support;
+mod translation;
 mod units;

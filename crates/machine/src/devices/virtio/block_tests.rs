@@ -263,6 +263,22 @@ fn a_file_that_fails_is_an_error_for_the_guest_and_a_message_for_the_user() {
 }
 
 #[test]
+fn a_file_that_takes_no_more_is_an_error_for_the_guest_and_a_message_for_the_user() {
+    let file = file();
+    // No host has files that reach so far.
+    let mut guest = machine(DiskConfig {
+        bytes: Some((1 << 63) + 512),
+        writable: true,
+        ..disk(&file)
+    });
+    assert_eq!(write(&mut guest, 0, &[1; 512]), OK);
+    assert_eq!(write(&mut guest, 1 << 54, &[1; 512]), IO_ERROR);
+    let messages = guest.0.take_messages();
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert!(messages[0].contains("could not be written"), "{messages:?}");
+}
+
+#[test]
 fn another_disk_takes_the_place_of_one() {
     let (first, second) = (file(), NamedTempFile::new().unwrap());
     std::fs::write(second.path(), [0x55; 700]).unwrap();

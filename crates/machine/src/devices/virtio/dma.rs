@@ -23,7 +23,7 @@ pub(crate) struct Dma<'a> {
 impl<'a> Dma<'a> {
     pub(crate) fn new(ram: &'a mut Ram) -> Self {
         Self {
-            region: Region(VolatileSlice::from(ram.bytes_mut())),
+            region: Region(VolatileSlice::from(ram.as_mut_slice())),
             written: RefCell::default(),
         }
     }

@@ -163,6 +163,10 @@ impl<'a> Line<'a> {
                 let sets = access_set(self.operands[0]) << 4 | access_set(self.operands[1]);
                 self.words.push(pattern | sets << 20);
             }
+            0x73 if operands == 2 => {
+                let registers = self.register(0) << 15 | self.register(1) << 20;
+                self.words.push(pattern | registers);
+            }
             0x73 if operands == 3 => {
                 let csr = number(self.operands[1]);
                 self.i(mnemonic, self.register(0), self.register(2), csr);

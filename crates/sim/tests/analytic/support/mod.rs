@@ -1,6 +1,7 @@
 //! Programs written in a few lines of assembly, run on a preset.
 
 mod assembler;
+pub mod paging;
 pub mod rule;
 
 use std::collections::BTreeMap;
