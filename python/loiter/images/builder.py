@@ -80,7 +80,7 @@ def _carry_out(name: str, recipe: Recipe, kernel: Image | None, console: Console
         out.mkdir()
         scratch.mkdir()
         began = time.monotonic()
-        announced = [*kind.steps(recipe), Step("manifest", 3)]
+        announced = [*kind.steps(recipe), Step("manifest", 1)]
         apt = Apt(cache.root() / "apt", scratch, recipe.suite, recipe.mirror)
         with Steps(console, name, announced) as steps:
             work = Work(recipe, key, apt, out, scratch, steps, kernel)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from loiter.runs.progress import Estimate, duration
-
-# A share is shown at most so often.
-_SECONDS_BETWEEN = 0.1
 
 
 @dataclass(frozen=True)
@@ -23,6 +20,26 @@ class Step:
 
     name: str
     seconds: float
+
+
+class _Bars(Progress):
+    """Asks for the state of things whenever it draws, which it does by itself several times a second."""
+
+    def __init__(self, before: Callable[[], None], console: Console) -> None:
+        self._before = before
+        super().__init__(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[facts]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        self._before()
+        return super().get_renderables()
 
 
 class Steps:
@@ -34,34 +51,25 @@ class Steps:
         self._left = list(steps)
         self._count = len(self._left)
         self._estimate = Estimate(total=sum(step.seconds for step in steps), workers=1)
-        self._current: tuple[Step, float] | None = None
+        self._current: Step | None = None
+        self._begun = 0.0
+        self._share = 0.0
         self._detail = self._now = ""
-        self.facts = ""
-        self._shown = 0.0
-        self._live: Progress | None = None
+        self._bars: _Bars | None = None
         self._bar: TaskID | None = None
-        self._began = time.monotonic()
 
     def __enter__(self) -> Steps:
         if self._console is not None and self._console.is_terminal:
-            self._live = Progress(
-                SpinnerColumn(),
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.fields[facts]}"),
-                TimeElapsedColumn(),
-                console=self._console,
-                transient=True,
-            )
-            self._live.start()
-            self._bar = self._live.add_task(f"[bold]{self._title}", total=1.0, facts="")
+            self._bars = _Bars(self._refresh, self._console)
+            self._bar = self._bars.add_task(f"[bold]{self._title}", total=1.0, facts="")
+            self._bars.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live is not None:
-            self._live.stop()
+        if self._bars is not None:
+            self._bars.stop()
 
     def say(self, text: str) -> None:
         """A remark."""
@@ -73,42 +81,42 @@ class Steps:
         """One step, from its beginning to its end. Steps come in the order in which they were announced."""
         step = self._left.pop(0)
         assert step.name == name, f"step {name}, but {step.name} was announced"
-        begun = time.monotonic()
-        self._current, self._detail, self._now = (step, begun), "", ""
-        self._refresh(0.0)
+        self._begun, self._share, self._detail, self._now = time.monotonic(), 0.0, "", ""
+        self._current = step
         yield
-        seconds = time.monotonic() - begun
-        self._estimate.add(step.seconds, seconds)
+        seconds = time.monotonic() - self._begun
         self._current = None
+        self._estimate.add(step.seconds, seconds)
         number = self._count - len(self._left)
         detail = f", {self._detail}" if self._detail else ""
         self.say(f"{self._title}: {number}/{self._count} {name}{detail} ({duration(seconds)})")
 
     def share(self, share: float, what: str = "") -> None:
         """How much of the step under way is done, from 0 to 1, and what is being done."""
-        self._now = what
-        now = time.monotonic()
-        if now - self._shown >= _SECONDS_BETWEEN:
-            self._shown = now
-            self._refresh(share)
+        self._share, self._now = share, what
 
     def detail(self, text: str) -> None:
         """A few words on the step under way, which its line ends with."""
         self._detail = text
-        self._refresh(0.0)
 
-    def _refresh(self, share: float) -> None:
-        if self._current is None:
-            return
-        step, begun = self._current
-        # What the step itself knows, or else the clock against what it took where it was measured.
-        seconds = share * step.seconds or time.monotonic() - begun
+    def state(self) -> tuple[float, str]:
+        """Part of all that is done, and words on what is being done and how long the rest will take."""
+        step = self._current
+        if step is None:
+            return self._estimate.share({}), ""
+        seconds = time.monotonic() - self._begun
+        if self._share > 0:
+            # What the step itself knows, as time that such a share should have taken.
+            rate = self._estimate.busy_seconds / self._estimate.finished if self._estimate.finished > 0 else 1.0
+            seconds = self._share * step.seconds * rate
         running = {step.name: (step.seconds, seconds)}
         left = self._estimate.seconds_left(running)
         if left is None:
             left = max(0.0, self._estimate.total - seconds)
         words = " ".join(filter(None, [step.name, self._detail, self._now]))
-        self.facts = f"{words}, about {duration(left)} left"
-        done = (self._estimate.finished + min(0.95 * step.seconds, seconds)) / max(self._estimate.total, 1e-9)
-        if self._live is not None and self._bar is not None:
-            self._live.update(self._bar, completed=done, facts=self.facts)
+        return self._estimate.share(running), f"{words}, about {duration(left)} left"
+
+    def _refresh(self) -> None:
+        if self._bars is not None and self._bar is not None:
+            share, facts = self.state()
+            self._bars.update(self._bar, completed=share, facts=facts)

@@ -23,7 +23,7 @@ SHELL = "busybox-static"
 
 def steps(recipe: Recipe) -> list[Step]:
     """The steps of a build."""
-    return [Step("lists", 3), Step("download", 5), Step("unpack", 6), Step("initramfs", 4), Step("symbols", 3)]
+    return [Step("lists", 2), Step("download", 4), Step("unpack", 5), Step("initramfs", 10), Step("symbols", 1)]
 
 
 def build(work: Work) -> Outcome:

@@ -41,7 +41,7 @@ _OPTION = re.compile(r"^(CONFIG_\w+=.*|# CONFIG_\w+ is not set)$", re.MULTILINE)
 def steps(recipe: Recipe) -> list[Step]:
     """The steps of a build."""
     return [
-        *(Step("lists", 3), Step("download", 6), Step("unpack", 30), Step("patch", 1), Step("configure", 10)),
+        *(Step("lists", 2), Step("download", 4), Step("unpack", 30), Step("patch", 1), Step("configure", 10)),
         *(Step("compile", 170), Step("initramfs", 1)),
     ]
 
