@@ -44,7 +44,7 @@ fn firmware_is_shown_what_the_kernel_has_mapped() {
     let entry = (RAM_BASE >> 12) << 10 | 0xf;
     let index = high >> 30 & 0x1ff;
     let at = PhysAddr(table + 8 * index);
-    machine.ram.write(at, loiter_isa::Width::D, entry);
+    assert!(machine.ram.write(at, loiter_isa::Width::D, entry));
     // Protection lets supervisor mode read all of memory.
     assert!(hart.set_csr_from_outside(&mut machine, PMPADDR0, u64::MAX));
     assert!(hart.set_csr_from_outside(&mut machine, PMPCFG0, 0x1f));

@@ -268,7 +268,7 @@ fn four_levels_reach_through_one_more_table() {
     let mut seen = Vec::new();
     let found = bench
         .hart
-        .walk(&mut bench.machine, VirtAddr(addr), Access::Load, |at| {
+        .walk(&bench.machine, VirtAddr(addr), Access::Load, |at| {
             seen.push(at.0)
         });
     let found = found.map(|page| page.physical(VirtAddr(addr)));

@@ -121,7 +121,8 @@ impl System {
         };
         let mut round = Round::Asleep;
         while turn.hart < self.harts.len() {
-            if !turn.begun && !(self.may_run(turn.hart) && self.awake(turn.hart)) {
+            let runs = turn.begun || (self.may_run(turn.hart) && self.awake(turn.hart));
+            if !runs {
                 turn.next();
                 continue;
             }

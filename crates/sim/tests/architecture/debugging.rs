@@ -52,7 +52,8 @@ impl Gdb {
                 byte => text.push(byte.into()),
             }
         }
-        (self.byte(), self.byte());
+        self.byte();
+        self.byte();
         text
     }
 
