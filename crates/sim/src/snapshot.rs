@@ -30,6 +30,8 @@ const REQUEST: &str = "request";
 #[serde(deny_unknown_fields)]
 struct SystemState {
     cycle: Cycle,
+    /// Time is kept in cycles: with another clock it would be another time.
+    clock_hz: u64,
     harts: Vec<SavedHart>,
 }
 
@@ -123,6 +125,7 @@ impl System {
     fn state(&self) -> SystemState {
         SystemState {
             cycle: self.now,
+            clock_hz: self.clock_hz,
             harts: self.harts.iter().map(loiter_hart::Hart::save).collect(),
         }
     }
@@ -136,6 +139,11 @@ impl System {
     fn restore(&mut self, snapshot: &Snapshot) -> Result<(), Error> {
         let contradiction = |problem| Error::from(snapshot.contradiction(problem));
         let state: SystemState = snapshot.state(SYSTEM)?;
+        if state.clock_hz != self.clock_hz {
+            let (theirs, ours) = (state.clock_hz, self.clock_hz);
+            let differences = format!("its clock has {theirs} Hz, ours {ours} Hz");
+            return Err(snapshot.other_machine(differences).into());
+        }
         let machine: MachineState = snapshot.state(MACHINE)?;
         self.machine.restore_ram(snapshot)?;
         self.machine.restore(&machine).map_err(contradiction)?;
@@ -227,9 +235,6 @@ impl Session {
         if let Some(differences) = other_disks(&header.disks, &disks(&config)?) {
             return Err(snapshot.other_machine(differences).into());
         }
-        if let Some(differences) = other_clock(&snapshot, &file)? {
-            return Err(snapshot.other_machine(differences).into());
-        }
         let machine = Machine::new(&config)?;
         let nowhere = PhysAddr(0);
         let mut system = System::assemble(&file, &config, machine, nowhere, nowhere);
@@ -244,17 +249,6 @@ impl Session {
             origin,
         )
     }
-}
-
-/// What differs between the clocks, in words. Time is kept in cycles, so another clock is another time.
-fn other_clock(snapshot: &Snapshot, ours: &MachineFile) -> Result<Option<String>, Error> {
-    let request: Option<BootRequest> = snapshot.state(REQUEST)?;
-    let Some(request) = request else {
-        return Ok(None);
-    };
-    let theirs = MachineFile::read(&request.machine_name, &request.machine_toml, &request.set)?;
-    let (theirs, ours) = (theirs.system().clock_mhz, ours.system().clock_mhz);
-    Ok((theirs != ours).then(|| format!("its clock is {theirs} MHz, ours is {ours} MHz")))
 }
 
 fn disks(config: &MachineConfig) -> Result<Vec<FileIdentity>, Error> {

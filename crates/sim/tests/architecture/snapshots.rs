@@ -185,6 +185,7 @@ fn a_restored_system_goes_on_on_timed_cores() {
     // The cores of another machine, for the hardware that the program was started on.
     let (virt, mut timed) = (request(Machine::Virt, HARTS), request(Machine::T1, 2));
     for key in [
+        "system.clock_mhz",
         "hart.isa",
         "hart.mmu",
         "hart.watch_line_bytes",
@@ -271,6 +272,11 @@ fn other_machines_are_refused() {
     let message = refusal(&|request| request.set.push("system.ram_mib=64".into()));
     assert!(
         message.contains("its ram_bytes is 134217728, ours is 67108864"),
+        "{message}"
+    );
+    let message = refusal(&|request| request.set.push("system.clock_mhz=500".into()));
+    assert!(
+        message.contains("its clock has 1000000000 Hz, ours 500000000 Hz"),
         "{message}"
     );
     let message = refusal(&|request| request.set.push("hart.isa=-zawrs".into()));
