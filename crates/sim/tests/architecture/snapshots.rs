@@ -246,8 +246,8 @@ fn a_snapshot_says_what_it_is_of() {
         .iter()
         .map(|section| &*section.name)
         .collect();
-    assert_eq!(names[..2], ["system", "machine"]);
-    assert!(names.len() > 2, "no RAM");
+    assert_eq!(names[..3], ["request", "system", "machine"]);
+    assert!(names.len() > 3, "no RAM");
 }
 
 #[test]
