@@ -145,6 +145,12 @@ class Session:
         with self._faults():
             self._native.replace_disk(number, json.dumps(disk))
 
+    def listen_gdb(self, address: str) -> str:
+        """Waits for GDB at [HOST:]PORT before anything executes; where that is."""
+        with self._faults():
+            heard: str = self._native.listen_gdb(address)
+            return heard
+
     def state_hash(self) -> str:
         """A hash of all that the guest can find out."""
         text: str = self._native.state_hash()

@@ -19,7 +19,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,13 +68,31 @@ class Result:
 
 def write(path: Path, request: Request, engine: Engine, result: Json, *, replace: bool = False) -> Path:
     """Writes a result directory at `path`, whole or not at all. With `replace`, an earlier result there goes."""
+    return _write(path, lambda directory: _fill(directory, request, engine, result), replace)
+
+
+def write_files(path: Path, manifest: Json, host_seconds: float, files: Mapping[str, bytes]) -> Path:
+    """Writes a result directory that holds other files than tables. An earlier result there goes."""
+
+    def fill(directory: Path) -> None:
+        entries = {
+            name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()
+        }
+        for name, data in files.items():
+            _put(directory / name, data)
+        _put_manifest(directory, manifest | {"schema": SCHEMA, "files": entries}, host_seconds)
+
+    return _write(path, fill, replace=True)
+
+
+def _write(path: Path, fill: Callable[[Path], None], replace: bool) -> Path:
     temporary = path.parent / f"{_TEMPORARY}{os.getpid()}-{path.name}"
     old = path.parent / f"{_TEMPORARY}{os.getpid()}-old-{path.name}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()
-        _fill(temporary, request, engine, result)
+        fill(temporary)
         _sync_directory(temporary)
         if replace and path.exists():
             path.rename(old)
@@ -185,10 +203,13 @@ def _fill(directory: Path, request: Request, engine: Engine, result: Json) -> No
             "sha256": hashlib.sha256(data).hexdigest(),
         }
     manifest = _manifest(request, engine, result) | {"tables": entries}
-    manifest["checksum"] = digest(manifest)
-    _put(directory / MANIFEST, _json(manifest))
+    _put_manifest(directory, manifest, result["host_seconds"])
+
+
+def _put_manifest(directory: Path, manifest: Json, host_seconds: float) -> None:
+    _put(directory / MANIFEST, _json(manifest | {"checksum": digest(manifest)}))
     host = {
-        "host_seconds": result["host_seconds"],
+        "host_seconds": host_seconds,
         "finished": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "platform": platform.platform(),
         "python": platform.python_version(),

@@ -60,6 +60,12 @@ impl Session {
         self.0.replace_disk(number, &disk).map_err(to_python)
     }
 
+    /// Serves a debugger at `address`, `[HOST:]PORT`, and executes nothing before it has come; answers
+    /// where that is.
+    fn listen_gdb(&mut self, address: &str) -> PyResult<String> {
+        self.0.listen_gdb(address).map_err(to_python)
+    }
+
     /// Runs for about `host_seconds`, or until one of the limits: a cycle, a number of instructions,
     /// output on a console, sleep of all harts. Answers JSON on where it stands.
     #[pyo3(signature = (host_seconds, *, cycle=None, instructions=None, output=false, sleep=false))]

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 import loiter
-from loiter.cli import boot, execute, image, machine, run, study
+from loiter.cli import boot, execute, image, machine, run, snapshot, study
 from loiter.errors import Fault, InternalFault, Interrupted
 
 app = typer.Typer(
@@ -33,6 +33,7 @@ app.add_typer(study.app, name="study")
 app.command("boot")(boot.boot)
 # What follows the program's name is the program's.
 app.command("exec", context_settings={"allow_interspersed_args": False})(execute.execute)
+app.add_typer(snapshot.app, name="snapshot")
 app.add_typer(image.app, name="image")
 
 

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from loiter import engine as engines
-from loiter.cli.options import JsonOption, SetOption, err, print_json
-from loiter.cli.systems import (
-    AppendOption,
-    DeviceTreeOption,
-    DiskOption,
-    FirmwareOption,
-    HartsOption,
-    ImageOption,
-    InitrdOption,
-    KernelOption,
-    MachineOption,
-    MemoryOption,
-    NetworkOption,
-    SeedOption,
-    SystemOptions,
-)
-from loiter.engine import Session
-from loiter.errors import RunFault
+from loiter.cli.options import JsonOption, err, print_json
+from loiter.cli.systems import BootOptions, takes
+from loiter.engine import Engine, Json, Session
+from loiter.errors import Fault, RunFault
 from loiter.systems.drive import Driver
 from loiter.systems.ending import End, How
 from loiter.systems.facts import describe, facts
@@ -35,25 +22,17 @@ from loiter.systems.watch import Watch
 _HELP = """\
 Ctrl-A h  this help
 Ctrl-A x  end the simulation
+Ctrl-A s  save a snapshot in this directory
 Ctrl-A i  where every hart stands
-Ctrl-A a  send Ctrl-A to the guest (or Ctrl-A Ctrl-A)
-"""
+Ctrl-A a  send Ctrl-A to the guest (or Ctrl-A Ctrl-A)"""
 
 
+@takes(BootOptions)
 def boot(
-    machine: MachineOption = None,
-    harts: HartsOption = None,
-    memory: MemoryOption = None,
-    image: ImageOption = None,
-    kernel: KernelOption = None,
-    initrd: InitrdOption = None,
-    firmware: FirmwareOption = None,
-    disks: DiskOption = None,
-    append: AppendOption = None,
-    network: NetworkOption = False,
-    seed: SeedOption = 0,
-    device_tree: DeviceTreeOption = None,
-    sets: SetOption = None,
+    system: BootOptions,
+    snapshot: Annotated[
+        Path | None, typer.Option("--snapshot", metavar="FILE", help="Continue a system that was saved.")
+    ] = None,
     until: Annotated[
         str | None, typer.Option("--until", metavar="TEXT", help="End well when the console says this.")
     ] = None,
@@ -72,6 +51,12 @@ def boot(
             show_default=False,
         ),
     ] = None,
+    gdb: Annotated[
+        str | None, typer.Option("--gdb", metavar="[HOST:]PORT", help="Wait for GDB there before anything executes.")
+    ] = None,
+    out_directory: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Write a result directory: manifest and console.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Boot Linux and be at its console.
@@ -84,12 +69,15 @@ def boot(
     Example: [bold]loiter boot --kernel Image --append "loglevel=8" --until "login:" --timeout 60[/]
     """
     engine = engines.load()
-    options = SystemOptions(
-        machine, harts, memory, image, kernel, initrd, firmware, disks, append, network, seed, device_tree, sets
-    )
-    request = options.request(engine)
-    began = time.monotonic()
-    session = engine.boot(request.native())
+    if out_directory is not None:
+        from loiter import store
+
+        store.claim(out_directory)
+    session, manifest, request = _start(engine, system, snapshot, out_directory is not None)
+    began, first = time.monotonic(), session.instructions
+    if gdb is not None:
+        err().print(f"waiting for GDB: target remote {session.listen_gdb(gdb)}", highlight=False)
+    keep = as_json or out_directory is not None
     with Terminal() as terminal:
         driver = Driver(
             session=session,
@@ -98,9 +86,9 @@ def boot(
             pace=terminal.interactive if pace is None else pace,
             command=lambda key: _command(session, terminal, key),
             show=not as_json,
-            instructions=max_instructions,
+            instructions=None if max_instructions is None else first + max_instructions,
             timeout_s=timeout_s,
-            console=bytearray() if as_json else None,
+            console=bytearray() if keep else None,
         )
         if terminal.interactive:
             terminal.say("Ctrl-A x ends the simulation, Ctrl-A h is help.")
@@ -110,28 +98,59 @@ def boot(
             if terminal.interactive:
                 # The guest may be in the middle of a line.
                 terminal.say("")
-    found = facts(session, time.monotonic() - began)
+    found = facts(session, time.monotonic() - began, first)
+    said = bytes(driver.console or b"")
+    ended = {"end": {"how": end.how.value, "message": end.message}}
+    if out_directory is not None:
+        from loiter.systems import results
+
+        results.write(out_directory, manifest | ended, found, {"console.txt": said})
     if as_json:
-        said = bytes(driver.console or b"").decode(errors="replace")
-        print_json(
-            {"request": request.native(), "end": end.how.value, "message": end.message} | found | {"console": said}
-        )
+        print_json({"request": request} | ended | found | {"console": said.decode(errors="replace")})
     else:
         err().print(describe(found), style="dim", highlight=False, soft_wrap=True)
-    _judge(end, until)
+    judge(end, until)
+
+
+def _start(engine: Engine, system: BootOptions, snapshot: Path | None, described: bool) -> tuple[Session, Json, Json]:
+    """The system, what determines it, and the request."""
+    if snapshot is None:
+        boot = system.request(engine)
+        request = boot.native()
+        manifest = {}
+        if described:
+            from loiter.systems import results
+
+            manifest = results.describe(engine, boot)
+        return engine.boot(request), manifest, request
+    request = system.request_of_snapshot(engine, snapshot)
+    header = engine.show_snapshot(snapshot)["header"] if described else {}
+    return engine.restore(snapshot, request), {"snapshot": header, "set": request["set"]}, request
 
 
 def _command(session: Session, terminal: Terminal, key: str) -> None:
     if key == "i":
         text = "\n".join(session.where_harts_stand())
     elif key == "h":
-        text = _HELP.rstrip()
+        text = _HELP
+    elif key == "s":
+        text = _save(session)
     else:
         text = f"Ctrl-A {key!r}: no such command; Ctrl-A h is help"
     terminal.say(f"\n{text}")
 
 
-def _judge(end: End, until: str | None) -> None:
+def _save(session: Session) -> str:
+    """Saves a snapshot under a name that is not taken."""
+    path = next(path for n in range(1, 10_000) if not (path := Path(f"loiter-{n}.snapshot")).exists())
+    try:
+        length = session.save(path, f"saved at the console, {session.seconds:.3f} s after power-on")
+    except Fault as fault:
+        return f"error: {fault}"
+    return f"{path} is written, {length / 2**20:.1f} MiB; `loiter boot --snapshot {path}` continues from here"
+
+
+def judge(end: End, until: str | None) -> None:
     """Whether the run is a success."""
     missed = "" if until is None else f'; the console never said "{until}"'
     if end.how in (How.PANIC, How.FAILURE, How.STUCK, How.TIMEOUT):

@@ -14,34 +14,21 @@ import typer
 
 from loiter import engine as engines
 from loiter.cli.booting import Booting
-from loiter.cli.options import SetOption, err, load_machine
-from loiter.cli.systems import (
-    DEFAULT_IMAGE,
-    DEFAULT_MACHINE,
-    AppendOption,
-    HartsOption,
-    ImageOption,
-    MachineOption,
-    MemoryOption,
-    NetworkOption,
-    SeedOption,
-    memory_mib,
-)
-from loiter.engine import Session
+from loiter.cli.options import err
+from loiter.cli.systems import DEFAULT_IMAGE, SystemOptions, readable, takes
 from loiter.errors import UserFault
-from loiter.images import Image
+from loiter.images import Image, agent
+from loiter.systems import prepared
 
 _SECONDS_BEFORE_REMARK = 3.0
 # File systems allow 255 bytes for a name.
 _NAME_LENGTH = 200
 
 
+@takes(SystemOptions)
 def execute(
+    system: SystemOptions,
     command: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGS]", help="What to run, and its arguments.")],
-    machine: MachineOption = None,
-    harts: HartsOption = None,
-    memory: MemoryOption = None,
-    image: ImageOption = None,
     packages: Annotated[
         list[str] | None,
         typer.Option(
@@ -61,13 +48,13 @@ def execute(
     no_stdin: Annotated[
         bool, typer.Option("--no-stdin", "-n", help="Give the program no standard input, and do not wait for its end.")
     ] = False,
-    append: AppendOption = None,
-    network: NetworkOption = False,
-    seed: SeedOption = 0,
-    sets: SetOption = None,
     timeout_s: Annotated[
         float | None,
         typer.Option("--timeout", metavar="SECONDS", min=0.0, help="Fail when it has not ended by then; host time."),
+    ] = None,
+    out_directory: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Write a result directory: manifest, output, console."),
     ] = None,
     stats: Annotated[bool, typer.Option("--stats", help="Say at the end what it took, on standard error.")] = False,
 ) -> None:
@@ -82,24 +69,37 @@ def execute(
     Example: [bold]loiter exec -m t1 --put input.txt -- ./prog input.txt[/]
     """
     from loiter.systems import execute as executing
+    from loiter.systems.facts import describe, facts
 
-    began = time.monotonic()
-    files = [*_program(command), *(put or [])]
+    if out_directory is not None:
+        from loiter import store
+
+        store.claim(out_directory)
+    files = [*_program(command), *(readable(path, "--put") for path in put or [])]
     variables = _variables(environment or [])
-    session = _session(machine, harts, memory, image, packages, append, network, seed, sets)
-    from loiter.images import agent
-
+    engine = engines.load()
+    image = _image(system.image, packages)
+    boot = prepared.request(*system.seated(engine), image, system.append, network=system.network, seed=system.seed)
     stdin = None if no_stdin else _stdin()
-    first = session.instructions
+    with Booting(f"booting {image.name} on {boot.machine.name}") as booting:
+        session = prepared.restore(engine, boot, booting.waiting, booting.progress)
+    began, first = time.monotonic(), session.instructions
     with executing.archive(agent.script(command, variables), files, stdin) as archive:
-        status = executing.run(session, archive, timeout_s)
-    if stats:
-        from loiter.systems.facts import describe, facts
+        done = executing.run(session, archive, keep=out_directory is not None, timeout_s=timeout_s)
+    found = facts(session, time.monotonic() - began, first)
+    if out_directory is not None:
+        from loiter.systems import results
 
-        err().print(
-            describe(facts(session, time.monotonic() - began, first)), style="dim", highlight=False, soft_wrap=True
-        )
-    raise typer.Exit(status)
+        manifest = results.describe(engine, boot) | {
+            "command": command,
+            "put": [path.name for path in files],
+            "exit_status": done.status,
+        }
+        kept = {"stdout": done.out, "stderr": done.err, "console.txt": done.console}
+        results.write(out_directory, manifest, found, {name: bytes(data) for name, data in kept.items()})
+    if stats:
+        err().print(describe(found), style="dim", highlight=False, soft_wrap=True)
+    raise typer.Exit(done.status)
 
 
 def _program(command: list[str]) -> list[Path]:
@@ -133,28 +133,6 @@ def _stdin() -> bytes | None:
         if not ready:
             err().print("waiting for the end of standard input; -n gives the program none", style="dim")
     return sys.stdin.buffer.read()
-
-
-def _session(
-    machine: str | None,
-    harts: int | None,
-    memory: str | None,
-    image_name: str | None,
-    packages: list[str] | None,
-    append: str | None,
-    network: bool,
-    seed: int,
-    sets: list[str] | None,
-) -> Session:
-    from loiter.systems import prepared
-
-    engine = engines.load()
-    model = load_machine(engine, machine or DEFAULT_MACHINE, sets)
-    memory_size = memory_mib(memory)
-    image = _image(image_name, packages)
-    boot = prepared.request(engine, model, image, harts, memory_size, append, network, seed)
-    with Booting(f"booting {image.name} on {model.name}") as booting:
-        return prepared.restore(engine, boot, prepared.key(engine, boot, image), booting.waiting, booting.progress)
 
 
 def _image(name: str | None, packages: list[str] | None) -> Image:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from loiter.cli.options import err, load_machine
-from loiter.engine import Engine
+from loiter.cli.options import SetOption, err, load_machine
+from loiter.engine import Engine, Json
 from loiter.errors import UserFault
+from loiter.machines import Machine
 from loiter.systems.request import Boot, Disk, command_line, seat
 
 DEFAULT_MACHINE = "virt"
@@ -72,6 +75,8 @@ DeviceTreeOption = Annotated[
     typer.Option("--device-tree", metavar="PATH:PROPERTY=VALUE", help="Change the device tree. May be repeated."),
 ]
 
+_Options = TypeVar("_Options", bound="SystemOptions")
+
 _UNITS_KIB = {"K": 1, "M": 1 << 10, "G": 1 << 20}
 _SIZE = re.compile(r"(\d+)\s*(?:([KMG])(?:i?B)?)?", re.IGNORECASE)
 _KIB_PER_MIB = 1 << 10
@@ -96,55 +101,62 @@ def disk(text: str) -> Disk:
     """A disk as --disk names it."""
     path, comma, word = text.rpartition(",")
     if comma and word in ("writable", "ro"):
-        return Disk(_file(Path(path), "--disk"), writable=word == "writable")
-    return Disk(_file(Path(text), "--disk"))
+        return Disk(readable(Path(path), "--disk"), writable=word == "writable")
+    return Disk(readable(Path(text), "--disk"))
 
 
 @dataclass(frozen=True)
 class SystemOptions:
-    """What a person said of a system."""
+    """What a person said of a system that boots an image. Its fields are the options."""
 
-    machine: str | None = None
-    harts: int | None = None
-    memory: str | None = None
-    image: str | None = None
-    kernel: Path | None = None
-    initrd: Path | None = None
-    firmware: Path | None = None
-    disks: list[str] | None = None
-    append: str | None = None
-    network: bool = False
-    seed: int = 0
-    device_tree: list[str] | None = None
-    sets: list[str] | None = None
+    machine: MachineOption = None
+    harts: HartsOption = None
+    memory: MemoryOption = None
+    image: ImageOption = None
+    append: AppendOption = None
+    network: NetworkOption = False
+    seed: SeedOption = 0
+    sets: SetOption = None
+
+    def seated(self, engine: Engine) -> tuple[Machine, int]:
+        """The machine, and the number of its harts."""
+        machine = load_machine(engine, self.machine or DEFAULT_MACHINE, self.sets)
+        return seat(engine, machine, self.harts, memory_mib(self.memory))
+
+
+@dataclass(frozen=True)
+class BootOptions(SystemOptions):
+    """What a person said of a system that boots an image, or files of theirs."""
+
+    kernel: KernelOption = None
+    initrd: InitrdOption = None
+    firmware: FirmwareOption = None
+    disks: DiskOption = None
+    device_tree: DeviceTreeOption = None
 
     def request(self, engine: Engine) -> Boot:
         """The request. Builds the image if it is missing."""
         from loiter import images
 
-        machine, harts = seat(
-            engine,
-            load_machine(engine, self.machine or DEFAULT_MACHINE, self.sets),
-            self.harts,
-            memory_mib(self.memory),
-        )
+        machine, harts = self.seated(engine)
         given = tuple(disk(text) for text in self.disks or [])
         kernel, initrd, firmware = (
-            None if path is None else _file(path, option)
+            None if path is None else readable(path, option)
             for path, option in ((self.kernel, "--kernel"), (self.initrd, "--initrd"), (self.firmware, "--firmware"))
         )
-        words, disks = _CONSOLE, given
+        words, disks, identity = _CONSOLE, given, None
+        symbols: tuple[Path, ...] = ()
         if self.image is not None or kernel is None:
             image = images.ensure(self.image or DEFAULT_IMAGE, err())
-            kernel = kernel or image.kernel
+            if kernel is None:
+                kernel, symbols = image.kernel, (image.system_map,) if image.system_map else ()
             initrd = initrd or image.initrd
             firmware = firmware or image.firmware
             words = image.command_line
             disks = ((Disk(image.root),) if image.root is not None else ()) + given
+            identity = image.identity()
         elif firmware is None:
             firmware = images.ensure("kernel", err()).firmware
-        assert kernel is not None
-        assert firmware is not None
         return Boot(
             machine=machine,
             harts=harts,
@@ -156,10 +168,61 @@ class SystemOptions:
             network=self.network,
             seed=self.seed,
             device_tree=tuple(self.device_tree or ()),
+            symbols=symbols,
+            image=identity,
         )
 
+    def request_of_snapshot(self, engine: Engine, path: Path) -> Json:
+        """The request by which a snapshot goes on, as it was taken but for another machine with the same hardware."""
+        facts = engine.show_snapshot(readable(path, "--snapshot"))
+        request: Json | None = facts["request"]
+        if request is None:
+            raise UserFault(f"{path}: a snapshot of a program without an operating system; it has nothing to boot.")
+        fixed = {each.name: each.default for each in fields(self) if each.name not in ("machine", "sets")}
+        given = [name for name, default in fixed.items() if getattr(self, name) != default]
+        if given:
+            raise UserFault(
+                f"--snapshot {path} and --{given[0].replace('_', '-').rstrip('s')} contradict each other: the system "
+                "in the snapshot has booted with its own. Only -m and --set may differ."
+            )
+        if self.machine is not None:
+            hardware = facts["header"]["hardware"]
+            machine, _ = seat(
+                engine, load_machine(engine, self.machine, self.sets), hardware["harts"], hardware["ram_bytes"] >> 20
+            )
+            request |= {"machine_name": machine.name, "machine_toml": machine.toml, "set": list(machine.sets)}
+        else:
+            request["set"] += self.sets or []
+        return request | {"untimed": False}
 
-def _file(path: Path, option: str) -> Path:
+
+def takes(options: type[_Options]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the fields of a class as its options; it gets them as its argument `system`."""
+
+    def give(command: Callable[..., None]) -> Callable[..., None]:
+        def run(**given: Any) -> None:
+            names = [each.name for each in fields(options)]
+            command(system=options(**{name: given.pop(name) for name in names}), **given)
+
+        own, theirs = get_type_hints(command, include_extras=True), get_type_hints(options, include_extras=True)
+        parameters = [
+            *(_parameter(each.name, theirs[each.name], each.default) for each in fields(options)),
+            *(_parameter(name, own[name], each.default) for name, each in signature(command).parameters.items()
+              if name != "system"),
+        ]  # fmt: skip
+        run.__doc__, run.__name__ = command.__doc__, command.__name__
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return give
+
+
+def _parameter(name: str, kind: Any, default: Any) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def readable(path: Path, option: str) -> Path:
     """A file that the user named: it must be there before anything starts."""
     try:
         with path.open("rb"):

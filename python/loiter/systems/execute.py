@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from loiter.engine import Session
@@ -35,27 +36,47 @@ def archive(script: str, put: list[Path], stdin: bytes | None) -> Iterator[Path]
         raise StoreFault(f"{tempfile.gettempdir()}: cannot write what goes into the guest: {error.strerror}.") from None
 
 
-def run(session: Session, put: Path, timeout_s: float | None = None) -> int:
-    """Runs what the archive holds; the command's exit status. Its output is passed on as it comes, unchanged."""
+@dataclass
+class Done:
+    """What came of a command. What was said is there if it was to be kept."""
+
+    status: int = 0
+    out: bytearray = field(default_factory=bytearray)
+    err: bytearray = field(default_factory=bytearray)
+    console: bytearray = field(default_factory=bytearray)
+
+
+def run(session: Session, put: Path, *, keep: bool = False, timeout_s: float | None = None) -> Done:
+    """Runs what the archive holds. Its output is passed on as it comes, unchanged."""
     disk = {"path": str(put), "bytes": prepared.ARCHIVE_BYTES, "writable": False}
     session.replace_disk(prepared.ARCHIVE_DISK, disk)
     session.push_input(agent.TALK, agent.GO)
-    watch, talk, began = Watch(), b"", time.monotonic()
+    done, watch, talk, began = Done(), Watch(), b"", time.monotonic()
     while True:
         status = session.step(_STEP_SECONDS)
-        output.write(_STDOUT, session.take_output(agent.OUT))
-        output.write(_STDERR, session.take_output(agent.ERR))
+        out, err, console = (session.take_output(port) for port in (agent.OUT, agent.ERR, prepared.SERIAL))
+        if keep:
+            done.out += out
+            done.err += err
+            done.console += console
+        output.write(_STDOUT, out)
+        output.write(_STDERR, err)
+        watch.hear(console)
         talk += session.take_output(agent.TALK)
-        watch.hear(session.take_output(prepared.SERIAL))
         end = ending.of_guest(status, watch, session)
-        if end is None and timeout_s is not None and time.monotonic() - began > timeout_s:
+        if end is not None:
+            done.status = _status(talk, end)
+            return done
+        if timeout_s is not None and time.monotonic() - began > timeout_s:
             raise RunFault(f"not ended after {timeout_s:g} s")
-        if end is None:
-            continue
-        for line in prepared.lines(talk):
-            ended = agent.ended(line)
-            if ended is not None and ended.status is not None:
-                return ended.status
-            if ended is not None:
-                raise RunFault(f"the agent in the guest failed: {ended.fault}")
-        raise RunFault(f"{end.message}, before the command ended")
+
+
+def _status(talk: bytes, end: ending.End) -> int:
+    """The command's exit status, as the agent has told it before the end."""
+    for line in prepared.lines(talk):
+        ended = agent.ended(line)
+        if ended is not None and ended.status is not None:
+            return ended.status
+        if ended is not None:
+            raise RunFault(f"the agent in the guest failed: {ended.fault}")
+    raise RunFault(f"{end.message}, before the command ended")

@@ -20,7 +20,7 @@ from loiter.images import Image, agent, cache
 from loiter.machines import Machine
 from loiter.runs.request import digest
 from loiter.systems import ending
-from loiter.systems.request import Boot, Disk, command_line, seat
+from loiter.systems.request import Boot, Disk, command_line
 from loiter.systems.watch import Watch
 
 # Room for what goes in; nothing is stored but what is there.
@@ -38,17 +38,9 @@ Progress = Callable[[Session], None]
 
 
 def request(
-    engine: Engine,
-    machine: Machine,
-    image: Image,
-    harts: int | None,
-    memory_mib: int | None,
-    append: str | None,
-    network: bool,
-    seed: int,
+    machine: Machine, harts: int, image: Image, append: str | None = None, *, network: bool = False, seed: int = 0
 ) -> Boot:
     """The system that `loiter exec` runs programs on."""
-    machine, harts = seat(engine, machine, harts, memory_mib)
     return Boot(
         machine=machine,
         harts=harts,
@@ -60,17 +52,18 @@ def request(
         ports=_PORTS,
         network=network,
         seed=seed,
+        image=image.identity(),
     )
 
 
-def key(engine: Engine, boot: Boot, image: Image) -> str:
+def key(engine: Engine, boot: Boot) -> str:
     """Names the snapshot. Systems with the same key are the same."""
     seen = ("system.", "hart.", "core.contexts")
     return digest(
         {
             "schema": _SCHEMA,
             "simulator": engine.sha256,
-            "image": image.identity(),
+            "image": boot.image,
             "machine": {each.key: each.value for each in boot.machine.parameters if each.key.startswith(seen)},
             "harts": boot.harts,
             "bootargs": boot.bootargs,
@@ -85,8 +78,9 @@ def directory() -> Path:
     return cache.root() / "snapshots"
 
 
-def restore(engine: Engine, boot: Boot, name: str, waiting: Callable[[], None], progress: Progress) -> Session:
+def restore(engine: Engine, boot: Boot, waiting: Callable[[], None], progress: Progress) -> Session:
     """The booted system, waiting for an archive. Boots it where there is no snapshot that can be used."""
+    name = key(engine, boot)
     path = directory() / f"{name}.snapshot"
     found = _restore(engine, boot, path)
     if found is not None:

@@ -41,6 +41,9 @@ class Boot:
     network: bool = False
     seed: int = 0
     device_tree: tuple[str, ...] = ()
+    symbols: tuple[Path, ...] = ()
+    image: Json | None = None
+    """What the files are of, for results."""
     untimed: bool = False
 
     def native(self) -> Json:
@@ -50,13 +53,13 @@ class Boot:
             "machine_toml": self.machine.toml,
             "set": list(self.machine.sets),
             "harts": self.harts,
-            "firmware": str(self.firmware),
-            "kernel": str(self.kernel),
-            "initrd": None if self.initrd is None else str(self.initrd),
+            "firmware": _absolute(self.firmware),
+            "kernel": _absolute(self.kernel),
+            "initrd": _absolute(self.initrd),
             "bootargs": self.bootargs,
             "disks": [
                 {
-                    "path": None if disk.path is None else str(disk.path),
+                    "path": _absolute(disk.path),
                     "bytes": disk.bytes,
                     "writable": disk.writable,
                 }
@@ -66,8 +69,14 @@ class Boot:
             "network": self.network,
             "seed": self.seed,
             "device_tree": list(self.device_tree),
+            "symbols": [_absolute(path) for path in self.symbols],
             "untimed": self.untimed,
         }
+
+
+def _absolute(path: Path | None) -> str | None:
+    """Snapshots keep the request, and are restored in another directory."""
+    return None if path is None else str(path.absolute())
 
 
 def seat(engine: Engine, machine: Machine, harts: int | None, memory_mib: int | None) -> tuple[Machine, int]:

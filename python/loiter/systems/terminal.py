@@ -11,6 +11,7 @@ import select
 import signal
 import sys
 import termios
+import time
 from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any
@@ -109,6 +110,7 @@ class Terminal:
     def read(self, seconds: float | None) -> list[bytes | Command]:
         """What is typed, after waiting for it at most so long; None waits until something is."""
         if not self._open:
+            time.sleep(seconds or 0.0)
             return []
         ready, _, _ = select.select([self._source], [], [], seconds)
         if not ready:

@@ -1,0 +1,60 @@
+"""Result directories of systems that booted: what was asked for, on which image, how it ended, what was said.
+
+manifest.json    the same bytes on every host, as long as nobody typed
+host.json        what depends on the host
+console.txt      the console, and for `loiter exec` stdout and stderr
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import loiter
+from loiter import store
+from loiter.engine import Engine, Json
+from loiter.systems.request import Boot
+
+
+def describe(engine: Engine, boot: Boot) -> Json:
+    """What determines the system, without the places of files on this host."""
+    machine = boot.machine
+    return {
+        "loiter": {"version": loiter.__version__, "native_sha256": engine.sha256},
+        "machine": {
+            "name": machine.name,
+            "hash": machine.hash,
+            "set": list(machine.sets),
+            "parameters": {each.key: each.value for each in machine.parameters},
+        },
+        "image": boot.image,
+        "booted": {
+            role: {"name": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+            for role, path in (("firmware", boot.firmware), ("kernel", boot.kernel), ("initrd", boot.initrd))
+            if path is not None
+        },
+        "request": {
+            "harts": boot.harts,
+            "bootargs": boot.bootargs,
+            "disks": [
+                {
+                    "name": None if disk.path is None else disk.path.name,
+                    "bytes": disk.bytes,
+                    "writable": disk.writable,
+                }
+                for disk in boot.disks
+            ],
+            "ports": boot.ports,
+            "network": boot.network,
+            "seed": boot.seed,
+            "device_tree": list(boot.device_tree),
+            "untimed": boot.untimed,
+        },
+    }
+
+
+def write(path: Path, manifest: Json, facts: Json, files: Mapping[str, bytes]) -> None:
+    """Writes the directory, whole or not at all."""
+    same = {key: value for key, value in facts.items() if key != "host_seconds"}
+    store.write_files(path, manifest | same, facts["host_seconds"], files)
