@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from loiter import tables
 from loiter.engine import Engine, Json
 from loiter.errors import StoreFault, UserFault
 from loiter.runs.request import SCHEMA, Request, digest
@@ -108,6 +107,9 @@ def _write(path: Path, fill: Callable[[Path], None], replace: bool) -> Path:
 
 def read(path: Path, key: str | None = None) -> Result:
     """Opens a result directory, having checked all of it. Raises `Corrupt`, with the reason."""
+    # Tables load much that most commands have no use for.
+    from loiter import tables
+
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
         claimed = manifest.pop("checksum")
@@ -192,6 +194,8 @@ def save_bytes(path: Path, data: bytes) -> None:
 
 
 def _fill(directory: Path, request: Request, engine: Engine, result: Json) -> None:
+    from loiter import tables
+
     entries: Json = {}
     for name, table in tables.of(result).items():
         data = tables.encode(table)

@@ -15,7 +15,7 @@ import typer
 from loiter import engine as engines
 from loiter.cli.booting import Booting
 from loiter.cli.options import err
-from loiter.cli.systems import DEFAULT_IMAGE, SystemOptions, readable, takes
+from loiter.cli.systems import DEFAULT_IMAGE, SystemOptions, takes
 from loiter.errors import UserFault
 from loiter.images import Image, agent
 from loiter.systems import prepared
@@ -75,7 +75,10 @@ def execute(
         from loiter import store
 
         store.claim(out_directory)
-    files = [*_program(command), *(readable(path, "--put") for path in put or [])]
+    files = [*_program(command), *(put or [])]
+    for path in put or []:
+        if not path.exists():
+            raise UserFault(f"--put {path}: No such file or directory.")
     variables = _variables(environment or [])
     engine = engines.load()
     image = _image(system.image, packages)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from loiter.engine import Json
 from loiter.errors import Fault
-from loiter.runs.worker import Done, Job
+
+if TYPE_CHECKING:
+    from loiter.runs.worker import Done, Job
 
 
 @dataclass

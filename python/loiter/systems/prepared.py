@@ -32,7 +32,7 @@ _PORTS = 3
 _SCHEMA = 1
 _STEP_SECONDS = 0.1
 # Each is some tens of MiB; enough for those who go back and forth between a few machines (assumed).
-_KEPT = 16
+KEPT = 16
 
 Progress = Callable[[Session], None]
 
@@ -94,7 +94,7 @@ def restore(engine: Engine, boot: Boot, waiting: Callable[[], None], progress: P
         session = engine.boot(replace(boot, untimed=True).native())
         boot_to_agent(session, progress)
         session.save(path, "booted to the agent of loiter exec")
-        _prune(path)
+        prune(path)
     # Continued as every later call continues it, on timed cores if the machine has them.
     return engine.restore(path, boot.native())
 
@@ -141,9 +141,9 @@ def lines(talk: bytes) -> Iterator[str]:
         yield line.decode(errors="replace").strip()
 
 
-def _prune(newest: Path) -> None:
+def prune(newest: Path) -> None:
     """Removes those that have not been used for longest."""
     with contextlib.suppress(OSError):
         found = sorted(newest.parent.glob("*.snapshot"), key=lambda path: path.stat().st_mtime, reverse=True)
-        for path in [each for each in found if each != newest][_KEPT - 1 :]:
+        for path in [each for each in found if each != newest][KEPT - 1 :]:
             path.unlink()
