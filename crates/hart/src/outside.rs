@@ -50,6 +50,13 @@ impl Hart {
         exists
     }
 
+    /// Register `satp`: which page tables.
+    #[inline]
+    #[must_use]
+    pub fn page_tables(&self) -> u64 {
+        self.csr.satp()
+    }
+
     /// Puts the hart into another mode.
     pub fn set_privilege_from_outside(&mut self, privilege: Privilege) {
         self.csr.privilege = privilege;

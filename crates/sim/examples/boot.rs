@@ -2,12 +2,13 @@
 //! `boot MACHINE.toml FIRMWARE KERNEL INITRD HARTS SECONDS "BOOTARGS" [KEY=VALUE ...]`. The console goes
 //! to standard output; the run ends after so many seconds of host time, or when the console says WORD
 //! of the environment variable `UNTIL`. `SYMBOLS` names files of symbols, with blanks between them; `GDB`
-//! is where a debugger is waited for.
+//! is where a debugger is waited for, `PROFILE` and `TRACE` are files to write, and `TRACE_FROM` says
+//! from where on.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use loiter_sim::{BootRequest, Limits, Session, Status};
+use loiter_sim::{BootRequest, Limits, Session, Status, TraceRequest};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -49,6 +50,19 @@ fn main() {
         let address = session.listen_gdb(&address);
         eprintln!("gdb: {}", address.unwrap_or_else(|error| panic!("{error}")));
     }
+    let profile = std::env::var("PROFILE").ok();
+    if profile.is_some() {
+        session.begin_profile();
+    }
+    if let Ok(path) = std::env::var("TRACE") {
+        let trace = TraceRequest {
+            path,
+            from: std::env::var("TRACE_FROM").ok(),
+            count: Some(1_000_000),
+        };
+        let begun = session.begin_trace(&trace);
+        begun.unwrap_or_else(|error| panic!("{error}"));
+    }
     let mut console = Vec::new();
     let status = loop {
         let status = session
@@ -66,6 +80,11 @@ fn main() {
             break status;
         }
     };
+    if let Some(path) = profile {
+        let written = session.write_profile(&path, kernel);
+        written.unwrap_or_else(|error| panic!("{error}"));
+    }
+    session.end_trace();
     let host_s = started.elapsed().as_secs_f64();
     println!(
         "\n{status:?}\n{}\n{} instructions, {:.3} s simulated, {host_s:.2} s host, {:.1} M/s",

@@ -267,7 +267,7 @@ impl System {
     fn burst(&mut self, n: usize, budget: u64) -> Burst {
         let (hart, machine, code) = (&mut self.harts[n], &mut self.machine, &mut self.code);
         match &mut self.inspector {
-            Some(inspector) if inspector.is_active() => {
+            Some(inspector) if inspector.is_active(self.now) => {
                 run_observed(hart, machine, code, budget, &mut **inspector)
             }
             _ => run(hart, machine, code, budget),

@@ -9,7 +9,7 @@ use loiter_types::HartId;
 use serde::Serialize;
 
 use crate::config::MachineFile;
-use crate::debug::{Served, Server, symbol_elf};
+use crate::debug::{Served, Server, TraceRequest, symbol_elf};
 use crate::error::Error;
 use crate::params::CoreKind;
 use crate::reference_phase::Round;
@@ -211,6 +211,33 @@ impl Session {
         self.symbol_elf = symbol_elf::write(self.system.symbols.files());
         self.gdb = Some(Box::new(server));
         Ok(address)
+    }
+
+    /// Writes a trace of retired instructions from now on.
+    ///
+    /// # Errors
+    /// A file that cannot be written, a symbol that nothing has.
+    pub fn begin_trace(&mut self, request: &TraceRequest) -> Result<(), Error> {
+        self.system.begin_trace(request)
+    }
+
+    /// Ends the trace, if there is one; answers what went wrong with it.
+    pub fn end_trace(&mut self) -> Option<String> {
+        self.system.end_trace()
+    }
+
+    /// Counts instructions by function and call from now on.
+    pub fn begin_profile(&mut self) {
+        self.system.begin_profile();
+    }
+
+    /// Writes the profile so far, if there is one, to `path`: pprof's format if the name ends in
+    /// `.pprof` or `.pb.gz`, else Callgrind's. `command` says what was run.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn write_profile(&mut self, path: &str, command: &str) -> Result<(), Error> {
+        self.system.write_profile(path, command)
     }
 
     /// Hears the debugger, if there is to be one; while he holds the system, until `end`.

@@ -131,6 +131,13 @@ impl Symbols {
         format!(" <{}{offset}{of}>", place.name)
     }
 
+    /// The address of a symbol that does not move.
+    pub(crate) fn address(&self, name: &str) -> Option<u64> {
+        let mut fixed = self.files.iter().filter(|file| file.text.is_empty());
+        let addr = fixed.find_map(|file| file.symbols.by_name(name))?;
+        Some(addr.0)
+    }
+
     /// Name of a file without its folder.
     pub(crate) fn file_name(&self, file: usize) -> String {
         let path = Path::new(&self.files[file].path);

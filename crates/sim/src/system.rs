@@ -8,7 +8,7 @@ use loiter_observe::Recorder;
 use loiter_types::{Cycle, HartId, PhysAddr};
 
 use crate::config::MachineFile;
-use crate::debug::Inspector;
+use crate::debug::{Inspector, Profiler, Trace, TraceRequest};
 use crate::error::Error;
 use crate::reference_phase::Turn;
 use crate::request::Request;
@@ -185,5 +185,39 @@ impl System {
             self.symbol(hart, return_addr),
             state.describe(&self.machine)
         ))
+    }
+
+    fn inspector(&mut self) -> &mut Inspector {
+        self.inspector.get_or_insert_default()
+    }
+
+    /// Writes a trace of retired instructions from now on.
+    pub(crate) fn begin_trace(&mut self, request: &TraceRequest) -> Result<(), Error> {
+        let trace = Trace::new(request, Arc::clone(&self.symbols))?;
+        self.inspector().trace = Some(trace);
+        Ok(())
+    }
+
+    /// Ends the trace, if there is one; answers what went wrong with it.
+    pub(crate) fn end_trace(&mut self) -> Option<String> {
+        self.inspector.as_mut()?.trace.take()?.end()
+    }
+
+    /// Counts instructions by function and call from now on.
+    pub(crate) fn begin_profile(&mut self) {
+        let symbols = Arc::clone(&self.symbols);
+        let profiler = Profiler::new(symbols, self.harts.len(), self.now);
+        self.inspector().profiler = Some(profiler);
+    }
+
+    /// Writes the profile, if there is one, to `path`; `command` says what was run.
+    pub(crate) fn write_profile(&mut self, path: &str, command: &str) -> Result<(), Error> {
+        let now = self.now;
+        let Some(profiler) = &mut self.inspector().profiler else {
+            return Ok(());
+        };
+        let bytes = profiler.write(now, path, command);
+        std::fs::write(path, bytes)
+            .map_err(|error| Error::User(format!("{path}: cannot write the profile: {error}")))
     }
 }

@@ -77,7 +77,7 @@ fn pprof_has_paths_and_harts() {
     assert_eq!(samples, expected);
     assert!(profile.sample.iter().all(|sample| {
         let label = sample.label[0];
-        (text(label.key), label.num) == ("hart", 3)
+        (text(label.key), text(label.str)) == ("hart", "3")
     }));
     for location in &profile.location {
         let function = &profile.function[location.line[0].function_id as usize - 1];

@@ -176,13 +176,17 @@ fn profile(tree: &CallTree, command: &str) -> proto::Profile {
             line: vec![proto::Line { function_id: id }],
         });
     }
+    let harts: Vec<i64> = (0..tree.costs.len())
+        .map(|hart| texts.number(&hart.to_string()))
+        .collect();
     let sample = tree.samples().map(|(hart, path, cost)| proto::Sample {
         location_id: path.iter().map(|id| u64::from(id.0) + 1).collect(),
         value: vec![cost.instructions as i64, cost.cycles as i64],
         label: vec![proto::Label {
             key: hart_key,
-            str: 0,
-            num: hart as i64,
+            // As text: the number 0 would be none.
+            str: harts[hart],
+            num: 0,
         }],
     });
     let sample = sample.collect();

@@ -1,9 +1,12 @@
-//! Who watches the instructions of a run.
+//! Who watches the instructions of a run: for a debugger, for a trace, for a profile.
 
 use gdbstub::target::ext::breakpoints::WatchKind;
 use loiter_hart::{Hart, InstructionObserver, Retired, Trapped, access_width};
 use loiter_isa::Class;
-use loiter_types::{HartId, PAGE_BYTES};
+use loiter_types::{Cycle, HartId, PAGE_BYTES};
+
+use super::profiler::Profiler;
+use super::trace::Trace;
 
 /// Memory whose use holds the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +27,14 @@ pub(crate) enum Reason {
     Watch(Watchpoint),
 }
 
-/// Watches instructions for a debugger.
-#[derive(Debug, Default)]
+/// A turn of the reference engine before a trace that begins at a cycle, it is made ready.
+const AHEAD: u64 = 10_000;
+
+/// Watches instructions.
+#[derive(Default)]
 pub(crate) struct Inspector {
+    pub(crate) trace: Option<Trace>,
+    pub(crate) profiler: Option<Profiler>,
     breakpoints: Vec<u64>,
     watchpoints: Vec<Watchpoint>,
     stepping: Option<HartId>,
@@ -34,13 +42,14 @@ pub(crate) struct Inspector {
 }
 
 impl Inspector {
-    /// Whether there is anything to watch for; if not, the engine needs no observer.
-    pub(crate) fn is_active(&self) -> bool {
-        self.watches_all() || !self.breakpoints.is_empty()
+    /// Whether there is anything to watch for at `now`; if not, the engine needs no observer.
+    pub(crate) fn is_active(&self, now: Cycle) -> bool {
+        let due = |trace: &Trace| trace.wants(None) && trace.not_before() <= now.0 + AHEAD;
+        self.watches_all() || !self.breakpoints.is_empty() || self.trace.as_ref().is_some_and(due)
     }
 
     fn watches_all(&self) -> bool {
-        self.stepping.is_some() || !self.watchpoints.is_empty()
+        self.stepping.is_some() || !self.watchpoints.is_empty() || self.profiler.is_some()
     }
 
     pub(crate) fn add_breakpoint(&mut self, addr: u64) {
@@ -73,7 +82,11 @@ impl Inspector {
 
     /// Forgets breakpoints and all else that a debugger has asked for.
     pub(crate) fn release(&mut self) {
-        *self = Self::default();
+        *self = Self {
+            trace: self.trace.take(),
+            profiler: self.profiler.take(),
+            ..Self::default()
+        };
     }
 
     /// The first reason counts.
@@ -118,7 +131,12 @@ impl InstructionObserver for Inspector {
     fn enters_page(&mut self, _: &Hart, pc: u64) -> bool {
         let page = |addr: u64| addr / PAGE_BYTES;
         let breakpoints = &self.breakpoints;
-        self.watches_all() || breakpoints.iter().any(|&addr| page(addr) == page(pc))
+        self.watches_all()
+            || breakpoints.iter().any(|&addr| page(addr) == page(pc))
+            || self
+                .trace
+                .as_ref()
+                .is_some_and(|trace| trace.wants(Some(pc)))
     }
 
     fn holds_at(&mut self, hart: &Hart, pc: u64) -> bool {
@@ -129,6 +147,12 @@ impl InstructionObserver for Inspector {
     }
 
     fn retired(&mut self, event: &Retired<'_>) {
+        if let Some(profiler) = &mut self.profiler {
+            profiler.retired(event);
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.retired(event);
+        }
         if !self.watchpoints.is_empty() {
             self.watch(event);
         }
@@ -138,6 +162,12 @@ impl InstructionObserver for Inspector {
     }
 
     fn trapped(&mut self, event: &Trapped<'_>) {
+        if let Some(profiler) = &mut self.profiler {
+            profiler.trapped(event);
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.trapped(event);
+        }
         if self.stepping == Some(event.hart.id) {
             self.hold(event.hart.id, Reason::Step);
         }

@@ -1,15 +1,21 @@
-//! Debugging a guest: breakpoints, and the server that GDB speaks to.
+//! Looking into a guest: the server that GDB speaks to, traces and profiles.
 //!
-//! Nothing here costs anything until a breakpoint is set or an instruction is stepped: the engines run
-//! their plain loops. Holding a system and letting it go on does not show in what it does.
+//! Nothing here costs anything until a breakpoint is set, an instruction stepped, a trace or a profile
+//! asked for: the engines run their plain loops. None of it shows in what the guest does, holding a
+//! system and letting it go on included.
 
 mod inspector;
 mod monitor;
+mod profiler;
 mod registers;
 mod server;
 pub(crate) mod symbol_elf;
 mod symbol_file_server;
 mod target;
+mod trace;
 
 pub(crate) use inspector::Inspector;
+pub(crate) use profiler::Profiler;
 pub(crate) use server::{Served, Server};
+pub(crate) use trace::Trace;
+pub use trace::TraceRequest;

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use loiter_sim::{Limits, Session, Status};
+use loiter_sim::{Limits, Session, Status, TraceRequest};
 
 use crate::generator::{Settings, Target, generate};
 use crate::machines::Machine;
@@ -188,6 +188,87 @@ fn what_a_debugger_does_does_not_show() {
         if machine == Machine::Virt {
             assert_eq!(found, expected, "{machine:?}");
         }
+    }
+}
+
+#[test]
+fn a_trace_and_a_profile_cost_the_guest_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    for (machine, cores) in [(Machine::Virt, HARTS), (Machine::T1, 1), (Machine::T2, 1)] {
+        let elf = generate(Settings {
+            seed: 0x710,
+            harts: HARTS,
+            blocks: 30,
+            items: 60,
+            target: Target::Loiter,
+        })
+        .elf;
+        let expected = finish(&mut start(machine, cores, &elf));
+        let instructions = expected.1;
+        let mut session = start(machine, cores, &elf);
+        session.begin_profile();
+        let trace = |name: &str, from: Option<&str>, count| TraceRequest {
+            path: file(name),
+            from: from.map(str::to_owned),
+            count,
+        };
+        let whole = trace("whole.zst", None, None);
+        session.begin_trace(&whole).expect("a file");
+        assert_eq!(finish(&mut session), expected, "{machine:?}");
+        assert_eq!(session.end_trace(), None);
+        let packed = std::fs::read(&whole.path).expect("a trace");
+        let text = zstd::decode_all(packed.as_slice()).expect("whole");
+        let text = String::from_utf8(text).expect("text");
+        let (traps, lines): (Vec<&str>, Vec<&str>) =
+            text.lines().partition(|line| line.contains("  -- "));
+        assert_eq!(lines.len() as u64, instructions, "{machine:?}");
+        assert!(!traps.is_empty());
+        assert!(
+            lines[0].contains(" M 0x80000000 _start+0x0  "),
+            "{}",
+            lines[0]
+        );
+
+        session
+            .write_profile(&file("out"), "generated")
+            .expect("a file");
+        let profile = std::fs::read_to_string(file("out")).expect("a profile");
+        let summary = format!("events: Instructions Cycles\nsummary: {instructions} ");
+        assert!(profile.contains(&summary), "{summary} in\n{profile}");
+        assert!(profile.contains(") checksum\n"), "{profile}");
+
+        let mut session = start(machine, cores, &elf);
+        let part = trace("part", Some("checksum"), Some(5));
+        session.begin_trace(&part).expect("a file");
+        assert_eq!(finish(&mut session), expected, "{machine:?}");
+        assert_eq!(session.end_trace(), None);
+        let text = std::fs::read_to_string(&part.path).expect("a trace");
+        let lines = text.lines().filter(|line| !line.contains("  -- "));
+        assert_eq!(lines.count(), 5);
+        assert!(
+            text.lines()
+                .next()
+                .expect("a line")
+                .contains(" checksum+0x0  "),
+            "{text}"
+        );
+        let late = (expected.0 / 2).to_string();
+        let part = trace("late", Some(&late), Some(1));
+        let mut session = start(machine, cores, &elf);
+        session.begin_trace(&part).expect("a file");
+        assert_eq!(finish(&mut session), expected, "{machine:?}");
+        session.end_trace();
+        let text = std::fs::read_to_string(&part.path).expect("a trace");
+        let cycle = text.split(' ').nth(1).expect("a cycle");
+        assert!(cycle.parse::<u64>().expect("a cycle") >= expected.0 / 2);
+        let nowhere = trace("none", Some("no_such_symbol"), None);
+        let error = session.begin_trace(&nowhere).expect_err("no symbol");
+        assert!(
+            error
+                .to_string()
+                .starts_with("--trace-from no_such_symbol: neither")
+        );
     }
 }
 

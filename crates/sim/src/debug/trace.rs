@@ -1,0 +1,201 @@
+//! The trace of retired instructions: a line for each.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::ops::Range;
+use std::sync::Arc;
+
+use loiter_hart::{Hart, Privilege, Retired, Trapped, access_width};
+use loiter_isa::{SINK, disassemble, register_name};
+use loiter_machine::Machine;
+use loiter_types::PAGE_BYTES;
+use serde::Deserialize;
+
+use crate::error::Error;
+use crate::symbols::Symbols;
+
+/// Compression of a trace whose name ends in `.zst`: lines repeat themselves, the lowest will do.
+const LEVEL: i32 = 1;
+
+/// A trace of retired instructions.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceRequest {
+    /// Where it goes; compressed with zstd if the name ends in `.zst`.
+    pub path: String,
+    /// A cycle, or a symbol that any hart executes, from which on it is written; none: at once.
+    #[serde(default)]
+    pub from: Option<String>,
+    /// Instructions after which it ends.
+    #[serde(default)]
+    pub count: Option<u64>,
+}
+
+/// When a trace begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begin {
+    Cycle(u64),
+    Address(u64),
+    Begun,
+}
+
+/// Writes a trace.
+pub(crate) struct Trace {
+    path: String,
+    out: Box<dyn Write + Send>,
+    begin: Begin,
+    /// Lines that may still be written.
+    left: u64,
+    symbols: Arc<Symbols>,
+    /// The last function: privilege, addresses, name and what comes behind the offset.
+    last: Option<(Privilege, Range<u64>, String)>,
+    failed: Option<io::Error>,
+}
+
+impl Trace {
+    /// # Errors
+    /// A file that cannot be written, a symbol that nothing has.
+    pub(crate) fn new(request: &TraceRequest, symbols: Arc<Symbols>) -> Result<Self, Error> {
+        let path = &request.path;
+        let begin = match &request.from {
+            None => Begin::Begun,
+            Some(from) => match (from.parse(), symbols.address(from)) {
+                (Ok(cycle), _) => Begin::Cycle(cycle),
+                (_, Some(addr)) => Begin::Address(addr),
+                _ => {
+                    return Err(Error::User(format!(
+                        "--trace-from {from}: neither a cycle nor a symbol of the program, the kernel or \
+                         the files of --symbols"
+                    )));
+                }
+            },
+        };
+        let problem =
+            |error: io::Error| Error::User(format!("{path}: cannot write a trace: {error}"));
+        let file = BufWriter::new(File::create(path).map_err(problem)?);
+        let out: Box<dyn Write + Send> = if path.ends_with(".zst") {
+            Box::new(
+                zstd::Encoder::new(file, LEVEL)
+                    .map_err(problem)?
+                    .auto_finish(),
+            )
+        } else {
+            Box::new(file)
+        };
+        Ok(Self {
+            path: path.clone(),
+            out,
+            begin,
+            left: request.count.unwrap_or(u64::MAX),
+            symbols,
+            last: None,
+            failed: None,
+        })
+    }
+
+    /// Whether it wants to know of instructions in the page of `pc`, or with none, of any.
+    pub(crate) fn wants(&self, pc: Option<u64>) -> bool {
+        match (self.begin, pc) {
+            _ if self.is_over() => false,
+            (Begin::Address(addr), Some(pc)) => addr / PAGE_BYTES == pc / PAGE_BYTES,
+            _ => true,
+        }
+    }
+
+    /// The cycle before which it wants to know nothing.
+    pub(crate) fn not_before(&self) -> u64 {
+        match self.begin {
+            Begin::Cycle(cycle) => cycle,
+            Begin::Address(_) | Begin::Begun => 0,
+        }
+    }
+
+    /// Whether there is nothing more to write.
+    pub(crate) fn is_over(&self) -> bool {
+        self.left == 0 || self.failed.is_some()
+    }
+
+    /// Writes what is still held back. Answers what went wrong, if anything did.
+    pub(crate) fn end(mut self) -> Option<String> {
+        let flushed = self.out.flush().err();
+        let error = self.failed.or(flushed)?;
+        Some(format!("{}: the trace is not whole: {error}", self.path))
+    }
+
+    pub(crate) fn retired(&mut self, event: &Retired<'_>) {
+        let begins = match self.begin {
+            Begin::Begun => true,
+            Begin::Cycle(cycle) => event.cycle >= cycle,
+            Begin::Address(addr) => event.pc == addr,
+        };
+        if !begins || self.is_over() {
+            return;
+        }
+        self.begin = Begin::Begun;
+        self.left -= 1;
+        let hart = event.hart;
+        let mut line = self.head(event.cycle, hart, event.machine, event.privilege, event.pc);
+        line += "  ";
+        line += &disassemble(event.inst.raw, event.pc);
+        let inst = event.inst;
+        if inst.rd != SINK && inst.rd != 0 {
+            line += &format!(
+                "  {}={:#x}",
+                register_name(inst.rd),
+                hart.regs[inst.rd as usize]
+            );
+        }
+        if access_width(inst.op).is_some() {
+            let addr = event.base.wrapping_add(inst.imm as i64 as u64);
+            line += &format!("  [{addr:#x}]");
+        }
+        self.write(line);
+    }
+
+    pub(crate) fn trapped(&mut self, event: &Trapped<'_>) {
+        if self.begin != Begin::Begun || self.is_over() {
+            return;
+        }
+        let hart = event.hart;
+        let mut line = self.head(event.cycle, hart, event.machine, event.privilege, event.pc);
+        line += &format!("  -- {}, on to {:#x}", event.trap, hart.pc);
+        line += &self.symbols.text(hart, event.machine, hart.pc);
+        self.write(line);
+    }
+
+    /// Hart, cycle, mode, address and symbol.
+    fn head(
+        &mut self,
+        cycle: u64,
+        hart: &Hart,
+        machine: &Machine,
+        privilege: Privilege,
+        pc: u64,
+    ) -> String {
+        let mode = match privilege {
+            Privilege::User => 'U',
+            Privilege::Supervisor => 'S',
+            Privilege::Machine => 'M',
+        };
+        let known = self
+            .last
+            .as_ref()
+            .is_some_and(|(last, range, _)| *last == privilege && range.contains(&pc));
+        if !known {
+            let place = self.symbols.find(hart, machine, pc);
+            self.last = place.map(|place| (privilege, place.range, place.name.to_owned()));
+        }
+        let symbol = match &self.last {
+            Some((_, range, name)) => format!("{name}+{:#x}", pc - range.start),
+            None => "?".into(),
+        };
+        format!("{} {cycle} {mode} {pc:#x} {symbol}", hart.id.0)
+    }
+
+    fn write(&mut self, mut line: String) {
+        line.push('\n');
+        if let Err(error) = self.out.write_all(line.as_bytes()) {
+            self.failed = Some(error);
+        }
+    }
+}
