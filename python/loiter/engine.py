@@ -151,6 +151,25 @@ class Session:
             heard: str = self._native.listen_gdb(address)
             return heard
 
+    def begin_trace(self, request: Json) -> None:
+        """Writes a trace of retired instructions from now on: `path`, and `from` and `count` if wanted."""
+        with self._faults():
+            self._native.begin_trace(json.dumps(request))
+
+    def end_trace(self) -> str | None:
+        """Ends the trace, if there is one; what went wrong with it."""
+        fault: str | None = self._native.end_trace()
+        return fault
+
+    def begin_profile(self) -> None:
+        """Counts instructions by function and call from now on."""
+        self._native.begin_profile()
+
+    def write_profile(self, path: Path, command: str) -> None:
+        """Writes the profile: pprof's format if the name ends in .pprof or .pb.gz, else Callgrind's."""
+        with self._faults():
+            self._native.write_profile(str(path), command)
+
     def state_hash(self) -> str:
         """A hash of all that the guest can find out."""
         text: str = self._native.state_hash()

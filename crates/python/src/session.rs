@@ -90,6 +90,29 @@ impl Session {
             .map_err(to_python)
     }
 
+    /// Writes a trace of retired instructions, as JSON asks for it, from now on.
+    fn begin_trace(&mut self, request: &str) -> PyResult<()> {
+        let request = serde_json::from_str(request)
+            .map_err(|error| UserError::new_err(format!("the request of a trace: {error}")))?;
+        self.0.begin_trace(&request).map_err(to_python)
+    }
+
+    /// Ends the trace, if there is one; answers what went wrong with it.
+    fn end_trace(&mut self) -> Option<String> {
+        self.0.end_trace()
+    }
+
+    /// Counts instructions by function and call from now on.
+    fn begin_profile(&mut self) {
+        self.0.begin_profile();
+    }
+
+    /// Writes the profile so far to `path`; `command` says what was run.
+    fn write_profile(&mut self, py: Python<'_>, path: &str, command: &str) -> PyResult<()> {
+        py.detach(|| self.0.write_profile(path, command))
+            .map_err(to_python)
+    }
+
     /// Lets simulated time pass in which all harts sleep.
     fn doze(&mut self, seconds: f64) -> PyResult<()> {
         duration(seconds)?;

@@ -1,7 +1,7 @@
 //! One run without Python around it, for `perf` and `callgrind`:
 //! `profile MACHINE.toml PROGRAM.elf "BOOTARGS" [KEY=VALUE ...]`.
 
-use loiter_sim::{Request, run};
+use loiter_sim::{Observation, Request, run};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -17,6 +17,7 @@ fn main() {
         bootargs: bootargs.clone(),
         fast_forward: true,
         max_cycles: None,
+        observe: Observation::default(),
     };
     let elf = std::fs::read(program).expect("the program");
     let result = run(&request, &elf, &mut |_| true).expect("a run that ends");

@@ -30,7 +30,7 @@ pub use error::Error;
 pub use inspect::{Inspection, inspect};
 pub use loiter_machine::snapshot::StateHash;
 pub use params::{CoreKind, SystemParams};
-pub use request::{BootRequest, DiskRequest, Progress, Request};
+pub use request::{BootRequest, DiskRequest, Observation, Progress, Request};
 pub use result::{Exit, ExitReason, RunResult};
 pub use run::run;
 pub use session::{Limits, Session, Status};

@@ -3,6 +3,8 @@
 use loiter_machine::DiskConfig;
 use serde::{Deserialize, Serialize};
 
+use crate::debug::TraceRequest;
+
 /// A run: which machine, with which changes, and the program's command line.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -25,6 +27,25 @@ pub struct Request {
     /// End the run after so many cycles.
     #[serde(default)]
     pub max_cycles: Option<u64>,
+    /// What is written down besides the result, which it does not change.
+    #[serde(default)]
+    pub observe: Observation,
+}
+
+/// What is written down of a run besides its result.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Observation {
+    /// Where a debugger is waited for, `[HOST:]PORT`.
+    #[serde(default)]
+    pub gdb: Option<String>,
+    /// A trace of retired instructions.
+    #[serde(default)]
+    pub trace: Option<TraceRequest>,
+    /// Where the profile goes: in pprof's format if the name ends in `.pprof` or `.pb.gz`, else in
+    /// Callgrind's.
+    #[serde(default)]
+    pub profile: Option<String>,
 }
 
 /// A system that boots firmware and a kernel.

@@ -3,12 +3,15 @@
 use std::time::{Duration, Instant};
 
 use loiter_machine::ElfImage;
+use loiter_types::Cycle;
 
 use crate::config::{MachineFile, hex};
 use crate::error::Error;
 use crate::params::CoreKind;
 use crate::request::{Progress, Request};
-use crate::result::{RunResult, recorder_rows};
+use crate::result::{Exit, RunResult, recorder_rows};
+use crate::session::{Limits, Session, Status};
+use crate::snapshot::Origin;
 use crate::system::{PhaseEnd, System};
 use crate::timing_phase::Timing;
 
@@ -73,33 +76,50 @@ pub fn run(
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<RunResult, Error> {
     let file = MachineFile::read(&request.machine_name, &request.machine_toml, &request.set)?;
-    let elf = ElfImage::parse(&request.program, elf)?;
-    let mut system = System::bare(request, &file, &elf)?;
-    let mut report = Report::new(progress);
-    let core = file.core();
-    let mut timing = None;
-    let untimed = matches!(core, CoreKind::Reference);
-    let mut end = PhaseEnd::RegionBegins;
-    if untimed || request.fast_forward {
-        end = system.reference_phase(!untimed, &mut report)?;
+    let observe = &request.observe;
+    if observe.gdb.is_some() && request.fast_forward {
+        return Err(Error::User(
+            "--gdb and --fast-forward contradict each other: a debugger sees the run from its beginning"
+                .into(),
+        ));
     }
-    let timing_from = system.now;
-    let timing_from_instructions = system.instructions();
-    let exit = match (end, core) {
-        (PhaseEnd::Exit(exit), _) => exit,
-        (PhaseEnd::RegionBegins, CoreKind::Fgmt(params, memory)) => {
-            let timing = timing.insert(Timing::new(
-                &request.machine_name,
-                &params,
-                *memory,
-                &mut system,
-            )?);
-            timing.run(&mut system, &mut report)?
+    let elf = ElfImage::parse(&request.program, elf)?;
+    let system = System::bare(request, &file, &elf)?;
+    let origin = Origin::program(&request.program, &file);
+    // Without a debugger, cores are timed once the phase comes for it.
+    let untimed = observe.gdb.is_none();
+    let mut session = Session::seat(&request.machine_name, &file, untimed, system, origin)?;
+    if let Some(trace) = &observe.trace {
+        session.begin_trace(trace)?;
+    }
+    if observe.profile.is_some() {
+        session.begin_profile();
+    }
+    let mut report = Report::new(progress);
+    let outcome = match &observe.gdb {
+        Some(address) => {
+            session.listen_gdb(address)?;
+            debugged(request, &mut session, &mut report)
         }
-        (PhaseEnd::RegionBegins, CoreKind::Reference) => {
-            unreachable!("the reference engine runs to the end by itself")
+        None => {
+            let Session { system, timing, .. } = &mut session;
+            to_end(request, &file, system, timing, &mut report)
         }
     };
+    // Of a program that fails one wants to see most of all.
+    let trace_fault = session.end_trace();
+    if let Some(path) = &observe.profile {
+        session.write_profile(path, &format!("{} {}", request.program, request.bootargs))?;
+    }
+    let Session {
+        mut system,
+        mut timing,
+        ..
+    } = session;
+    let (exit, timing_from, timing_from_instructions) = outcome?;
+    if let Some(fault) = trace_fault {
+        return Err(Error::User(fault));
+    }
     let instructions = system.instructions();
     let (counters, accounts) = match &mut timing {
         Some(timing) => timing.close(system.now),
@@ -123,4 +143,67 @@ pub fn run(
         reports,
         lock_reads,
     })
+}
+
+/// Runs to the end as a debugger lets it.
+fn debugged(
+    request: &Request,
+    session: &mut Session,
+    report: &mut Report<'_>,
+) -> Result<(Exit, Cycle, u64), Error> {
+    let limits = Limits {
+        cycle: request.max_cycles,
+        ..Limits::default()
+    };
+    let timing_from = session.is_timed().then_some((Cycle(0), 0));
+    let exit = loop {
+        match session.step(REPORT_EVERY, &limits)? {
+            Status::Running | Status::Held => {}
+            Status::Ended(exit) => break exit,
+            Status::Reached => break session.system.limit_reached(),
+            Status::Asleep { .. } => {
+                let who = session.where_harts_stand();
+                break session.system.watchdog(&who);
+            }
+        }
+        report.tell(&session.system, "debugged")?;
+    };
+    let system = &session.system;
+    let (from, instructions) = timing_from.unwrap_or((system.now, system.instructions()));
+    Ok((exit, from, instructions))
+}
+
+/// Runs the phases of a run. Answers how it ended, and when the timing model took over: the cycle, and
+/// the instructions until then.
+fn to_end(
+    request: &Request,
+    file: &MachineFile,
+    system: &mut System,
+    timing: &mut Option<Timing>,
+    report: &mut Report<'_>,
+) -> Result<(Exit, Cycle, u64), Error> {
+    let core = file.core();
+    let untimed = matches!(core, CoreKind::Reference);
+    let mut end = PhaseEnd::RegionBegins;
+    if untimed || request.fast_forward {
+        end = system.reference_phase(!untimed, report)?;
+    }
+    let timing_from = system.now;
+    let timing_from_instructions = system.instructions();
+    let exit = match (end, core) {
+        (PhaseEnd::Exit(exit), _) => exit,
+        (PhaseEnd::RegionBegins, CoreKind::Fgmt(params, memory)) => {
+            let timing = timing.insert(Timing::new(
+                &request.machine_name,
+                &params,
+                *memory,
+                system,
+            )?);
+            timing.run(system, report)?
+        }
+        (PhaseEnd::RegionBegins, CoreKind::Reference) => {
+            unreachable!("the reference engine runs to the end by itself")
+        }
+    };
+    Ok((exit, timing_from, timing_from_instructions))
 }

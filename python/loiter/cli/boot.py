@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from loiter import engine as engines
+from loiter.cli.observe import (
+    GdbOption,
+    Observation,
+    ProfileOption,
+    SymbolsOption,
+    TraceCountOption,
+    TraceFromOption,
+    TraceOption,
+)
 from loiter.cli.options import JsonOption, err, print_json
-from loiter.cli.systems import BootOptions, takes
+from loiter.cli.systems import BootOptions, readable, takes
 from loiter.engine import Engine, Json, Session
 from loiter.errors import Fault, RunFault
 from loiter.systems.drive import Driver
@@ -51,9 +61,12 @@ def boot(
             show_default=False,
         ),
     ] = None,
-    gdb: Annotated[
-        str | None, typer.Option("--gdb", metavar="[HOST:]PORT", help="Wait for GDB there before anything executes.")
-    ] = None,
+    gdb: GdbOption = None,
+    symbols: SymbolsOption = None,
+    trace: TraceOption = None,
+    trace_from: TraceFromOption = None,
+    trace_count: TraceCountOption = None,
+    profile: ProfileOption = None,
     out_directory: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write a result directory: manifest and console.")
     ] = None,
@@ -68,17 +81,16 @@ def boot(
 
     Example: [bold]loiter boot --kernel Image --append "loglevel=8" --until "login:" --timeout 60[/]
     """
+    observation = Observation(gdb, trace, trace_from, trace_count, profile)
     engine = engines.load()
     if out_directory is not None:
         from loiter import store
 
         store.claim(out_directory)
-    session, manifest, request = _start(engine, system, snapshot, out_directory is not None)
+    session, manifest, request = _start(engine, system, snapshot, symbols or [], out_directory is not None)
     began, first = time.monotonic(), session.instructions
-    if gdb is not None:
-        err().print(f"waiting for GDB: target remote {session.listen_gdb(gdb)}", highlight=False)
     keep = as_json or out_directory is not None
-    with Terminal() as terminal:
+    with observation.watching(session, [request["kernel"], request["bootargs"]]), Terminal() as terminal:
         driver = Driver(
             session=session,
             terminal=terminal,
@@ -112,10 +124,13 @@ def boot(
     judge(end, until)
 
 
-def _start(engine: Engine, system: BootOptions, snapshot: Path | None, described: bool) -> tuple[Session, Json, Json]:
+def _start(
+    engine: Engine, system: BootOptions, snapshot: Path | None, symbols: list[Path], described: bool
+) -> tuple[Session, Json, Json]:
     """The system, what determines it, and the request."""
     if snapshot is None:
         boot = system.request(engine)
+        boot = replace(boot, symbols=boot.symbols + tuple(readable(path, "--symbols") for path in symbols))
         request = boot.native()
         manifest = {}
         if described:
@@ -124,6 +139,7 @@ def _start(engine: Engine, system: BootOptions, snapshot: Path | None, described
             manifest = results.describe(engine, boot)
         return engine.boot(request), manifest, request
     request = system.request_of_snapshot(engine, snapshot)
+    request["symbols"] += [str(readable(path, "--symbols").absolute()) for path in symbols]
     header = engine.show_snapshot(snapshot)["header"] if described else {}
     return engine.restore(snapshot, request), {"snapshot": header, "set": request["set"]}, request
 

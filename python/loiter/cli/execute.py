@@ -7,6 +7,7 @@ import re
 import select
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,8 +15,17 @@ import typer
 
 from loiter import engine as engines
 from loiter.cli.booting import Booting
+from loiter.cli.observe import (
+    GdbOption,
+    Observation,
+    ProfileOption,
+    SymbolsOption,
+    TraceCountOption,
+    TraceFromOption,
+    TraceOption,
+)
 from loiter.cli.options import err
-from loiter.cli.systems import DEFAULT_IMAGE, SystemOptions, takes
+from loiter.cli.systems import DEFAULT_IMAGE, SystemOptions, readable, takes
 from loiter.errors import UserFault
 from loiter.images import Image, agent
 from loiter.systems import prepared
@@ -56,6 +66,12 @@ def execute(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Write a result directory: manifest, output, console."),
     ] = None,
+    gdb: GdbOption = None,
+    symbols: SymbolsOption = None,
+    trace: TraceOption = None,
+    trace_from: TraceFromOption = None,
+    trace_count: TraceCountOption = None,
+    profile: ProfileOption = None,
     stats: Annotated[bool, typer.Option("--stats", help="Say at the end what it took, on standard error.")] = False,
 ) -> None:
     """Run one Linux program on a booted Debian, and leave with its exit status.
@@ -71,6 +87,7 @@ def execute(
     from loiter.systems import execute as executing
     from loiter.systems.facts import describe, facts
 
+    observation = Observation(gdb, trace, trace_from, trace_count, profile)
     if out_directory is not None:
         from loiter import store
 
@@ -83,11 +100,18 @@ def execute(
     engine = engines.load()
     image = _image(system.image, packages)
     boot = prepared.request(*system.seated(engine), image, system.append, network=system.network, seed=system.seed)
+    if observation.names_functions:
+        # Reading them takes time, which other calls do not need to.
+        own = [image.system_map, *_elf_files(files), *(symbols or [])]
+        boot = replace(boot, symbols=tuple(readable(path, "--symbols") for path in own if path is not None))
     stdin = None if no_stdin else _stdin()
     with Booting(f"booting {image.name} on {boot.machine.name}") as booting:
         session = prepared.restore(engine, boot, booting.waiting, booting.progress)
     began, first = time.monotonic(), session.instructions
-    with executing.archive(agent.script(command, variables), files, stdin) as archive:
+    with (
+        executing.archive(agent.script(command, variables), files, stdin) as archive,
+        observation.watching(session, command),
+    ):
         done = executing.run(session, archive, keep=out_directory is not None, timeout_s=timeout_s)
     found = facts(session, time.monotonic() - began, first)
     if out_directory is not None:
@@ -103,6 +127,13 @@ def execute(
     if stats:
         err().print(describe(found), style="dim", highlight=False, soft_wrap=True)
     raise typer.Exit(done.status)
+
+
+def _elf_files(files: list[Path]) -> list[Path]:
+    """Those of the files that may name their functions: not stripped, or shared."""
+    from loiter.systems import elf
+
+    return [path for path in files if elf.has_symbols(path)]
 
 
 def _program(command: list[str]) -> list[Path]:

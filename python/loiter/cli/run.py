@@ -15,6 +15,7 @@ from rich.text import Text
 from loiter import engine as engines
 from loiter import machines, programs
 from loiter.cli import summary
+from loiter.cli.observe import GdbOption, Observation, ProfileOption, TraceCountOption, TraceFromOption, TraceOption
 from loiter.cli.options import JsonOption, MachineOption, SetOption, err, load_machine, out, print_json
 from loiter.engine import Engine, Json
 from loiter.errors import Interrupted, RunFault, UserFault
@@ -84,6 +85,11 @@ def run(
     out_directory: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write a result directory: manifest and Parquet tables.")
     ] = None,
+    gdb: GdbOption = None,
+    trace: TraceOption = None,
+    trace_from: TraceFromOption = None,
+    trace_count: TraceCountOption = None,
+    profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a program on a machine.
@@ -92,13 +98,14 @@ def run(
 
     Example: [bold]loiter run -m t1 spinloops --place add=0 --place spin_default=1,2,3 -- iterations=100[/]
     """
+    observation = Observation(gdb, trace, trace_from, trace_count, profile)
     engine = engines.load()
     request = _request(engine, machine, sets, program, places, arguments, fast_forward, max_cycles)
     if out_directory is not None:
         from loiter import store
 
         store.claim(out_directory)
-    result = _simulate(engine, request)
+    result = _simulate(engine, request, observation)
     # Before anything that can fail: what the program said is heard in any case.
     if as_json:
         print_json({"request": request.native()} | result)
@@ -138,8 +145,10 @@ def _request(
     return Request(machine, program, placement, words, fast_forward, max_cycles)
 
 
-def _simulate(engine: Engine, request: Request) -> Json:
+def _simulate(engine: Engine, request: Request, observation: Observation) -> Json:
     console = err()
+    if observation.gdb is not None:
+        console.print(f"waiting for GDB: target remote {observation.gdb}", highlight=False)
     with contextlib.ExitStack() as stack:
         status: Status | None = None
         if console.is_terminal:
@@ -151,6 +160,7 @@ def _simulate(engine: Engine, request: Request) -> Json:
             return True
 
         try:
-            return engine.run(request.native(), request.program.elf, progress)
+            native = request.native() | {"observe": observation.native()}
+            return engine.run(native, request.program.elf, progress)
         except Interrupted:
             raise Interrupted("interrupted; nothing was written") from None

@@ -61,3 +61,17 @@ def _require_riscv(start: bytes, shown: str) -> None:
         raise UserFault(f"{shown}: a program for 32-bit RISC-V, not for riscv64. {_ADVICE}")
     if kind in _KINDS:
         raise UserFault(f"{shown}: {_KINDS[kind]}.")
+
+
+def has_symbols(path: Path) -> bool:
+    """Whether a file is a riscv64 program or library whose functions have names."""
+    symbols, dynamic_symbols = 2, 11
+    try:
+        data = path.read_bytes()
+        _require_riscv(data, path.name)
+        (table,) = struct.unpack_from("<Q", data, 40)
+        size, count = struct.unpack_from("<HH", data, 58)
+        kinds = {struct.unpack_from("<I", data, table + n * size + 4)[0] for n in range(count)}
+    except (OSError, UserFault, struct.error):
+        return False
+    return data.startswith(_MAGIC) and not kinds.isdisjoint((symbols, dynamic_symbols))

@@ -42,7 +42,7 @@ enum Begin {
 /// Writes a trace.
 pub(crate) struct Trace {
     path: String,
-    out: Box<dyn Write + Send>,
+    out: Box<dyn Write + Send + Sync>,
     begin: Begin,
     /// Lines that may still be written.
     left: u64,
@@ -73,7 +73,7 @@ impl Trace {
         let problem =
             |error: io::Error| Error::User(format!("{path}: cannot write a trace: {error}"));
         let file = BufWriter::new(File::create(path).map_err(problem)?);
-        let out: Box<dyn Write + Send> = if path.ends_with(".zst") {
+        let out: Box<dyn Write + Send + Sync> = if path.ends_with(".zst") {
             Box::new(
                 zstd::Encoder::new(file, LEVEL)
                     .map_err(problem)?

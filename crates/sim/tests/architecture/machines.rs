@@ -1,6 +1,6 @@
 //! Running programs on loiter's machines.
 
-use loiter_sim::{Error, ExitReason, Request, RunResult, run};
+use loiter_sim::{Error, ExitReason, Observation, Request, RunResult, run};
 
 /// The machine files of the repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,7 @@ impl Machine {
             bootargs: String::new(),
             fast_forward: false,
             max_cycles: Some(MAX_CYCLES),
+            observe: Observation::default(),
         }
     }
 }

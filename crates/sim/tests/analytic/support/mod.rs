@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use loiter_sim::{MachineFile, Request, RunResult, run};
+use loiter_sim::{MachineFile, Observation, Request, RunResult, run};
 
 use assembler::assemble;
 
@@ -93,6 +93,7 @@ impl Bench {
             bootargs: String::new(),
             fast_forward: false,
             max_cycles: self.max_cycles,
+            observe: Observation::default(),
         };
         let result = run(&request, &elf(&self.code()), &mut |_| true);
         let result = result.unwrap_or_else(|error| panic!("{error}"));

@@ -1,0 +1,102 @@
+"""Options by which a system is looked into: symbols, a debugger, a trace, a profile."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from loiter.cli.options import err
+from loiter.engine import Json, Session
+from loiter.errors import UserFault
+
+GdbOption = Annotated[
+    str | None, typer.Option("--gdb", metavar="[HOST:]PORT", help="Wait for GDB there before anything executes.")
+]
+SymbolsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--symbols",
+        metavar="FILE",
+        help="Names of addresses: a System.map, a vmlinux, programs and libraries of the guest. May be repeated.",
+    ),
+]
+TraceOption = Annotated[
+    Path | None,
+    typer.Option("--trace", metavar="FILE", help="Write each retired instruction; compressed if it ends in .zst."),
+]
+TraceFromOption = Annotated[
+    str | None, typer.Option("--trace-from", metavar="CYCLE|SYMBOL", help="Begin the trace there.")
+]
+TraceCountOption = Annotated[
+    int | None, typer.Option("--trace-count", metavar="N", min=1, help="End the trace after so many instructions.")
+]
+ProfileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--profile",
+        metavar="FILE",
+        help="Write what each function costs, with its callers: for pprof if the name ends in .pprof or .pb.gz, "
+        "else for KCachegrind.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What is asked for."""
+
+    gdb: str | None = None
+    trace: Path | None = None
+    trace_from: str | None = None
+    trace_count: int | None = None
+    profile: Path | None = None
+
+    def __post_init__(self) -> None:
+        for option, value in (("--trace-from", self.trace_from), ("--trace-count", self.trace_count)):
+            if value is not None and self.trace is None:
+                raise UserFault(f"{option} {value}: there is no trace; give it a file with --trace FILE.")
+        for option, path in (("--trace", self.trace), ("--profile", self.profile)):
+            if path is not None and not path.absolute().parent.is_dir():
+                raise UserFault(f"{option} {path}: there is no directory {path.parent}.")
+
+    @property
+    def names_functions(self) -> bool:
+        """Whether symbols are of use."""
+        return any(each is not None for each in (self.gdb, self.trace, self.profile))
+
+    def native(self) -> Json:
+        """What is written down, as the simulator reads it."""
+        return {
+            "gdb": self.gdb,
+            "trace": self._trace(),
+            "profile": None if self.profile is None else str(self.profile),
+        }
+
+    def _trace(self) -> Json | None:
+        if self.trace is None:
+            return None
+        return {"path": str(self.trace), "from": self.trace_from, "count": self.trace_count}
+
+    @contextlib.contextmanager
+    def watching(self, session: Session, command: Sequence[str]) -> Iterator[None]:
+        """Observes a session while the context lasts."""
+        if self.gdb is not None:
+            err().print(f"waiting for GDB: target remote {session.listen_gdb(self.gdb)}", highlight=False)
+        trace = self._trace()
+        if trace is not None:
+            session.begin_trace(trace)
+        if self.profile is not None:
+            session.begin_profile()
+        try:
+            yield
+        finally:
+            fault = session.end_trace()
+            if fault is not None:
+                err().print(f"error: {fault}", highlight=False, markup=False)
+            if self.profile is not None:
+                session.write_profile(self.profile, " ".join(command))
