@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use loiter_hart::{Hart, Privilege, Retired, Trapped, access_width};
 use loiter_isa::{SINK, disassemble, register_name};
@@ -42,7 +42,8 @@ enum Begin {
 /// Writes a trace.
 pub(crate) struct Trace {
     path: String,
-    out: Box<dyn Write + Send + Sync>,
+    /// A session can be looked at from several threads; only its owner writes.
+    out: Mutex<Box<dyn Write + Send>>,
     begin: Begin,
     /// Lines that may still be written.
     left: u64,
@@ -73,7 +74,7 @@ impl Trace {
         let problem =
             |error: io::Error| Error::User(format!("{path}: cannot write a trace: {error}"));
         let file = BufWriter::new(File::create(path).map_err(problem)?);
-        let out: Box<dyn Write + Send + Sync> = if path.ends_with(".zst") {
+        let out: Box<dyn Write + Send> = if path.ends_with(".zst") {
             Box::new(
                 zstd::Encoder::new(file, LEVEL)
                     .map_err(problem)?
@@ -84,7 +85,7 @@ impl Trace {
         };
         Ok(Self {
             path: path.clone(),
-            out,
+            out: Mutex::new(out),
             begin,
             left: request.count.unwrap_or(u64::MAX),
             symbols,
@@ -117,7 +118,7 @@ impl Trace {
 
     /// Writes what is still held back. Answers what went wrong, if anything did.
     pub(crate) fn end(mut self) -> Option<String> {
-        let flushed = self.out.flush().err();
+        let flushed = self.out().flush().err();
         let error = self.failed.or(flushed)?;
         Some(format!("{}: the trace is not whole: {error}", self.path))
     }
@@ -192,9 +193,13 @@ impl Trace {
         format!("{} {cycle} {mode} {pc:#x} {symbol}", hart.id.0)
     }
 
+    fn out(&mut self) -> &mut dyn Write {
+        self.out.get_mut().expect("no other thread has written")
+    }
+
     fn write(&mut self, mut line: String) {
         line.push('\n');
-        if let Err(error) = self.out.write_all(line.as_bytes()) {
+        if let Err(error) = self.out().write_all(line.as_bytes()) {
             self.failed = Some(error);
         }
     }
