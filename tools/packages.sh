@@ -3,7 +3,7 @@
 #
 #   tools/packages.sh build    C compiler, RISC-V cross compiler, Python's venv
 #   tools/packages.sh images   these and what `loiter image build` works with
-#   tools/packages.sh test     these and QEMU
+#   tools/packages.sh test     these, QEMU, and what reads the guest's state and profiles: GDB, callgrind_annotate
 #
 # PYTHON names the Python to use, CROSS the prefix of the cross compiler. Looks first; a call with nothing to do is quick.
 set -euo pipefail
@@ -51,6 +51,8 @@ if [ "$1" != build ]; then
 fi
 if [ "$1" = test ]; then
     need qemu-system-riscv64 qemu-system-misc
+    need gdb-multiarch gdb-multiarch
+    need callgrind_annotate valgrind
 fi
 [ ${#missing[@]} -gt 0 ] || exit 0
 

@@ -108,6 +108,8 @@ fn one_line(text: &str) -> String {
 struct Names<'a> {
     programs: BTreeMap<&'a str, usize>,
     functions: BTreeMap<FunctionId, usize>,
+    /// Source files are not known: one stands for all of them.
+    file_named: bool,
 }
 
 impl<'a> Names<'a> {
@@ -116,9 +118,12 @@ impl<'a> Names<'a> {
         let function = &tree.functions()[id.0 as usize];
         let program = function.program.as_str();
         let text = number(&mut self.programs, program, program);
-        // Source files are not known; the program stands for them.
         let file = if called.is_empty() { "fl" } else { "cfi" };
-        let _ = writeln!(out, "{called}ob={text}\n{file}={text}");
+        let unknown = match std::mem::replace(&mut self.file_named, true) {
+            true => "(1)",
+            false => "(1) ???",
+        };
+        let _ = writeln!(out, "{called}ob={text}\n{file}={unknown}");
         let text = number(&mut self.functions, id, &function.name);
         let _ = writeln!(out, "{called}fn={text}");
     }

@@ -40,7 +40,7 @@ fn callgrind_has_own_and_inclusive_costs() {
     assert!(text.contains("cmd: prog with args\n"), "{text}");
     assert!(text.contains("events: Instructions Cycles\nsummary: 210 420\n"));
     assert!(
-        text.contains("ob=(1) prog\nfl=(1) prog\nfn=(1) main\n0 10 20\n"),
+        text.contains("ob=(1) prog\nfl=(1) ???\nfn=(1) main\n0 10 20\n"),
         "{text}"
     );
     assert!(
