@@ -105,7 +105,12 @@ fn restored(original: &Machine) -> Machine {
     let state = rmp_serde::from_slice(&encode(original)).unwrap();
     let before = machine.interrupt_generation();
     machine.restore(&state).unwrap();
-    assert_ne!(machine.interrupt_generation(), before, "harts look again");
+    let lines = (0..HARTS as u16).any(|hart| machine.interrupt_lines(HartId(hart)) != 0);
+    assert_eq!(
+        machine.interrupt_generation() != before,
+        lines,
+        "harts look again"
+    );
     machine
 }
 

@@ -83,7 +83,7 @@ impl Clint {
         }
         *self = Self {
             lines: std::mem::take(&mut self.lines),
-            generation: self.generation + 1,
+            generation: self.generation,
             ..saved.clone()
         };
         self.update();

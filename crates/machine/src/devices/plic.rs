@@ -95,7 +95,7 @@ impl Plic {
         }
         *self = Self {
             lines: std::mem::take(&mut self.lines),
-            generation: self.generation + 1,
+            generation: self.generation,
             ..saved.clone()
         };
         self.update();

@@ -55,13 +55,13 @@ impl StateHasher {
         Self::default()
     }
 
-    /// Hashes what `state` is encoded to in a snapshot.
+    /// Hashes what `state` is encoded to in a snapshot. What it is encoded to says where it ends, so
+    /// bytes cannot move from one part to the next unseen.
     ///
     /// # Errors
     /// Our own fault, when it cannot be encoded.
     pub fn state(&mut self, name: &str, state: &impl Serialize) -> Result<(), SnapshotFault> {
-        let bytes = encode(name, state)?;
-        self.part(&bytes);
+        self.hasher.update(&encode(name, state)?);
         Ok(())
     }
 
@@ -80,12 +80,6 @@ impl StateHasher {
     #[must_use]
     pub fn finish(&self) -> StateHash {
         StateHash(self.hasher.digest128())
-    }
-
-    /// Each part goes with its length, so that bytes cannot move from one to the next unseen.
-    fn part(&mut self, bytes: &[u8]) {
-        self.hasher.update(&(bytes.len() as u64).to_le_bytes());
-        self.hasher.update(bytes);
     }
 }
 
