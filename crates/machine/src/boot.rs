@@ -1,7 +1,7 @@
 //! Loading what a boot needs: firmware, kernel, initial file system, device tree.
 //!
 //! ```text
-//!   RAM_BASE        + 2 MiB                                                        end of RAM
+//!   RAM_BASE        + 2 MiB or more                                                end of RAM
 //!   | firmware ...  | kernel ...          | initial file system | info | device tree | room |
 //! ```
 //!
@@ -21,8 +21,12 @@ use crate::load::{LoadError, LoadFault};
 use crate::machine::Machine;
 use crate::map::{PAGE_BYTES, RAM_BASE};
 
-/// Where the kernel is loaded: a kernel wants to lie on 2 MiB, and leaves the first ones to firmware.
-pub const KERNEL_ADDR: u64 = RAM_BASE + (2 << 20);
+/// A kernel lies on a multiple of this, of a page in the larger of its page tables.
+const KERNEL_ALIGN_BYTES: u64 = 2 << 20;
+/// What the firmware takes at run time, more than its file. OpenSBI 1.6 prints 514 KB for 16 harts, 736
+/// KB for 32 and 1240 KB for 64.
+const FIRMWARE_BYTES: u64 = 512 << 10;
+const FIRMWARE_BYTES_PER_HART: u64 = 16 << 10;
 /// Firmware adds to the device tree in place: reserved memory, and some words for each hart. Assumed
 /// to be enough.
 const TREE_ROOM_BYTES: u64 = 64 << 10;
@@ -85,23 +89,24 @@ impl Machine {
             path: file.path.clone(),
             fault,
         };
+        let kernel_addr = self.kernel_addr().0;
         let kernel = kernel::read(&files.kernel.bytes, self.ram.bytes())
             .map_err(|fault| in_file(&files.kernel, fault))?;
-        let firmware =
-            Firmware::read(&files.firmware).map_err(|fault| in_file(&files.firmware, fault))?;
+        let firmware = Firmware::read(&files.firmware, kernel_addr)
+            .map_err(|fault| in_file(&files.firmware, fault))?;
         let layout = self.layout(files, &kernel)?;
 
         for (addr, bytes) in firmware.parts() {
             self.place(addr, bytes);
         }
-        self.place(KERNEL_ADDR, &kernel.bytes);
+        self.place(kernel_addr, &kernel.bytes);
         if let (Some(file), Some(place)) = (&files.initrd, &layout.initrd) {
             self.place(place.start, &file.bytes);
         }
         let info = [
             INFO_MAGIC,
             INFO_VERSION,
-            KERNEL_ADDR,
+            kernel_addr,
             INFO_SUPERVISOR_MODE,
             INFO_NO_OPTIONS,
             INFO_BOOT_HART,
@@ -117,6 +122,14 @@ impl Machine {
         })
     }
 
+    /// Where [`Machine::load_boot`] places the kernel: at 2 MiB, where fw_jump expects it, unless many
+    /// harts make the firmware larger.
+    #[must_use]
+    pub fn kernel_addr(&self) -> PhysAddr {
+        let firmware = FIRMWARE_BYTES + FIRMWARE_BYTES_PER_HART * self.config.harts as u64;
+        PhysAddr(RAM_BASE + firmware.next_multiple_of(KERNEL_ALIGN_BYTES))
+    }
+
     /// Finds a place for everything, or says what has none.
     fn layout(&self, files: &BootFiles, kernel: &Kernel) -> Result<Layout, LoadError> {
         let ram_end = self.ram.end().0;
@@ -124,10 +137,11 @@ impl Machine {
         // Its length does not depend on where the initial file system lies.
         let tree_bytes = self.tree_with(initrd_bytes.map(|_| 0..0)).len() as u64;
         let above = (tree_bytes + TREE_ROOM_BYTES).next_multiple_of(PAGE_BYTES) + PAGE_BYTES;
-        let room = (ram_end - RAM_BASE).saturating_sub(KERNEL_ADDR - RAM_BASE + above);
+        let below = self.kernel_addr().0 - RAM_BASE;
+        let room = (ram_end - RAM_BASE).saturating_sub(below + above);
 
         let ram_mib = |needed: u64| {
-            let all = u128::from(KERNEL_ADDR - RAM_BASE) + u128::from(needed) + u128::from(above);
+            let all = u128::from(below) + u128::from(needed) + u128::from(above);
             u64::try_from(all.div_ceil(1 << 20)).unwrap_or(u64::MAX)
         };
         let kernel_bytes = kernel.mem_bytes.saturating_add(PAGE_BYTES - 1) & !(PAGE_BYTES - 1);
@@ -189,7 +203,7 @@ enum Firmware<'a> {
 }
 
 impl<'a> Firmware<'a> {
-    fn read(file: &'a BootFile) -> Result<Self, LoadFault> {
+    fn read(file: &'a BootFile, kernel: u64) -> Result<Self, LoadFault> {
         let bytes = file.bytes.as_slice();
         let firmware = if bytes.starts_with(&object::elf::ELFMAG) {
             match ElfImage::parse(&file.path, bytes).map_err(|error| error.fault) {
@@ -206,12 +220,8 @@ impl<'a> Firmware<'a> {
             Self::Raw(bytes)
         };
         for (start, end) in firmware.extents() {
-            if start < RAM_BASE || end > KERNEL_ADDR {
-                return Err(LoadFault::FirmwarePlace {
-                    start,
-                    end,
-                    kernel: KERNEL_ADDR,
-                });
+            if start < RAM_BASE || end > kernel {
+                return Err(LoadFault::FirmwarePlace { start, end, kernel });
             }
         }
         Ok(firmware)

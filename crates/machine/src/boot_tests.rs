@@ -2,10 +2,13 @@ use fdt::Fdt;
 use loiter_isa::Width;
 use loiter_types::PhysAddr;
 
-use super::{BootAddresses, BootFile, BootFiles, KERNEL_ADDR, TREE_ROOM_BYTES};
+use super::{BootAddresses, BootFile, BootFiles, TREE_ROOM_BYTES};
 use crate::map::PAGE_BYTES;
 use crate::testing::{KERNEL_MEM_BYTES, TestElf, config, field, kernel};
 use crate::{LoadFault, Machine, MachineConfig, RAM_BASE};
+
+/// Where the kernel of a machine with few harts lies.
+const KERNEL_ADDR: u64 = RAM_BASE + (2 << 20);
 
 /// `addi x0, x0, 0`
 const NOP: [u8; 4] = [0x13, 0, 0, 0];
@@ -94,6 +97,25 @@ fn a_boot_without_an_initial_file_system() {
     let (machine, _) = boot(&files);
     assert_eq!(chosen(&machine, "linux,initrd-start"), None);
     assert_eq!(chosen(&machine, "linux,initrd-end"), None);
+}
+
+#[test]
+fn many_harts_make_the_firmware_larger_and_move_the_kernel() {
+    for (harts, mib) in [(1, 2), (96, 2), (97, 4), (224, 4), (225, 6)] {
+        let mut machine = Machine::new(&MachineConfig {
+            ram_bytes: 64 << 20,
+            harts,
+            ..config()
+        })
+        .unwrap();
+        let files = files();
+        let addresses = machine.load_boot(&files).unwrap();
+        let kernel = RAM_BASE + (mib << 20);
+        assert_eq!(machine.kernel_addr(), PhysAddr(kernel), "{harts} harts");
+        let next = PhysAddr(addresses.dynamic_info.0 + 16);
+        assert_eq!(machine.load(next, Width::D), Ok(kernel));
+        assert!(bytes_at(&machine, kernel, &files.kernel.bytes));
+    }
 }
 
 #[test]

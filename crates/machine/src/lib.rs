@@ -33,7 +33,7 @@ mod symbols;
 mod testing;
 mod watches;
 
-pub use boot::{BootAddresses, BootFile, BootFiles, KERNEL_ADDR};
+pub use boot::{BootAddresses, BootFile, BootFiles};
 pub use config::{MachineConfig, MachineError, Mmu};
 pub use devices::Network;
 pub use disk::{DiskConfig, DiskError, DiskFault};

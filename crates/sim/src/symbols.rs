@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use loiter_hart::Hart;
-use loiter_machine::{ElfImage, KERNEL_ADDR, Machine, SymbolFile, SymbolTable, text_page_hash};
+use loiter_machine::{ElfImage, Machine, SymbolFile, SymbolTable, text_page_hash};
 use loiter_types::{PAGE_BYTES, PhysAddr, VirtAddr};
 
 use crate::error::Error;
@@ -20,9 +20,8 @@ pub(crate) struct Symbols {
     files: Vec<SymbolFile>,
     /// Pages of code that may lie anywhere, by hash: number of the file and address in it.
     text: HashMap<u64, (usize, u64)>,
-    /// Where a Linux kernel lies as long as it runs without translation, and what to add to an address
-    /// there.
-    untranslated: Option<(Range<u64>, u64)>,
+    /// The addresses of a Linux kernel, which runs without translation first.
+    kernel: Option<Range<u64>>,
 }
 
 /// What an address belongs to.
@@ -70,16 +69,14 @@ impl Symbols {
                     .or_insert((n, addr));
             }
         }
-        let untranslated = files.iter().find_map(|file| {
+        let kernel = files.iter().find_map(|file| {
             let begin = file.symbols.by_name(KERNEL_BEGIN)?.0;
-            let bytes = file.symbols.by_name(KERNEL_END)?.0.checked_sub(begin)?;
-            let at = KERNEL_ADDR..KERNEL_ADDR.checked_add(bytes)?;
-            (begin > at.end).then(|| (at, begin - KERNEL_ADDR))
+            Some(begin..file.symbols.by_name(KERNEL_END)?.0)
         });
         Self {
             files,
             text,
-            untranslated,
+            kernel,
         }
     }
 
@@ -94,10 +91,12 @@ impl Symbols {
         if let Some(place) = linked(addr) {
             return Some(place);
         }
-        if let Some((image, delta)) = &self.untranslated
-            && image.contains(&addr)
-        {
-            return linked(addr.wrapping_add(*delta)).map(|place| place.moved(*delta));
+        if let Some(kernel) = &self.kernel {
+            let delta = kernel.start.wrapping_sub(machine.kernel_addr().0);
+            let mapped = addr.wrapping_add(delta);
+            if kernel.contains(&mapped) {
+                return linked(mapped).map(|place| place.moved(delta));
+            }
         }
         if self.text.is_empty() {
             return None;

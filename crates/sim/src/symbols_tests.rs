@@ -1,5 +1,5 @@
 use loiter_hart::{Extensions, Hart};
-use loiter_machine::{KERNEL_ADDR, Machine, MachineConfig, RAM_BASE, SymbolFile, text_page_hash};
+use loiter_machine::{Machine, MachineConfig, RAM_BASE, SymbolFile, text_page_hash};
 use loiter_types::{HartId, PAGE_BYTES, PhysAddr};
 
 use super::Symbols;
@@ -26,15 +26,16 @@ fn kernel() -> SymbolFile {
 fn a_kernel_has_names_before_and_after_it_is_mapped() {
     let (machine, hart) = guest();
     let symbols = Symbols::new(vec![kernel()]);
+    let at = machine.kernel_addr().0;
     let text = |addr| symbols.text(&hart, &machine, addr);
     assert_eq!(text(0xffff_ffff_8000_0010), " <start_kernel>");
     assert_eq!(text(0xffff_ffff_8000_0014), " <start_kernel+0x4>");
-    assert_eq!(text(KERNEL_ADDR + 0x14), " <start_kernel+0x4>");
-    assert_eq!(text(KERNEL_ADDR + 0xff), " <start_kernel+0xef>");
-    assert_eq!(text(KERNEL_ADDR + 0x100), "", "behind the image");
-    assert_eq!(text(KERNEL_ADDR - 1), "");
-    let place = symbols.find(&hart, &machine, KERNEL_ADDR + 0x14).unwrap();
-    assert_eq!(place.range, KERNEL_ADDR + 0x10..KERNEL_ADDR + 0x100);
+    assert_eq!(text(at + 0x14), " <start_kernel+0x4>");
+    assert_eq!(text(at + 0xff), " <start_kernel+0xef>");
+    assert_eq!(text(at + 0x100), "", "behind the image");
+    assert_eq!(text(at - 1), "");
+    let place = symbols.find(&hart, &machine, at + 0x14).unwrap();
+    assert_eq!(place.range, at + 0x10..at + 0x100);
 }
 
 #[test]
