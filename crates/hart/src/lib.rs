@@ -3,12 +3,13 @@
 //! May depend on `loiter-types`, `loiter-isa` and `loiter-machine`; knows nothing of caches, pipes or
 //! cycles beyond the counters that a program can read.
 //!
-//! Invariants: [`Exec`] is the only code that changes a hart on behalf of an instruction, for the
-//! reference engine and for every timing core; a trap is a returned value until [`Hart::take_trap`]
+//! Invariants: [`Exec`], or [`Hart::retire`] for what [`compute`] has worked out apart, is the only code
+//! that changes a hart on behalf of an instruction, for the reference engine and for every timing core; a trap is a returned value until [`Hart::take_trap`]
 //! enters it; register slot 0 is zero between any two instructions.
 
 mod code;
 mod csr;
+mod detached;
 mod exec;
 mod hart;
 mod observed;
@@ -24,6 +25,7 @@ mod width;
 
 pub use code::CodeCache;
 pub use csr::{Clock, CsrFile, Extensions, Privilege};
+pub use detached::{Detached, Operands, compute, extend};
 pub use exec::{DataPort, Exec, Flow, Nap};
 pub use hart::{Hart, HartState};
 pub use observed::run_observed;

@@ -1,11 +1,11 @@
 //! Exceptions of each shape of instruction: the cause, the value, and that nothing else happened.
 
-use loiter_isa::{Op, decode, dispatch};
-use loiter_machine::{Machine, MachineConfig};
+use loiter_isa::{Op, decode};
+use loiter_machine::{AccessFault, Machine, MachineConfig};
 use loiter_types::{HartId, PhysAddr};
 
 use super::*;
-use crate::csr::{CsrFile, Extensions};
+use crate::csr::{CsrFile, Extensions, Privilege};
 
 const RAM: u64 = 0x8000_0000;
 const RAM_BYTES: u64 = 1 << 20;
