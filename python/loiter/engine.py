@@ -182,6 +182,12 @@ class Session:
         return cycle
 
     @property
+    def serial_is_read(self) -> bool:
+        """Whether the guest waits for input on the serial console."""
+        read: bool = self._native.serial_is_read
+        return read
+
+    @property
     def seconds(self) -> float:
         """Simulated time since power-on."""
         seconds: float = self._native.seconds

@@ -91,13 +91,13 @@ def test_a_time_out_fails(shell: Path) -> None:
 
 
 def test_the_end_of_input_does_not_spin(shell: Path) -> None:
-    command = [*LOITER, "boot", "--snapshot", str(shell), "--pace", "--timeout", "4"]
+    command = [*LOITER, "boot", "--snapshot", str(shell), "--pace", "--timeout", "12"]
     began = os.times()
     subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_SECONDS)
     ended = os.times()
     used = ended.children_user + ended.children_system - began.children_user - began.children_system
-    # Starting takes a second; four more would be the loop's.
-    assert used < 3.0
+    # What the kernel still has to do behind the prompt takes five seconds on a slow host; twelve would be the loop's.
+    assert used < 9.0
 
 
 def test_a_panic_is_one_message(image: Image) -> None:
@@ -212,3 +212,17 @@ def test_the_terminal_is_as_before_however_it_ends(
     outer.close()
     assert "icanon" in (tmp_path / "before").read_text()
     assert (tmp_path / "after").read_bytes() == (tmp_path / "before").read_bytes()
+
+
+@pytest.mark.parametrize("option", ["--harts", "--disk"])
+def test_a_snapshot_has_its_own_system(shell: Path, option: str) -> None:
+    done = loiter_("boot", "--snapshot", shell, option, "4")
+    assert done.returncode == 2
+    assert f"and {option} contradict each other" in message(done)
+
+
+@pytest.mark.parametrize("command", [["boot"], ["exec", "--", "true"]])
+def test_more_harts_than_the_firmware_is_made_for(command: list[str]) -> None:
+    done = loiter_(command[0], "--harts", "129", *command[1:])
+    assert done.returncode == 2
+    assert "OpenSBI is made for at most 128 harts" in message(done)

@@ -393,6 +393,13 @@ impl Machine {
         }
     }
 
+    /// Whether the program waits for input on the serial console: what is typed before may be lost to a
+    /// driver that starts.
+    #[must_use]
+    pub fn serial_is_read(&self) -> bool {
+        self.devices.serial_is_read()
+    }
+
     /// The frames that the guest has sent since last asked, where a [`Network::Wire`] takes them.
     pub fn take_frames(&mut self) -> Vec<Vec<u8>> {
         match self.devices.net_mut() {

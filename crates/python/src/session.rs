@@ -130,6 +130,12 @@ impl Session {
         self.0.push_input(port, bytes);
     }
 
+    /// Whether the guest waits for input on the serial console.
+    #[getter]
+    fn serial_is_read(&self) -> bool {
+        self.0.serial_is_read()
+    }
+
     /// Simulated time since power-on, in cycles of the cores' clock.
     #[getter]
     fn cycle(&self) -> u64 {

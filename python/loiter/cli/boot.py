@@ -90,7 +90,7 @@ def boot(
     session, manifest, request = _start(engine, system, snapshot, symbols or [], out_directory is not None)
     began, first = time.monotonic(), session.instructions
     keep = as_json or out_directory is not None
-    with observation.watching(session, [request["kernel"], request["bootargs"]]), Terminal() as terminal:
+    with observation.watching(session, [request["kernel"], request["bootargs"]]) as faults, Terminal() as terminal:
         driver = Driver(
             session=session,
             terminal=terminal,
@@ -122,6 +122,8 @@ def boot(
     else:
         err().print(describe(found), style="dim", highlight=False, soft_wrap=True)
     judge(end, until)
+    for fault in faults:
+        raise fault
 
 
 def _start(

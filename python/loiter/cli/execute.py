@@ -110,7 +110,7 @@ def execute(
     began, first = time.monotonic(), session.instructions
     with (
         executing.archive(agent.script(command, variables), files, stdin) as archive,
-        observation.watching(session, command),
+        observation.watching(session, command) as faults,
     ):
         done = executing.run(session, archive, keep=out_directory is not None, timeout_s=timeout_s)
     found = facts(session, time.monotonic() - began, first)
@@ -126,6 +126,8 @@ def execute(
         results.write(out_directory, manifest, found, {name: bytes(data) for name, data in kept.items()})
     if stats:
         err().print(describe(found), style="dim", highlight=False, soft_wrap=True)
+    for fault in faults:
+        raise fault
     raise typer.Exit(done.status)
 
 

@@ -12,7 +12,7 @@ import typer
 
 from loiter.cli.options import err
 from loiter.engine import Json, Session
-from loiter.errors import UserFault
+from loiter.errors import Fault, RunFault, UserFault
 
 GdbOption = Annotated[
     str | None, typer.Option("--gdb", metavar="[HOST:]PORT", help="Wait for GDB there before anything executes.")
@@ -83,8 +83,12 @@ class Observation:
         return {"path": str(self.trace), "from": self.trace_from, "count": self.trace_count}
 
     @contextlib.contextmanager
-    def watching(self, session: Session, command: Sequence[str]) -> Iterator[None]:
-        """Observes a session while the context lasts."""
+    def watching(self, session: Session, command: Sequence[str]) -> Iterator[list[Fault]]:
+        """Observes a session while the context lasts. Answers a list of what could not be written, complete behind it.
+
+        A guest's results are not lost with its trace: whoever watches raises the fault when those are safe.
+        """
+        faults: list[Fault] = []
         if self.gdb is not None:
             err().print(f"waiting for GDB: target remote {session.listen_gdb(self.gdb)}", highlight=False)
         trace = self._trace()
@@ -93,10 +97,13 @@ class Observation:
         if self.profile is not None:
             session.begin_profile()
         try:
-            yield
+            yield faults
         finally:
             fault = session.end_trace()
             if fault is not None:
-                err().print(f"error: {fault}", highlight=False, markup=False)
+                faults.append(RunFault(fault))
             if self.profile is not None:
-                session.write_profile(self.profile, " ".join(command))
+                try:
+                    session.write_profile(self.profile, " ".join(command))
+                except Fault as error:
+                    faults.append(RunFault(str(error)))

@@ -39,6 +39,8 @@ class Driver:
     timeout_s: float | None = None
     console: bytearray | None = None
     began: float = field(default_factory=time.monotonic)
+    # Whether the guest has ever waited for input. A driver that starts would throw away what comes before.
+    _is_read: bool = False
 
     def run(self) -> End:
         """Runs to the end."""
@@ -63,6 +65,7 @@ class Driver:
                 timer_s = status["timer_s"]
                 host = time.monotonic()
                 if timer_s is None or timer_s > behind:
+                    self._is_read = True
                     end = self._typed(None if timer_s is None else timer_s - behind)
                     if end is not None:
                         return end
@@ -85,6 +88,9 @@ class Driver:
     def _typed(self, seconds: float | None) -> End | None:
         """Passes on what is typed within so long. An end, if the user wants one."""
         seconds = self._at_most(seconds)
+        self._is_read = self._is_read or self.terminal.interactive or self.session.serial_is_read
+        if not self._is_read:
+            return None
         for each in self.terminal.read(seconds):
             if not isinstance(each, Command):
                 self.session.push_input(SERIAL, each)

@@ -20,7 +20,7 @@ from loiter.images import Image, agent, cache
 from loiter.machines import Machine
 from loiter.runs.request import digest
 from loiter.systems import ending
-from loiter.systems.request import Boot, Disk, command_line
+from loiter.systems.request import Boot, Disk, booted_by_debians_firmware, command_line
 from loiter.systems.watch import Watch
 
 # Room for what goes in; nothing is stored but what is there.
@@ -43,7 +43,7 @@ def request(
     """The system that `loiter exec` runs programs on."""
     return Boot(
         machine=machine,
-        harts=harts,
+        harts=booted_by_debians_firmware(harts),
         firmware=image.firmware,
         kernel=image.kernel,
         initrd=image.initrd,

@@ -13,6 +13,9 @@ from loiter.machines import Machine
 CORES = "system.cores"
 MEMORY = "system.ram_mib"
 
+# SBI_HARTMASK_MAX_BITS of OpenSBI 1.6, include/sbi/sbi_hartmask.h.
+FIRMWARE_HARTS = 128
+
 # A kernel that panics asks for a reset at once, which ends the run; by default it would halt for ever.
 PANIC = "panic=-1"
 
@@ -99,6 +102,16 @@ def seat(engine: Engine, machine: Machine, harts: int | None, memory_mib: int | 
         harts = harts or contexts
         sets.append(f"{CORES}={-(-harts // contexts)}")
     return machines.changed(engine, machine, sets), harts
+
+
+def booted_by_debians_firmware(harts: int) -> int:
+    """As many harts, if Debian's OpenSBI can boot them; with more, all of them hang without a word."""
+    if harts > FIRMWARE_HARTS:
+        raise UserFault(
+            f"--harts {harts}: Debian's OpenSBI is made for at most {FIRMWARE_HARTS} harts. Give firmware that is made "
+            "for more with --firmware."
+        )
+    return harts
 
 
 def command_line(*parts: str | None) -> str:

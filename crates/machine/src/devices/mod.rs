@@ -162,6 +162,11 @@ impl Devices {
         self.wire(DeviceId::Uart);
     }
 
+    /// Whether the program waits for input on the serial console.
+    pub(crate) fn serial_is_read(&self) -> bool {
+        self.uart.is_read()
+    }
+
     /// The time of the alarm has come.
     #[cold]
     pub(crate) fn alarm(&mut self) {

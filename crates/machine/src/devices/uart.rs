@@ -18,6 +18,7 @@ use super::{Device, Place};
 /// Registers are one byte apart, eight of them.
 const REGISTERS: u64 = 8;
 const INTERRUPT_IDENTIFICATION: u64 = 2;
+const LINE_STATUS: u64 = 5;
 /// Bits of the register that enables interrupts.
 const RECEIVED_ENABLED: u8 = 1;
 const SENT_ENABLED: u8 = 2;
@@ -29,6 +30,9 @@ const RECEIVED: u8 = 0xc4;
 const SENT_BIT: u8 = SENT & !0xc0;
 /// Bit of the line status register.
 const DATA_READY: u8 = 1;
+/// So many looks at the line status, with nothing sent or read between them, are made by a program that
+/// waits for input: one that sends looks once for each byte.
+const LOOKS_OF_A_READER: u8 = 16;
 /// The input clock that QEMU states, from which drivers work out a divisor that nothing heeds.
 const CLOCK_HZ: u32 = 3_686_400;
 
@@ -47,6 +51,8 @@ impl Trigger for NoTrigger {
 pub(crate) struct Uart {
     serial: Serial<NoTrigger, NoEvents, Vec<u8>>,
     input: VecDeque<u8>,
+    /// Looks at the line status since anything else was done. Nobody in the guest sees it.
+    looks: u8,
 }
 
 /// The UART as a snapshot keeps it.
@@ -71,7 +77,15 @@ impl Uart {
         Self {
             serial: Serial::new(NoTrigger, Vec::new()),
             input: VecDeque::new(),
+            looks: 0,
         }
+    }
+
+    /// Whether the program waits for input, by interrupt or by polling. A driver that starts throws away
+    /// what has been received before.
+    pub(crate) fn is_read(&self) -> bool {
+        self.serial.state().interrupt_enable & RECEIVED_ENABLED != 0
+            || self.looks >= LOOKS_OF_A_READER
     }
 
     /// All that a snapshot needs. What was sent is nobody's state.
@@ -157,6 +171,10 @@ impl Device for Uart {
         if width != Width::B || offset >= REGISTERS {
             return None;
         }
+        self.looks = match offset {
+            LINE_STATUS => self.looks.saturating_add(1),
+            _ => 0,
+        };
         let identification = self.identification();
         let value = match offset {
             // To read that bytes were received does not forget that others were sent.
@@ -175,6 +193,7 @@ impl Device for Uart {
         if width != Width::B || offset >= REGISTERS {
             return None;
         }
+        self.looks = 0;
         let written = self.serial.write(offset as u8, value as u8);
         written.expect("a Vec takes every byte, and the interrupt cannot fail");
         self.refill();
@@ -198,7 +217,6 @@ mod tests {
     const DATA: u64 = 0;
     const INTERRUPT_ENABLE: u64 = 1;
     const MODEM_CONTROL: u64 = 4;
-    const LINE_STATUS: u64 = 5;
     const SCRATCH: u64 = 7;
     const TRANSMITTER_EMPTY: u64 = 0x60;
 
@@ -239,6 +257,25 @@ mod tests {
         assert!(uart.sent().is_empty());
         uart.store(MODEM_CONTROL, Width::B, 0).unwrap();
         assert_eq!(receive(&mut uart), b"later");
+    }
+
+    #[test]
+    fn a_program_that_waits_for_input_is_known() {
+        let mut uart = Uart::new();
+        enable(&mut uart, SENT_ENABLED);
+        for byte in *b"a line that is sent, longer than the looks of a reader" {
+            uart.load(LINE_STATUS, Width::B).unwrap();
+            uart.store(DATA, Width::B, u64::from(byte)).unwrap();
+            assert!(!uart.is_read());
+        }
+        for look in 1..=LOOKS_OF_A_READER {
+            uart.load(LINE_STATUS, Width::B).unwrap();
+            assert_eq!(uart.is_read(), look == LOOKS_OF_A_READER);
+        }
+        uart.load(DATA, Width::B).unwrap();
+        assert!(!uart.is_read());
+        enable(&mut uart, RECEIVED_ENABLED);
+        assert!(uart.is_read());
     }
 
     fn identify(uart: &mut Uart) -> u8 {
