@@ -15,6 +15,16 @@ counters! {
 }
 
 counters! {
+    /// Counters of a data cache whose core owns the lines it stores to.
+    pub struct StoreCounters {
+        /// Look-ups by stores and atomics.
+        stores: "accesses",
+        /// Those whose line was not the core's own.
+        store_misses: "accesses",
+    }
+}
+
+counters! {
     /// Counters of the second level and of memory.
     pub struct L2Counters {
         /// Fetches, loads, stores and atomics that arrived.

@@ -6,7 +6,7 @@
 //! its own up. The line of a miss is entered at once with the cycle in which it will be there;
 //! whoever asks for it before then waits for that cycle, as with a miss register that merges.
 
-use loiter_types::{Cycle, PhysAddr};
+use loiter_types::{CoreId, Cycle, PhysAddr};
 
 use crate::cache::{Cache, Lookup};
 use crate::counters::L2Counters;
@@ -23,6 +23,8 @@ pub(crate) struct Line {
     ready: Cycle,
     /// Whether memory has an older value.
     dirty: bool,
+    /// The core that has it to itself, to store to.
+    pub(crate) owner: Option<CoreId>,
     /// Cores whose first level may hold part of it.
     pub(crate) sharers: [u64; SHARER_WORDS],
 }
@@ -110,6 +112,11 @@ impl L2 {
         }
     }
 
+    /// Cycles from a core to a bank.
+    pub(crate) fn request_cycles(&self) -> u64 {
+        self.params.request_cycles
+    }
+
     /// Cycles from performing to the issue of the asker's next instruction.
     pub(crate) fn reply_cycles(&self, kind: RequestKind) -> u64 {
         match kind {
@@ -144,7 +151,10 @@ impl L2 {
             Lookup::Hit(index) => self.found(looked_up, index),
             Lookup::Miss => self.missed(looked_up, line, bank),
         };
-        if matches!(kind, RequestKind::Store | RequestKind::Atomic) {
+        if matches!(
+            kind,
+            RequestKind::Store | RequestKind::Atomic | RequestKind::Own
+        ) {
             self.lines[served.index].dirty = true;
         }
         // An access never performs before the one that the bank started before it.

@@ -17,8 +17,8 @@ mod tlb;
 mod wheel;
 
 pub use cache::{Cache, Lookup};
-pub use counters::{L1Counters, L2Counters, TlbCounters, WalkerCounters};
-pub use params::{L1Params, L2Params, MemoryParams, TlbParams, WalkerParams};
+pub use counters::{L1Counters, L2Counters, StoreCounters, TlbCounters, WalkerCounters};
+pub use params::{L1Params, L2Params, MemoryParams, TlbParams, WalkerParams, sets};
 pub use system::{Level, MemoryConfig, MemorySystem, Request, RequestKind, Response};
 pub use tlb::{Flush, Tlb, Translation};
 pub use wheel::Wheel;

@@ -2,6 +2,22 @@
 
 use loiter_types::params;
 
+/// Sets of so many entries in so many ways.
+///
+/// # Errors
+/// Says why there can be no such geometry.
+pub fn sets(entries: u64, ways: u64) -> Result<u64, String> {
+    let sets = entries / ways;
+    if sets * ways == entries && sets.is_power_of_two() {
+        return Ok(sets);
+    }
+    Err(format!(
+        "entries = {entries} in ways = {ways} make {:.2} sets; the number of sets must be a power of two \
+         (ways = {entries}: fully associative)",
+        entries as f64 / ways as f64
+    ))
+}
+
 params! {
     /// A private first-level cache: sections `l1i` and `l1d`. Stores write through and do not allocate.
     pub struct L1Params {

@@ -148,6 +148,7 @@ fn compare(config: &MemoryConfig, asked: &[Asked]) {
                 core: CoreId((n % 4) as u16),
                 context: ContextId(n as u16),
                 addr: PhysAddr(64 * request.line),
+                tag: 0,
             },
         );
     }

@@ -3,8 +3,8 @@
 use loiter_types::{ContextId, CoreId, Cycle, PhysAddr};
 
 use crate::cache::{Cache, Lookup};
-use crate::counters::{L1Counters, L2Counters};
-use crate::l2::{L2, SHARER_WORDS};
+use crate::counters::{L1Counters, L2Counters, StoreCounters};
+use crate::l2::{L2, SHARER_WORDS, Served};
 use crate::params::{L1Params, L2Params, MemoryParams};
 use crate::wheel::Wheel;
 
@@ -21,6 +21,9 @@ pub enum RequestKind {
     Acknowledge,
     /// An atomic, which the second level serves.
     Atomic,
+    /// The line of a store or atomic, to be this core's own: no other core's first level has it then.
+    /// The store or atomic performs with the answer.
+    Own,
     /// An entry of a page table, read from the second level past the first.
     Walk,
     /// An access to a device.
@@ -38,6 +41,8 @@ pub struct Request {
     pub context: ContextId,
     /// The first byte.
     pub addr: PhysAddr,
+    /// What the asker knows it by.
+    pub tag: u64,
 }
 
 /// What served a request.
@@ -67,6 +72,10 @@ enum Event {
     Perform(Response),
     FillInstructions(CoreId, PhysAddr),
     FillData(CoreId, PhysAddr),
+    /// The same, as the core's own.
+    FillOwned(CoreId, PhysAddr),
+    /// A core has a second-level line no more to itself.
+    Share(CoreId, u64),
     /// A second-level line is lost to a core's first level.
     Invalidate(CoreId, u64),
 }
@@ -89,8 +98,11 @@ pub struct MemoryConfig {
 struct FirstLevel {
     instructions: Cache,
     data: Cache,
+    /// By line of `data`: it is this core's own, to store to.
+    owned: Vec<bool>,
     instruction_counters: L1Counters,
     data_counters: L1Counters,
+    store_counters: StoreCounters,
 }
 
 /// First levels, second level, memory, and the events between them.
@@ -137,11 +149,14 @@ impl MemorySystem {
         }
         let mut first = Vec::with_capacity(config.cores);
         for _ in 0..config.cores {
+            let data = cache("l1d", &config.l1d)?;
             first.push(FirstLevel {
                 instructions: cache("l1i", &config.l1i)?,
-                data: cache("l1d", &config.l1d)?,
+                owned: vec![false; data.lines()],
+                data,
                 instruction_counters: L1Counters::default(),
                 data_counters: L1Counters::default(),
+                store_counters: StoreCounters::default(),
             });
         }
         let device_latency_cycles = config.memory.device_latency_cycles;
@@ -159,6 +174,12 @@ impl MemorySystem {
     pub fn l1_counters(&self, core: CoreId) -> (&L1Counters, &L1Counters) {
         let first = &self.first[core.index()];
         (&first.instruction_counters, &first.data_counters)
+    }
+
+    /// Counters of the stores that a core has looked up with [`MemorySystem::store`].
+    #[must_use]
+    pub fn store_counters(&self, core: CoreId) -> &StoreCounters {
+        &self.first[core.index()].store_counters
     }
 
     /// Counters of the second level and memory.
@@ -196,8 +217,24 @@ impl MemorySystem {
         hit
     }
 
-    /// Sends a request; its [`Response`] comes out of [`MemorySystem::advance`].
-    pub fn send(&mut self, now: Cycle, request: Request) {
+    /// Looks up the data cache for a store of a core that owns what it stores to: whether it may perform
+    /// now. If not, [`RequestKind::Own`] must be sent.
+    #[inline]
+    pub fn store(&mut self, core: CoreId, addr: PhysAddr) -> bool {
+        let first = &mut self.first[core.index()];
+        first.store_counters.stores += 1;
+        let line = first.data.line(addr);
+        let owned = match first.data.access(line) {
+            Lookup::Hit(index) => first.owned[index],
+            Lookup::Miss => false,
+        };
+        first.store_counters.store_misses += u64::from(!owned);
+        owned
+    }
+
+    /// Sends a request; its [`Response`] comes out of [`MemorySystem::advance`]. Answers what will serve
+    /// it.
+    pub fn send(&mut self, now: Cycle, request: Request) -> Level {
         if request.kind == RequestKind::Device {
             let performs = now.after(self.device_latency_cycles - 1);
             let response = Response {
@@ -206,16 +243,23 @@ impl MemorySystem {
                 level: Level::Device,
             };
             self.events.insert(performs, Event::Perform(response));
-            return;
+            return Level::Device;
         }
-        let served = self.l2.serve(now, request.kind, request.addr);
+        let mut served = self.l2.serve(now, request.kind, request.addr);
+        self.take_from_owner(&mut served, request);
         let done = served.performs.after(self.l2.reply_cycles(request.kind));
         if let Some((line, sharers)) = served.replaced {
             self.invalidate_sharers(served.performs, line, sharers, None);
         }
         let core = request.core;
+        // A line of one's own is written when it is there.
+        let performs = if request.kind == RequestKind::Own {
+            done
+        } else {
+            served.performs
+        };
         self.events.insert(
-            served.performs,
+            performs,
             Event::Perform(Response {
                 request,
                 done,
@@ -232,6 +276,17 @@ impl MemorySystem {
                 self.share(served.index, core);
                 self.events
                     .insert(done, Event::FillData(core, request.addr));
+            }
+            RequestKind::Own => {
+                let line = self.l2.line(request.addr);
+                let sharers = self.l2.lines[served.index].sharers;
+                self.invalidate_sharers(served.performs, line, sharers, Some(core));
+                let entry = &mut self.l2.lines[served.index];
+                entry.sharers = [0; SHARER_WORDS];
+                entry.owner = Some(core);
+                self.share(served.index, core);
+                self.events
+                    .insert(done, Event::FillOwned(core, request.addr));
             }
             RequestKind::Store | RequestKind::Atomic => {
                 let line = self.l2.line(request.addr);
@@ -260,6 +315,22 @@ impl MemorySystem {
             }
             RequestKind::Walk | RequestKind::Device | RequestKind::Acknowledge => {}
         }
+        served.level
+    }
+
+    /// A line that another core owns comes from there, which takes the way to it and back, and is not
+    /// its own any more.
+    fn take_from_owner(&mut self, served: &mut Served, request: Request) {
+        let line = &mut self.l2.lines[served.index];
+        let Some(owner) = line.owner.filter(|&owner| owner != request.core) else {
+            return;
+        };
+        line.owner = None;
+        let there = self.l2.reply_cycles(RequestKind::Load);
+        let at = served.performs.after(there);
+        served.performs = at.after(self.l2.request_cycles());
+        let number = self.l2.line(request.addr);
+        self.events.insert(at, Event::Share(owner, number));
     }
 
     /// The earliest cycle in which something happens.
@@ -282,14 +353,38 @@ impl MemorySystem {
                     fill(&mut first.instructions, &self.l2, core, addr);
                 }
                 Event::FillData(core, addr) => {
-                    let first = &mut self.first[core.index()];
-                    fill(&mut first.data, &self.l2, core, addr);
+                    fill_data(&mut self.first[core.index()], &self.l2, core, addr);
                 }
+                Event::FillOwned(core, addr) => self.fill_owned(core, addr),
+                Event::Share(core, line) => self.disown(core, line),
                 Event::Invalidate(core, line) => self.invalidate(core, line),
             }
         }
         due.clear();
         self.due = due;
+    }
+
+    fn fill_owned(&mut self, core: CoreId, addr: PhysAddr) {
+        let first = &mut self.first[core.index()];
+        fill_data(first, &self.l2, core, addr);
+        let index = self.l2.find(self.l2.line(addr));
+        let own = index.is_some_and(|index| self.l2.lines[index].owner == Some(core));
+        if let Lookup::Hit(index) = first.data.find(first.data.line(addr)) {
+            first.owned[index] = own;
+        }
+    }
+
+    /// The lines of `core` that are part of a second-level line are no longer its own.
+    fn disown(&mut self, core: CoreId, line: u64) {
+        let bytes = self.l2.line_bytes();
+        let first = &mut self.first[core.index()];
+        let from = first.data.line(PhysAddr(line * bytes));
+        let to = first.data.line(PhysAddr(line * bytes + bytes - 1));
+        for part in from..=to {
+            if let Lookup::Hit(index) = first.data.find(part) {
+                first.owned[index] = false;
+            }
+        }
     }
 
     fn shared_by(&self, index: usize, core: CoreId) -> u64 {
@@ -347,6 +442,18 @@ fn fill(cache: &mut Cache, l2: &L2, core: CoreId, addr: PhysAddr) {
     let line = cache.line(addr);
     if shared && cache.find(line) == Lookup::Miss {
         cache.fill(line);
+    }
+}
+
+/// As [`fill`], of a data cache: a line that has just come is not the core's own.
+fn fill_data(first: &mut FirstLevel, l2: &L2, core: CoreId, addr: PhysAddr) {
+    let line = first.data.line(addr);
+    let was_there = first.data.find(line) != Lookup::Miss;
+    fill(&mut first.data, l2, core, addr);
+    if let Lookup::Hit(index) = first.data.find(line)
+        && !was_there
+    {
+        first.owned[index] = false;
     }
 }
 

@@ -89,6 +89,7 @@ impl Bench {
             core: CoreId(core),
             context: ContextId(core),
             addr: PhysAddr(addr),
+            tag: 0,
         };
         self.system.send(Cycle(now), request);
     }

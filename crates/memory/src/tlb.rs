@@ -7,7 +7,7 @@
 use loiter_types::{AddressSpace, PAGE_BYTES, VirtAddr};
 
 use crate::counters::TlbCounters;
-use crate::params::TlbParams;
+use crate::params::{TlbParams, sets};
 
 /// log2 of the bytes of the smallest page.
 const PAGE_LOG2: u32 = PAGE_BYTES.trailing_zeros();
@@ -101,14 +101,7 @@ impl Tlb {
     /// Says which geometry is impossible.
     pub fn new(params: &TlbParams) -> Result<Self, String> {
         let (entries, ways) = (params.entries, params.ways);
-        let sets = entries / ways;
-        if sets * ways != entries || !sets.is_power_of_two() {
-            return Err(format!(
-                "entries = {entries} in ways = {ways} make {:.2} sets; the number of sets must be a \
-                 power of two (ways = {entries}: fully associative)",
-                entries as f64 / ways as f64
-            ));
-        }
+        let sets = sets(entries, ways)?;
         let replacement = match params.replacement.as_str() {
             "used_bit" => Replacement::UsedBit,
             "random" => Replacement::Random,
