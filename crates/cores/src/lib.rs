@@ -8,7 +8,15 @@
 //! context-cycle is charged to an account exactly once; a core whose contexts all wait is not
 //! called, and a debug build proves that nothing would have happened.
 
+mod chip;
 pub mod fgmt;
 mod observer;
+pub mod predict;
+mod seats;
+mod shared;
+pub mod smt;
+mod store_buffer;
 
+pub use chip::Chip;
 pub use observer::Observer;
+pub use shared::Shared;

@@ -67,6 +67,10 @@ words! {
         Atomic = "atomic",
         /// The instruction line is not in the first level.
         FetchMiss = "fetch_miss",
+        /// The next instruction is on its way through the front end.
+        FrontEnd = "front_end",
+        /// A queue, or the register file, that other contexts share is full.
+        QueueFull = "queue_full",
         /// The core walks page tables for the context's next instruction, or will when others are done.
         ItlbWalk = "itlb_walk",
         /// The same for the data of its next instruction.

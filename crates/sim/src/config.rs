@@ -1,6 +1,7 @@
 //! Machine files: reading, overriding, checking, describing.
 
 use loiter_cores::fgmt::FgmtParams;
+use loiter_cores::smt::SmtParams;
 use loiter_machine::{MachineConfig, Mmu};
 use loiter_memory::{MemoryConfig, MemorySystem};
 use loiter_types::{ParamInfo, ParamKind, ParamValue, Params, Unknown};
@@ -116,9 +117,16 @@ impl MachineFile {
                 format!("timebase_hz = {timebase_hz} does not divide the clock of {clock_hz} Hz");
             return Err(("system", problem));
         }
-        if let CoreKind::Fgmt(fgmt, memory) = self.core() {
-            fgmt.check()?;
-            MemorySystem::new(*memory)?;
+        match self.core() {
+            CoreKind::Fgmt(core, memory) => {
+                core.check()?;
+                MemorySystem::new(*memory)?;
+            }
+            CoreKind::Smt(core, memory) => {
+                core.check()?;
+                MemorySystem::new(*memory)?;
+            }
+            CoreKind::Reference => {}
         }
         Ok(())
     }
@@ -227,6 +235,24 @@ impl MachineFile {
         if common.kind == "reference" {
             return CoreKind::Reference;
         }
+        let memory = Box::new(MemoryConfig {
+            cores: self.system().cores as usize,
+            l1i: self.section("l1i"),
+            l1d: self.section("l1d"),
+            l2: self.section("l2"),
+            memory: self.section("memory"),
+        });
+        if common.kind == "smt" {
+            let smt = SmtParams {
+                contexts: common.contexts,
+                core: self.section("core"),
+                units: self.section("units"),
+                latency: self.section("latency"),
+                branch: self.section("branch"),
+                btb: self.section("btb"),
+            };
+            return CoreKind::Smt(Box::new(smt), memory);
+        }
         let fgmt = FgmtParams {
             contexts: common.contexts,
             core: self.section("core"),
@@ -236,14 +262,7 @@ impl MachineFile {
             dtlb: self.section("dtlb"),
             walker: self.section("walker"),
         };
-        let memory = MemoryConfig {
-            cores: self.system().cores as usize,
-            l1i: self.section("l1i"),
-            l1d: self.section("l1d"),
-            l2: self.section("l2"),
-            memory: self.section("memory"),
-        };
-        CoreKind::Fgmt(Box::new(fgmt), Box::new(memory))
+        CoreKind::Fgmt(Box::new(fgmt), memory)
     }
 }
 
@@ -511,8 +530,8 @@ mod tests {
         assert!(message.contains("key=value"), "{message}");
         let message = user_error(&VIRT.replace("ram_mib = 64\n", ""), &[]);
         assert!(message.contains("system.ram_mib: missing"), "{message}");
-        let message = user_error(VIRT, &["core.kind=smt"]);
-        assert!(message.contains("fgmt, reference"), "{message}");
+        let message = user_error(VIRT, &["core.kind=vliw"]);
+        assert!(message.contains("fgmt, smt, reference"), "{message}");
         let message = user_error(VIRT, &["system.timebase_hz=3000"]);
         assert!(message.contains("does not divide"), "{message}");
         let message = user_error(VIRT, &["hart.isa=-zawrs"]);

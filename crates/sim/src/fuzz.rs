@@ -14,13 +14,14 @@ use loiter_machine::Machine;
 use crate::config::MachineFile;
 
 const TIME: Duration = Duration::from_secs(4);
-const MACHINES: [&str; 2] = [
+const MACHINES: [&str; 3] = [
     include_str!("../../../machines/virt.toml"),
     include_str!("../../../machines/t1.toml"),
+    include_str!("../../../machines/smt8.toml"),
 ];
 
 /// Keys and parts of values that mean something.
-const WORDS: [&str; 32] = [
+const WORDS: [&str; 33] = [
     "hart.isa",
     "hart.mmu",
     "hart.watch_line_bytes",
@@ -46,6 +47,7 @@ const WORDS: [&str; 32] = [
     "sv39",
     "reference",
     "fgmt",
+    "smt",
     "0",
     "1",
     "16",
@@ -58,7 +60,7 @@ const WORDS: [&str; 32] = [
 /// A machine file and changes to it.
 #[derive(Debug, TypeGenerator)]
 struct Machines {
-    timed: bool,
+    preset: u8,
     /// The file's own ISA string.
     isa: Option<Text>,
     #[generator(produce_with::<Vec<Set>>().len(0..3_usize))]
@@ -67,7 +69,7 @@ struct Machines {
 
 impl Machines {
     fn toml(&self) -> String {
-        let text = MACHINES[usize::from(self.timed)];
+        let text = MACHINES[usize::from(self.preset) % MACHINES.len()];
         let Some(isa) = &self.isa else {
             return text.to_owned();
         };

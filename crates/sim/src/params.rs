@@ -1,6 +1,8 @@
 //! Which sections a machine file has, and what they build.
 
 use loiter_cores::fgmt::{CoreParams, FgmtParams, FpuParams, LatencyParams};
+use loiter_cores::predict::{BranchParams, BtbParams};
+use loiter_cores::smt::{SmtCoreParams, SmtLatencyParams, SmtParams, SmtUnitParams};
 use loiter_memory::{L1Params, L2Params, MemoryConfig, MemoryParams, TlbParams, WalkerParams};
 use loiter_types::{ParamInfo, Params, params};
 
@@ -33,9 +35,10 @@ params! {
 params! {
     /// Section `core`, the keys of every kind of core.
     pub struct CoreKindParams {
-        /// Model of the core: fgmt is in order with fine-grained multithreading; reference is the
-        /// untimed engine, one instruction a cycle for each hart.
-        kind: choice("fgmt", "reference"),
+        /// Model of the core: fgmt is in order with fine-grained multithreading; smt is out of order with
+        /// simultaneous multithreading; reference is the untimed engine, one instruction a cycle for
+        /// each hart.
+        kind: choice("fgmt", "smt", "reference"),
         /// Contexts of a core.
         contexts: int(1..=64),
     }
@@ -65,6 +68,19 @@ pub(crate) fn sections(kind: &str) -> Vec<Section> {
             ("memory", MemoryParams::infos()),
         ]);
     }
+    if kind == "smt" {
+        sections[2].1.extend(SmtCoreParams::infos());
+        sections.extend([
+            ("units", SmtUnitParams::infos()),
+            ("latency", SmtLatencyParams::infos()),
+            ("branch", BranchParams::infos()),
+            ("btb", BtbParams::infos()),
+            ("l1i", L1Params::infos()),
+            ("l1d", L1Params::infos()),
+            ("l2", L2Params::infos()),
+            ("memory", MemoryParams::infos()),
+        ]);
+    }
     sections
 }
 
@@ -75,4 +91,13 @@ pub enum CoreKind {
     Reference,
     /// Fine-grained multithreading.
     Fgmt(Box<FgmtParams>, Box<MemoryConfig>),
+    /// Out of order, simultaneous multithreading.
+    Smt(Box<SmtParams>, Box<MemoryConfig>),
+}
+
+impl CoreKind {
+    /// Whether it has timing.
+    pub(crate) fn is_timed(&self) -> bool {
+        !matches!(self, CoreKind::Reference)
+    }
 }

@@ -213,8 +213,7 @@ impl System {
             Privilege::Machine => "machine",
         };
         let what = match hart.state {
-            HartState::Napping(Nap::Wfi) => "sleeps in wfi until an interrupt pends",
-            HartState::Napping(_) => "sleeps in wrs until its watched line is written",
+            HartState::Napping(nap) => nap.words(),
             HartState::Running => "executes",
         };
         format!("({mode} mode) {what}")

@@ -1,6 +1,6 @@
 //! The result of a run.
 
-use loiter_cores::fgmt::Chip;
+use loiter_cores::Chip;
 use loiter_memory::MemorySystem;
 use loiter_observe::Recorder;
 use loiter_types::{CoreId, CounterSet, Cycle};
@@ -171,16 +171,32 @@ fn rows<C: CounterSet>(component: &str, counters: &C, out: &mut Vec<CounterRow>)
 /// The counters of a chip and its memory system.
 pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow> {
     let mut out = Vec::new();
-    for (CoreId(core), counters) in chip.counters() {
-        rows(&format!("core{core}"), counters, &mut out);
+    let first_level = |CoreId(core), out: &mut Vec<CounterRow>| {
         let (instructions, data) = memory.l1_counters(CoreId(core));
-        rows(&format!("core{core}.l1i"), instructions, &mut out);
-        rows(&format!("core{core}.l1d"), data, &mut out);
-    }
-    for (CoreId(core), itlb, dtlb, walker) in chip.translation_counters() {
-        rows(&format!("core{core}.itlb"), itlb, &mut out);
-        rows(&format!("core{core}.dtlb"), dtlb, &mut out);
-        rows(&format!("core{core}.walker"), walker, &mut out);
+        rows(&format!("core{core}.l1i"), instructions, out);
+        rows(&format!("core{core}.l1d"), data, out);
+    };
+    match chip {
+        Chip::Fgmt(chip) => {
+            for (core, counters) in chip.counters() {
+                rows(&format!("core{}", core.0), counters, &mut out);
+                first_level(core, &mut out);
+            }
+            for (CoreId(core), itlb, dtlb, walker) in chip.translation_counters() {
+                rows(&format!("core{core}.itlb"), itlb, &mut out);
+                rows(&format!("core{core}.dtlb"), dtlb, &mut out);
+                rows(&format!("core{core}.walker"), walker, &mut out);
+            }
+        }
+        Chip::Smt(chip) => {
+            for (core, counters, branches) in chip.counters() {
+                rows(&format!("core{}", core.0), counters, &mut out);
+                rows(&format!("core{}.branch", core.0), branches, &mut out);
+                first_level(core, &mut out);
+                let stores = memory.store_counters(core);
+                rows(&format!("core{}.l1d", core.0), stores, &mut out);
+            }
+        }
     }
     rows("l2", memory.l2_counters(), &mut out);
     out

@@ -7,7 +7,6 @@ use loiter_types::Cycle;
 
 use crate::config::{MachineFile, hex};
 use crate::error::Error;
-use crate::params::CoreKind;
 use crate::request::{Progress, Request};
 use crate::result::{Exit, RunResult, recorder_rows};
 use crate::session::{Limits, Session, Status};
@@ -183,7 +182,7 @@ fn to_end(
     report: &mut Report<'_>,
 ) -> Result<(Exit, Cycle, u64), Error> {
     let core = file.core();
-    let untimed = matches!(core, CoreKind::Reference);
+    let untimed = !core.is_timed();
     let mut end = PhaseEnd::RegionBegins;
     if untimed || request.fast_forward {
         end = system.reference_phase(!untimed, report)?;
@@ -192,17 +191,10 @@ fn to_end(
     let timing_from_instructions = system.instructions();
     let exit = match (end, core) {
         (PhaseEnd::Exit(exit), _) => exit,
-        (PhaseEnd::RegionBegins, CoreKind::Fgmt(params, memory)) => {
-            let timing = timing.insert(Timing::new(
-                &request.machine_name,
-                &params,
-                *memory,
-                system,
-            )?);
-            timing.run(system, report)?
-        }
-        (PhaseEnd::RegionBegins, CoreKind::Reference) => {
-            unreachable!("the reference engine runs to the end by itself")
+        (PhaseEnd::RegionBegins, core) => {
+            let built = Timing::new(&request.machine_name, core, system)?
+                .expect("the reference engine runs to the end by itself");
+            timing.insert(built).run(system, report)?
         }
     };
     Ok((exit, timing_from, timing_from_instructions))

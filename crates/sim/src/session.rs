@@ -11,7 +11,6 @@ use serde::Serialize;
 use crate::config::MachineFile;
 use crate::debug::{Served, Server, TraceRequest, symbol_elf};
 use crate::error::Error;
-use crate::params::CoreKind;
 use crate::reference_phase::Round;
 use crate::request::{BootRequest, DiskRequest, Request};
 use crate::result::Exit;
@@ -138,11 +137,10 @@ impl Session {
         mut system: System,
         origin: Origin,
     ) -> Result<Self, Error> {
-        let timing = match file.core() {
-            CoreKind::Fgmt(params, memory) if !untimed => {
-                Some(Timing::new(machine_name, &params, *memory, &mut system)?)
-            }
-            _ => None,
+        let timing = if untimed {
+            None
+        } else {
+            Timing::new(machine_name, file.core(), &mut system)?
         };
         Ok(Self {
             system,
@@ -324,6 +322,14 @@ impl Session {
     /// Types on console `port`.
     pub fn push_input(&mut self, port: usize, bytes: &[u8]) {
         self.system.machine.push_input(port, bytes);
+    }
+
+    /// Whether the guest waits for input on the serial console; see [`Machine::serial_is_read`].
+    ///
+    /// [`Machine::serial_is_read`]: loiter_machine::Machine::serial_is_read
+    #[must_use]
+    pub fn serial_is_read(&self) -> bool {
+        self.system.machine.serial_is_read()
     }
 
     /// Puts another disk in the place of disk `number`, of the same capacity. What the guest remembers

@@ -1,12 +1,13 @@
 //! Running on the timing model: the loop over cycles, and the watchdog.
 
-use loiter_cores::fgmt::{Chip, FgmtParams, Shared};
+use loiter_cores::{Chip, Shared, fgmt, smt};
 use loiter_hart::{Hart, InstructionObserver, Retired, Trapped, Unobserved};
-use loiter_memory::{MemoryConfig, MemorySystem, Response};
+use loiter_memory::{MemorySystem, Response};
 use loiter_observe::{Moment, Observer, Probe, Recorder};
 use loiter_types::{ContextId, Cycle, HartId};
 
 use crate::error::Error;
+use crate::params::CoreKind;
 use crate::result::{AccountRow, CounterRow, Exit, account_rows, counter_rows};
 use crate::run::Report;
 use crate::system::System;
@@ -76,36 +77,45 @@ pub(crate) enum Steps {
 }
 
 impl Timing {
-    /// Builds the model and seats every hart in the context of its number, at the present cycle.
+    /// Builds the model and seats every hart in the context of its number, at the present cycle. `None`
+    /// for a machine without timing.
     pub(crate) fn new(
         name: &str,
-        params: &FgmtParams,
-        memory: MemoryConfig,
+        core: CoreKind,
         system: &mut System,
-    ) -> Result<Self, Error> {
-        let contradiction = |(section, problem): (&'static str, String)| {
-            Error::User(format!("{name}: section {section}: {problem}"))
+    ) -> Result<Option<Self>, Error> {
+        let now = system.now;
+        let built = match core {
+            CoreKind::Reference => return Ok(None),
+            CoreKind::Fgmt(params, memory) => {
+                let (cores, line) = (memory.cores, memory.l2.line_bytes);
+                MemorySystem::new(*memory).and_then(|memory| {
+                    let fetch_line = memory.fetch_line_log2();
+                    let chip = fgmt::Chip::new(&params, cores, line, fetch_line, now)?;
+                    Ok((Chip::Fgmt(chip), memory))
+                })
+            }
+            CoreKind::Smt(params, memory) => {
+                let (cores, line) = (memory.cores, memory.l2.line_bytes);
+                MemorySystem::new(*memory).and_then(|memory| {
+                    let fetch_line = memory.fetch_line_log2();
+                    let chip = smt::Chip::new(&params, cores, line, fetch_line, now)?;
+                    Ok((Chip::Smt(chip), memory))
+                })
+            }
         };
-        let line_bytes = memory.l2.line_bytes;
-        let cores = memory.cores;
-        let memory = MemorySystem::new(memory).map_err(contradiction)?;
-        let mut chip = Chip::new(
-            params,
-            cores,
-            line_bytes,
-            memory.fetch_line_log2(),
-            system.now,
-        )
-        .map_err(contradiction)?;
+        let (mut chip, memory) = built.map_err(|(section, problem)| {
+            Error::User(format!("{name}: section {section}: {problem}"))
+        })?;
         for (n, hart) in system.harts.iter_mut().enumerate() {
-            chip.attach(hart, &system.machine, ContextId::new(n), system.now);
+            chip.attach(hart, &system.machine, ContextId::new(n), now);
         }
-        Ok(Self {
+        Ok(Some(Self {
             chip,
             memory,
-            opened: system.now,
+            opened: now,
             performed: Vec::new(),
-        })
+        }))
     }
 
     /// Counters and accounts up to `now`.
@@ -182,6 +192,8 @@ impl Timing {
         let mut end = None;
         let mut held = false;
         for _ in 0..STEPS_PER_LOOK {
+            // A store that a core performed by itself is heard of in the next cycle.
+            wake_watchers(&mut self.chip, now.after(1), &mut shared);
             let busy = self.chip.next().min(shared.memory.next());
             if sleep && busy == Cycle::NEVER && now < timer {
                 system.now = now;
@@ -220,7 +232,7 @@ impl Timing {
             now = self
                 .chip
                 .run(now, timer.min(max_cycles), CORE_STEPS, &mut shared);
-            if shared.unhandled.is_some() {
+            if shared.unhandled.is_some() || shared.machine.ended().is_some() {
                 end = Some(now);
                 break;
             }

@@ -1,12 +1,13 @@
 //! One context: the seat of a hart, and what it waits for.
 
-use loiter_hart::{Access, Hart, Nap, Privilege};
+use loiter_hart::{Access, Hart, Nap};
 use loiter_isa::{Class, Inst, Op};
-use loiter_observe::{Accounts, Activity, Doing, Mode, Slot};
+use loiter_observe::{Accounts, Activity, Doing, Slot};
 use loiter_types::{AddressSpace, ContextId, Cycle, HartId, PhysAddr};
 
-use super::store_buffer::StoreBuffer;
 use super::walk::{Granted, NO_PAGE, Walk};
+use crate::shared::{doing, mode};
+use crate::store_buffer::StoreBuffer;
 
 /// What a context without a known time of readiness waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,12 +180,7 @@ impl Context {
     /// Charges what has been, then notes what the hart does from now on.
     pub(super) fn reconsider(&mut self, now: Cycle, hart: &Hart, doing: Doing) {
         self.settle(now);
-        let mode = match hart.csr.privilege {
-            Privilege::User => Mode::User,
-            Privilege::Supervisor => Mode::Supervisor,
-            Privilege::Machine => Mode::Machine,
-        };
-        self.activity = Activity::of(doing, self.spinning, mode);
+        self.activity = Activity::of(doing, self.spinning, mode(hart));
         let space = hart.address_space(Access::Fetch);
         if space != self.fetch_space {
             self.fetch_space = space;
@@ -196,11 +192,7 @@ impl Context {
 
     /// Sleeps from `now` until something ends the nap; a short nap ends at `limit`.
     pub(super) fn sleep(&mut self, now: Cycle, nap: Nap, limit: Cycle, hart: &Hart) {
-        let doing = match nap {
-            Nap::Wfi => Doing::Idle,
-            Nap::WrsNto | Nap::WrsSto => Doing::Napping,
-        };
-        self.reconsider(now, hart, doing);
+        self.reconsider(now, hart, doing(nap));
         self.block(now, Waits::Wake(nap), Slot::Waiting);
         if nap == Nap::WrsSto {
             self.ready_at = limit;

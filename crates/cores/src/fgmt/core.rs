@@ -1,51 +1,20 @@
 //! A chip of fine-grained multithreaded cores: selection of contexts, cycle by cycle.
 
-use loiter_hart::{CodeCache, Hart, HartState, Nap, Unhandled};
+use loiter_hart::{Hart, HartState};
 use loiter_isa::decode;
 use loiter_machine::Machine;
-use loiter_memory::{MemorySystem, Tlb, TlbCounters, TlbParams, WalkerCounters};
+use loiter_memory::{Tlb, TlbCounters, TlbParams, WalkerCounters};
 use loiter_observe::{Accounts, Doing, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId};
 
 use super::context::{Context, NO_LINE, Waits};
 use super::counters::CoreCounters;
 use super::params::{CLASSES, FgmtParams, MAX_PIPES};
-use super::store_buffer::StoreBuffer;
 use super::units::{ChipFpu, CoreUnits};
 use super::walk::Walker;
-use crate::Observer;
-
-/// What the cores share with the rest of the system while they run.
-pub struct Shared<'a, O> {
-    /// All harts, by number.
-    pub harts: &'a mut [Hart],
-    /// RAM and devices.
-    pub machine: &'a mut Machine,
-    /// Caches and memory timing.
-    pub memory: &'a mut MemorySystem,
-    /// Decoded instructions.
-    pub code: &'a mut CodeCache,
-    /// Who watches.
-    pub observer: &'a mut O,
-    /// Core clock cycles for each tick of the platform's timer.
-    pub cycles_per_tick: u64,
-    /// A trap that no handler takes ends the run.
-    pub unhandled: Option<(HartId, Unhandled)>,
-    /// Whether a device was accessed, so that timers may have changed.
-    pub device_accessed: bool,
-}
-
-impl<O: Observer> Shared<'_, O> {
-    /// Sets the clocks that `hart` can read.
-    pub(super) fn set_clock(&mut self, hart: HartId, now: Cycle) {
-        let time = now.0 / self.cycles_per_tick;
-        self.machine.set_time(time);
-        let clock = &mut self.harts[hart.index()].csr.clock;
-        clock.cycle = now.0;
-        // What a guest has written to mtime counts.
-        clock.time = self.machine.time();
-    }
-}
+use crate::seats::Seats;
+use crate::store_buffer::StoreBuffer;
+use crate::{Observer, Shared};
 
 /// What the contexts of a core share.
 #[derive(Debug)]
@@ -166,8 +135,7 @@ pub struct Chip {
     /// The cores for which that is known, in order.
     awake: Vec<usize>,
     pub(super) fpu: ChipFpu,
-    /// Core and context within it, by hart.
-    pub(super) seats: Vec<(usize, usize)>,
+    pub(super) seats: Seats,
 }
 
 impl Chip {
@@ -191,18 +159,14 @@ impl Chip {
             next: vec![Cycle::NEVER; cores],
             awake: Vec::with_capacity(cores),
             fpu: ChipFpu::new(&params.fpu),
-            seats: Vec::new(),
+            seats: Seats::default(),
         })
     }
 
     /// Seats `hart` of `machine` in a vacant context, where it goes on, or sleeps on, from `now`.
     pub fn attach(&mut self, hart: &mut Hart, machine: &Machine, context: ContextId, now: Cycle) {
         let per_core = self.cores[0].contexts.len();
-        let (place, seat) = (context.index() / per_core, context.index() % per_core);
-        if self.seats.len() <= hart.id.index() {
-            self.seats.resize(hart.id.index() + 1, (0, 0));
-        }
-        self.seats[hart.id.index()] = (place, seat);
+        let (place, seat) = self.seats.take(hart.id, context, per_core);
         let core = &mut self.cores[place];
         let context = &mut core.contexts[seat];
         debug_assert!(context.hart.is_none(), "{} is taken", context.id);
@@ -338,10 +302,7 @@ impl Chip {
         for context in self.cores.iter().flat_map(|core| &core.contexts) {
             let Some(hart) = context.hart else { continue };
             let what = match context.waits {
-                Waits::Wake(Nap::Wfi) => "sleeps in wfi until an interrupt pends".to_owned(),
-                Waits::Wake(Nap::WrsNto) => {
-                    "sleeps in wrs.nto until its watched line is written".to_owned()
-                }
+                Waits::Wake(nap) => nap.words().to_owned(),
                 other => format!("{other:?}, ready at {}", context.ready_at),
             };
             all.push((context.id, hart, what));

@@ -1,24 +1,20 @@
 //! Issue: what an instruction does at once, and how long its context pays for it.
 
-use loiter_hart::{
-    DataPort, Exec, Flow, Hart, Nap, Privilege, Retired, Trap, Trapped, access_width,
-};
+use loiter_hart::{DataPort, Exec, Flow, Hart, Nap, Trap, access_width};
 use loiter_isa::csr::number::STIMECMP;
 use loiter_isa::{Class, Inst, Op, Width, dispatch};
 use loiter_machine::{AccessFault, Machine};
 use loiter_memory::{Request, RequestKind};
-use loiter_observe::{Doing, Moment, Probe, Slot};
-use loiter_types::{Cycle, HartId, PhysAddr, VirtAddr};
+use loiter_observe::{Doing, Slot};
+use loiter_types::{Cycle, HartId, PhysAddr};
 
-use super::context::{Context, Place, Waits, is_probe};
-use super::core::{CoreState, Shared};
-use super::store_buffer::{Forward, StoreBuffer};
+use super::context::{Context, Place, Waits};
+use super::core::CoreState;
 use super::units::{ChipFpu, is_fp};
 use super::walk::Granted;
-use crate::Observer;
-
-/// Longest name of a report.
-const NAME_BYTES: usize = 256;
+use crate::shared::Before;
+use crate::store_buffer::{Forward, StoreBuffer};
+use crate::{Observer, Shared};
 
 /// Between a hart and the machine: loads see the context's own stores, stores to RAM wait in the
 /// store buffer.
@@ -75,41 +71,12 @@ fn run(hart: &mut Hart, machine: &mut Machine, stores: &mut StoreBuffer, inst: &
     flow
 }
 
-/// What an observer wants to know of an instruction and what is gone when it has run.
-struct Before {
-    pc: u64,
-    base: u64,
-    privilege: Privilege,
-}
-
 impl Context {
-    #[inline(always)]
-    fn before(&self, hart: &Hart) -> Before {
-        Before {
-            pc: hart.pc,
-            base: hart.regs[self.inst.rs1 as usize],
-            privilege: hart.csr.privilege,
-        }
-    }
-
     /// Counts an instruction, and tells the observer.
     #[inline(always)]
     fn retire<O: Observer>(&self, before: &Before, now: Cycle, shared: &mut Shared<'_, O>) {
         shared.harts[self.hart_index].retired += 1;
-        if O::ACTIVE {
-            let hart = &shared.harts[self.hart_index];
-            shared.observer.retired(&Retired {
-                hart,
-                machine: shared.machine,
-                inst: &self.inst,
-                pc: before.pc,
-                next: hart.pc,
-                base: before.base,
-                privilege: before.privilege,
-                cycle: now.0,
-            });
-            shared.observer.holds_at(hart, hart.pc);
-        }
+        shared.tell_retired(self.hart_index, &self.inst, before, now);
     }
 
     /// Issues the fetched instruction of this context, which has nothing in its way.
@@ -152,39 +119,11 @@ impl Context {
     /// Tells the observer of the probes before the next instruction.
     #[cold]
     fn pass_probes<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
-        let id = self.seated();
-        while shared.harts[self.hart_index].pc != self.inst_pc {
-            let hart = &mut shared.harts[self.hart_index];
-            let Ok(inst) = hart.fetch(shared.machine, shared.code) else {
-                return;
-            };
-            debug_assert!(is_probe(&inst));
-            let moment = Moment {
-                hart: id,
-                cycle: now,
-                retired: hart.retired,
-            };
-            let value = hart.regs[inst.rs1 as usize];
-            hart.pc += u64::from(inst.len);
-            let code = inst.imm as u16 & 0xfff;
-            let machine = &*shared.machine;
-            let probe = Probe::decode(code, value, |addr| {
-                let addr = hart.peek(machine, VirtAddr(addr));
-                addr.and_then(|addr| machine.ram.c_string(addr, NAME_BYTES))
-                    .unwrap_or_default()
-            });
-            let Some(probe) = probe else { continue };
-            let spinning = match probe {
-                Probe::Acquire(_) => Some(true),
-                Probe::Acquired(_) => Some(false),
-                _ => None,
-            };
-            if let Some(spinning) = spinning {
-                self.settle(now);
-                self.spinning = spinning;
-                self.reconsider(now, &shared.harts[self.hart_index], Doing::Executing);
-            }
-            shared.observer.probe(moment, probe);
+        let spinning = shared.pass_probes(self.hart_index, self.inst_pc, now);
+        if let Some(spinning) = spinning {
+            self.settle(now);
+            self.spinning = spinning;
+            self.reconsider(now, &shared.harts[self.hart_index], Doing::Executing);
         }
     }
 
@@ -203,6 +142,7 @@ impl Context {
             core: core.id,
             context: self.id,
             addr,
+            tag: 0,
         };
         shared.memory.send(now, request);
         self.block(now.after(1), Waits::Access, slot);
@@ -283,6 +223,7 @@ impl Context {
                 core: core.id,
                 context: self.id,
                 addr,
+                tag: 0,
             };
             shared.memory.send(now, request);
         }
@@ -297,7 +238,7 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) -> bool {
         let hart = &mut shared.harts[self.hart_index];
-        let before = self.before(hart);
+        let before = Before::of(hart, &self.inst);
         match run(hart, shared.machine, &mut self.stores, &self.inst) {
             Flow::Next => {
                 self.retire(&before, now, shared);
@@ -322,7 +263,7 @@ impl Context {
     ) {
         let hart = &mut shared.harts[self.hart_index];
         let next_pc = hart.pc.wrapping_add(u64::from(self.inst.len));
-        let before = self.before(hart);
+        let before = Before::of(hart, &self.inst);
         let flow = run(hart, shared.machine, &mut self.stores, &self.inst);
         let branch = self.class == Class::Branch;
         let taken = branch & (hart.pc != next_pc);
@@ -361,7 +302,7 @@ impl Context {
             );
             cycles = latency.div_cycles(self.inst.op, dividend, divisor);
         }
-        let before = self.before(hart);
+        let before = Before::of(hart, &self.inst);
         let flow = run(hart, shared.machine, &mut self.stores, &self.inst);
         if matches!(class, Class::FpDiv | Class::FpSqrt) {
             cycles = latency.fp_long_cycles(&self.inst, class);
@@ -470,23 +411,8 @@ impl Context {
         trap: Trap,
         shared: &mut Shared<'_, O>,
     ) {
-        let id = self.seated();
-        let hart = &mut shared.harts[self.hart_index];
         core.counters.traps += 1;
-        let (pc, privilege) = (hart.pc, hart.csr.privilege);
-        if let Err(unhandled) = hart.take_trap(trap, shared.machine) {
-            shared.unhandled = Some((id, unhandled));
-        } else if O::ACTIVE {
-            shared.observer.trapped(&Trapped {
-                hart,
-                machine: shared.machine,
-                trap,
-                pc,
-                privilege,
-                cycle: now.0,
-            });
-            shared.observer.holds_at(hart, hart.pc);
-        }
+        shared.enter_trap(self.hart_index, trap, now);
         self.refetch();
         self.fetch_granted = Granted::NOTHING;
         self.data_granted = Granted::NOTHING;
@@ -496,6 +422,6 @@ impl Context {
             now.after(core.params.latency.trap_cycles),
             Slot::TrapEntry,
         );
-        self.reconsider(now, hart, Doing::Executing);
+        self.reconsider(now, &shared.harts[self.hart_index], Doing::Executing);
     }
 }

@@ -29,10 +29,9 @@ mod obstacle;
 mod outside;
 mod params;
 mod respond;
-mod store_buffer;
 mod units;
 mod walk;
 
-pub use self::core::{Chip, Shared};
+pub use self::core::Chip;
 pub use self::counters::CoreCounters;
 pub use self::params::{CoreParams, FgmtParams, FpuParams, LatencyParams};

@@ -8,10 +8,10 @@ use loiter_observe::{Activity, Doing, Slot};
 use loiter_types::{AddressSpace, Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
 use super::context::{Context, Place, Waits, is_probe};
-use super::core::{CoreState, Shared};
-use super::store_buffer::Forward;
+use super::core::CoreState;
 use super::walk::{Granted, page};
-use crate::Observer;
+use crate::store_buffer::Forward;
+use crate::{Observer, Shared};
 
 impl Context {
     /// Whether this context, which is due, can issue now. If not, it has been stalled for what is in
@@ -320,6 +320,7 @@ impl Context {
             core: core.id,
             context: self.id,
             addr,
+            tag: 0,
         };
         shared.memory.send(now, request);
         self.block(now, Waits::Fetch, Slot::FetchMiss);

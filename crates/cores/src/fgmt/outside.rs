@@ -5,11 +5,11 @@ use loiter_types::{HartId, PhysAddr};
 
 use super::context::{Context, NO_LINE, Waits};
 use super::core::Chip;
-use super::store_buffer::Forward;
+use crate::store_buffer::Forward;
 
 impl Chip {
     fn context(&self, hart: HartId) -> &Context {
-        let (core, c) = self.seats[hart.index()];
+        let (core, c) = self.seats.of(hart);
         &self.cores[core].contexts[c]
     }
 
@@ -30,7 +30,7 @@ impl Chip {
 
     /// `hart`, or memory that it may have fetched from, was changed from outside: it fetches anew.
     pub fn changed_from_outside(&mut self, hart: HartId) {
-        let (core, c) = self.seats[hart.index()];
+        let (core, c) = self.seats.of(hart);
         let context = &mut self.cores[core].contexts[c];
         if context.waits != Waits::Access {
             context.refetch();

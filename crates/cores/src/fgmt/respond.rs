@@ -6,8 +6,8 @@ use loiter_observe::Slot;
 use loiter_types::{Cycle, HartId};
 
 use super::context::{Context, Waits};
-use super::core::{Chip, Core, CoreState, Shared};
-use crate::Observer;
+use super::core::{Chip, Core, CoreState};
+use crate::{Observer, Shared};
 
 impl Chip {
     /// An access performs, or a store is acknowledged: the value moves now.
@@ -26,7 +26,7 @@ impl Chip {
 
     /// The line that `hart` watches was written by another.
     pub fn watch_lost(&mut self, hart: HartId, now: Cycle) {
-        let (place, c) = self.seats[hart.index()];
+        let (place, c) = self.seats.of(hart);
         let core = &mut self.cores[place];
         let wakes = matches!(
             core.contexts[c].waits,
@@ -41,7 +41,7 @@ impl Chip {
     /// Interrupt lines have changed: harts see them, and those that sleep may wake.
     pub fn interrupts_changed<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         for hart in shared.harts.iter_mut() {
-            let (place, c) = self.seats[hart.id.index()];
+            let (place, c) = self.seats.of(hart.id);
             hart.csr.set_lines(shared.machine.interrupt_lines(hart.id));
             let core = &mut self.cores[place];
             let context = &mut core.contexts[c];
@@ -82,6 +82,7 @@ impl Context {
             RequestKind::Walk | RequestKind::Load if self.walk.is_some() => {
                 self.entry_arrives(core, done, shared);
             }
+            RequestKind::Own => unreachable!("stores write through"),
             RequestKind::Walk => unreachable!("an entry arrives for a walk"),
             RequestKind::Load | RequestKind::Atomic | RequestKind::Device => {
                 self.perform(core, response, now, shared);

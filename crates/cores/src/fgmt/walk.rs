@@ -12,8 +12,8 @@ use loiter_observe::Slot;
 use loiter_types::{Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
 use super::context::{Context, Waits};
-use super::core::{Core, CoreState, Shared};
-use crate::Observer;
+use super::core::{Core, CoreState};
+use crate::{Observer, Shared};
 
 /// No page: larger than the number of any page.
 pub(super) const NO_PAGE: u64 = u64::MAX;
@@ -291,6 +291,7 @@ impl Context {
             core: core.id,
             context: self.id,
             addr: entry,
+            tag: 0,
         };
         shared.memory.send(now, request);
     }

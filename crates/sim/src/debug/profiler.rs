@@ -6,8 +6,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use loiter_cores::predict::Transfer;
 use loiter_hart::{Hart, Privilege, Retired, Trap, Trapped};
-use loiter_isa::{Class, Inst, Op, SINK};
+use loiter_isa::{Inst, Op};
 use loiter_machine::Machine;
 use loiter_observe::profile::{Entry, Function, FunctionId, Left, Stacks, callgrind, pprof};
 use loiter_types::{Cycle, VirtAddr};
@@ -15,10 +16,8 @@ use loiter_types::{Cycle, VirtAddr};
 use crate::symbols::Symbols;
 
 /// Registers by the calling convention.
-const RETURN_ADDRESS: u8 = 1;
 const STACK_POINTER: usize = 2;
 const THREAD_POINTER: usize = 4;
-const ALTERNATE_LINK: u8 = 5;
 const FIRST_ARGUMENT: usize = 10;
 const SECOND_ARGUMENT: usize = 11;
 
@@ -323,12 +322,12 @@ fn space(hart: &Hart, privilege: Privilege) -> Space {
 
 #[inline(always)]
 fn step(inst: &Inst) -> Step {
-    let is_link = |register| matches!(register, RETURN_ADDRESS | ALTERNATE_LINK);
-    match inst.op.class() {
-        Class::Jump if is_link(inst.rd) => Step::Call,
-        Class::Jump if inst.op == Op::Jalr && inst.rd == SINK && is_link(inst.rs1) => Step::Return,
-        Class::Jump if inst.op == Op::Jalr => Step::Jump,
-        Class::System if matches!(inst.op, Op::Mret | Op::Sret) => Step::TrapReturn,
-        _ => Step::Plain,
+    match Transfer::of(inst) {
+        Some(Transfer::Call | Transfer::IndirectCall) => Step::Call,
+        Some(Transfer::Return) => Step::Return,
+        Some(Transfer::Indirect) => Step::Jump,
+        Some(Transfer::Branch | Transfer::Jump) => Step::Plain,
+        None if matches!(inst.op, Op::Mret | Op::Sret) => Step::TrapReturn,
+        None => Step::Plain,
     }
 }

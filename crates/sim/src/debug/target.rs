@@ -55,7 +55,10 @@ impl Session {
 
     fn changed(&mut self, hart: HartId) {
         if let Some(timing) = &mut self.timing {
-            timing.chip().changed_from_outside(hart);
+            let now = self.system.now;
+            timing
+                .chip()
+                .changed_from_outside(&self.system.harts[hart.index()], now);
         }
     }
 

@@ -18,17 +18,17 @@ enum Stage {
 
 /// One store, of 1 to 8 bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Store {
-    pub(super) addr: PhysAddr,
+pub(crate) struct Store {
+    pub(crate) addr: PhysAddr,
     bytes: u64,
-    pub(super) value: u64,
+    pub(crate) value: u64,
     stage: Stage,
 }
 
 impl Store {
     /// The store as such that instructions make: address, width, value. There are several only when
     /// it was part of one over the end of a page.
-    pub(super) fn parts(&self) -> impl Iterator<Item = (PhysAddr, Width, u64)> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (PhysAddr, Width, u64)> {
         let Store {
             addr, bytes, value, ..
         } = *self;
@@ -42,7 +42,7 @@ impl Store {
 
 /// What a load finds among the stores that have not performed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Forward {
+pub(crate) enum Forward {
     /// No older store touches its bytes.
     Memory,
     /// One store holds all of its bytes; this is their value, zero-extended.
@@ -53,7 +53,7 @@ pub(super) enum Forward {
 
 /// The stores of one context.
 #[derive(Debug)]
-pub(super) struct StoreBuffer {
+pub(crate) struct StoreBuffer {
     entries: VecDeque<Store>,
     capacity: usize,
     line_log2: u32,
@@ -65,7 +65,7 @@ pub(super) struct StoreBuffer {
 impl StoreBuffer {
     /// An empty buffer. With `same_line`, a store follows the one ahead without waiting for its
     /// acknowledgement when both are to one line.
-    pub(super) fn new(capacity: usize, line_bytes: u64, same_line: bool) -> Self {
+    pub(crate) fn new(capacity: usize, line_bytes: u64, same_line: bool) -> Self {
         Self {
             entries: VecDeque::with_capacity(capacity),
             capacity,
@@ -79,22 +79,22 @@ impl StoreBuffer {
     /// an entry for each page. Only an empty buffer joins bytes; it may then hold one more entry than
     /// there are.
     #[inline(always)]
-    pub(super) fn join_bytes(&mut self, joins: bool) {
+    pub(crate) fn join_bytes(&mut self, joins: bool) {
         debug_assert!(!joins || self.is_empty());
         self.joins_bytes = joins;
     }
 
     #[inline(always)]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     #[inline(always)]
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.entries.len() >= self.capacity
     }
 
-    pub(super) fn push(&mut self, addr: PhysAddr, width: Width, value: u64) {
+    pub(crate) fn push(&mut self, addr: PhysAddr, width: Width, value: u64) {
         if self.joins_bytes
             && let Some(last) = self.entries.back_mut()
             && last.addr.0 + last.bytes == addr.0
@@ -118,7 +118,7 @@ impl StoreBuffer {
     }
 
     /// The next store that may go, marked as sent.
-    pub(super) fn send_next(&mut self) -> Option<PhysAddr> {
+    pub(crate) fn send_next(&mut self) -> Option<PhysAddr> {
         let next = self
             .entries
             .iter()
@@ -135,7 +135,7 @@ impl StoreBuffer {
     }
 
     /// The oldest store under way performs: answers it.
-    pub(super) fn perform(&mut self) -> Store {
+    pub(crate) fn perform(&mut self) -> Store {
         let store = self
             .entries
             .iter_mut()
@@ -146,14 +146,14 @@ impl StoreBuffer {
     }
 
     /// The oldest store is acknowledged and leaves.
-    pub(super) fn acknowledge(&mut self) {
+    pub(crate) fn acknowledge(&mut self) {
         let store = self.entries.pop_front();
         debug_assert!(store.is_some_and(|store| store.stage == Stage::Performed));
     }
 
     /// What a load of `width` bytes at `addr` finds here.
     #[inline]
-    pub(super) fn forward(&self, addr: PhysAddr, width: Width) -> Forward {
+    pub(crate) fn forward(&self, addr: PhysAddr, width: Width) -> Forward {
         if self.entries.is_empty() {
             return Forward::Memory;
         }

@@ -1,0 +1,105 @@
+//! A chip of cores of one kind.
+
+use loiter_hart::Hart;
+use loiter_machine::Machine;
+use loiter_memory::Response;
+use loiter_observe::Accounts;
+use loiter_types::{ContextId, Cycle, HartId, PhysAddr};
+
+use crate::{Observer, Shared, fgmt, smt};
+
+/// A chip. What is asked of a kind of core is asked here.
+#[derive(Debug)]
+pub enum Chip {
+    /// In order, fine-grained multithreaded.
+    Fgmt(fgmt::Chip),
+    /// Out of order, simultaneous multithreaded.
+    Smt(smt::Chip),
+}
+
+macro_rules! each {
+    ($chip:expr, $inner:ident => $body:expr) => {
+        match $chip {
+            Chip::Fgmt($inner) => $body,
+            Chip::Smt($inner) => $body,
+        }
+    };
+}
+
+impl Chip {
+    /// Seats `hart` of `machine` in a vacant context, where it goes on, or sleeps on, from `now`.
+    pub fn attach(&mut self, hart: &mut Hart, machine: &Machine, context: ContextId, now: Cycle) {
+        each!(self, chip => chip.attach(hart, machine, context, now));
+    }
+
+    /// The first cycle in which anything may happen in the cores.
+    #[inline]
+    #[must_use]
+    pub fn next(&self) -> Cycle {
+        each!(self, chip => chip.next())
+    }
+
+    /// Cycle after cycle from `now` on, as long as only the cores have something to do: memory has not
+    /// before their next cycle, it lies before `until`, and no timer has changed. At most `most`
+    /// cycles. Answers the last.
+    pub fn run<O: Observer>(
+        &mut self,
+        now: Cycle,
+        until: Cycle,
+        most: u32,
+        shared: &mut Shared<'_, O>,
+    ) -> Cycle {
+        each!(self, chip => chip.run(now, until, most, shared))
+    }
+
+    /// An access performs, or a store is acknowledged: the value moves now.
+    pub fn respond<O: Observer>(
+        &mut self,
+        response: Response,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        each!(self, chip => chip.respond(response, now, shared));
+    }
+
+    /// The line that `hart` watches was written by another.
+    pub fn watch_lost(&mut self, hart: HartId, now: Cycle) {
+        each!(self, chip => chip.watch_lost(hart, now));
+    }
+
+    /// Interrupt lines have changed: harts see them, and those that sleep may wake.
+    pub fn interrupts_changed<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        each!(self, chip => chip.interrupts_changed(now, shared));
+    }
+
+    /// Charges every context up to `now`, and answers the accounts with the hart of each.
+    pub fn close(&mut self, now: Cycle) -> Vec<(Option<HartId>, Accounts)> {
+        each!(self, chip => chip.close(now))
+    }
+
+    /// What every seated context waits for, for the watchdog's message.
+    #[must_use]
+    pub fn who_waits(&self) -> Vec<(ContextId, HartId, String)> {
+        each!(self, chip => chip.who_waits())
+    }
+
+    /// Whether `hart` stands between two instructions: no access of its next one is under way.
+    #[must_use]
+    pub fn stands_between_instructions(&self, hart: HartId) -> bool {
+        each!(self, chip => chip.stands_between_instructions(hart))
+    }
+
+    /// The byte at `addr` as `hart` would read it, if that is still in its store buffer.
+    #[must_use]
+    pub fn buffered_byte(&self, hart: HartId, addr: PhysAddr) -> Option<u8> {
+        each!(self, chip => chip.buffered_byte(hart, addr))
+    }
+
+    /// `hart`, or memory that it may have fetched from, was changed from outside: it fetches anew.
+    pub fn changed_from_outside(&mut self, hart: &Hart, now: Cycle) {
+        match self {
+            Chip::Fgmt(chip) => chip.changed_from_outside(hart.id),
+            Chip::Smt(chip) => chip.changed_from_outside(hart, now),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! A branch goes where it mostly went: a two-bit counter for each (McFarling, "Combining Branch
+//! Predictors", 1993, section 3).
+
+use super::params::BranchParams;
+use super::two_bit::{TwoBitTable, index};
+
+/// The counters, by address of the branch.
+#[derive(Clone, Debug)]
+pub(super) struct Bimodal {
+    counters: TwoBitTable,
+}
+
+impl Bimodal {
+    pub(super) fn new(params: &BranchParams) -> Result<Self, String> {
+        let counters = TwoBitTable::new("bimodal_entries", params.bimodal_entries)?;
+        Ok(Self { counters })
+    }
+
+    #[inline]
+    pub(super) fn guess(&self, pc: u64) -> bool {
+        self.counters.says(index(pc))
+    }
+
+    #[inline]
+    pub(super) fn train(&mut self, pc: u64, taken: bool) {
+        self.counters.train(index(pc), taken);
+    }
+}

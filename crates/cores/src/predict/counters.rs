@@ -1,0 +1,25 @@
+//! Counters of branch prediction.
+
+use loiter_types::counters;
+
+counters! {
+    /// Counters of the predictors of a core. Instructions are counted when they retire.
+    pub struct BranchCounters {
+        /// Conditional branches.
+        branches: "instructions",
+        /// Those whose direction was mispredicted.
+        branches_mispredicted: "instructions",
+        /// Returns.
+        returns: "instructions",
+        /// Those whose target was mispredicted or not known.
+        returns_mispredicted: "instructions",
+        /// Indirect jumps and calls, returns not counted.
+        indirect_jumps: "instructions",
+        /// Those whose target was mispredicted or not known.
+        indirect_jumps_mispredicted: "instructions",
+        /// Look-ups in the branch target buffer, those on wrong ways included.
+        btb_lookups: "look-ups",
+        /// Transfers that were taken and looked up in the branch target buffer in vain.
+        btb_misses: "instructions",
+    }
+}

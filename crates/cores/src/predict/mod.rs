@@ -1,0 +1,231 @@
+//! Branch prediction of a core whose contexts share one front end: which way a conditional branch
+//! goes, and where a transfer that is taken leads.
+//!
+//! - Directions: by default McFarling's hybrid of a local and a global side, of the sizes of Redstone
+//!   2002, Table 2.1: 2048 local histories, 4096 local, 8192 global and 8192 choice counters.
+//! - Targets: a branch target buffer (ibid.: 1024 entries, 4 ways), and for returns a stack.
+//!
+//! Tables and buffer are shared by the contexts of a core; the global history and the return stack
+//! are a context's own (assumed, since what one context does says nothing of the returns of another).
+//!
+//! Invariants: what fetch does on a wrong way leaves no trace but in counters of look-ups and, where
+//! the wrong way returned past the top of the return stack, in entries below it; tables and buffer
+//! learn from retired transfers alone.
+//!
+//! The buffer knows virtual addresses and no address spaces, so a target can be another program's.
+//! Whoever executes the transfer finds that out, as any wrong target.
+
+mod bimodal;
+mod btb;
+mod counters;
+mod direction;
+mod hybrid;
+mod params;
+mod return_stack;
+mod taken;
+mod transfer;
+mod two_bit;
+
+pub use counters::BranchCounters;
+pub use params::{BranchParams, BtbParams};
+pub use transfer::Transfer;
+
+use btb::Btb;
+use direction::{Basis, Direction};
+use return_stack::{Mark, ReturnStack};
+
+/// State of a context's history and return stack at one point of its instruction stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checkpoint {
+    stack: Mark,
+    history: u32,
+    /// What the prediction at this point rests on, for the tables to learn from.
+    basis: Basis,
+}
+
+// One is carried by every transfer in flight.
+const _: () = assert!(size_of::<Checkpoint>() <= 40);
+
+/// What fetch is told about one control transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prediction {
+    /// Whether it is taken; anything but a conditional branch is.
+    pub taken: bool,
+    /// Where it leads if it is taken, from the buffer or the return stack; None when neither knows it.
+    pub target: Option<u64>,
+    /// State of the context before this prediction.
+    pub checkpoint: Checkpoint,
+}
+
+/// What a context has of its own.
+#[derive(Clone, Debug)]
+struct Context {
+    /// Directions of its conditional branches, the latest in bit 0.
+    history: u32,
+    stack: ReturnStack,
+}
+
+impl Context {
+    /// Moves on over a transfer.
+    #[inline]
+    fn pass(&mut self, transfer: Transfer, next: u64, taken: bool) {
+        match transfer {
+            Transfer::Branch => self.history = self.history << 1 | u32::from(taken),
+            Transfer::Call | Transfer::IndirectCall => self.stack.push(next),
+            Transfer::Return => self.stack.pop(),
+            Transfer::Jump | Transfer::Indirect => {}
+        }
+    }
+}
+
+/// The predictors of a core.
+#[derive(Clone, Debug)]
+pub struct Predictors {
+    direction: Direction,
+    btb: Btb,
+    contexts: Vec<Context>,
+    /// What has happened to them.
+    pub counters: BranchCounters,
+}
+
+impl Predictors {
+    /// Predictors that have seen nothing, for a core of `contexts`.
+    ///
+    /// # Errors
+    /// Says in which section which size is impossible.
+    pub fn new(
+        branch: &BranchParams,
+        btb: &BtbParams,
+        contexts: usize,
+    ) -> Result<Self, (&'static str, String)> {
+        let context = Context {
+            history: 0,
+            stack: ReturnStack::new(branch.return_stack_entries),
+        };
+        Ok(Self {
+            direction: Direction::new(branch).map_err(|problem| ("branch", problem))?,
+            btb: Btb::new(btb).map_err(|problem| ("btb", problem))?,
+            contexts: vec![context; contexts],
+            counters: BranchCounters::default(),
+        })
+    }
+
+    /// Predicts the transfer at `pc` (`next` is the address behind it) for fetch, and moves the
+    /// context's speculative history and return stack on.
+    pub fn predict(
+        &mut self,
+        context: usize,
+        pc: u64,
+        next: u64,
+        transfer: Transfer,
+    ) -> Prediction {
+        let mut checkpoint = self.checkpoint(context);
+        let taken = match transfer {
+            Transfer::Branch => {
+                let guess = self.direction.guess(pc, checkpoint.history);
+                checkpoint.basis = guess.basis;
+                guess.taken
+            }
+            _ => true,
+        };
+        let returns_to = match transfer {
+            Transfer::Return => checkpoint.stack.top(),
+            _ => None,
+        };
+        let target = match returns_to {
+            Some(target) => Some(target),
+            None => {
+                self.counters.btb_lookups += 1;
+                self.btb.target(pc)
+            }
+        };
+        self.contexts[context].pass(transfer, next, taken);
+        Prediction {
+            taken,
+            target,
+            checkpoint,
+        }
+    }
+
+    /// A checkpoint without a prediction, for squashes at instructions that are no transfers.
+    #[must_use]
+    pub fn checkpoint(&self, context: usize) -> Checkpoint {
+        let context = &self.contexts[context];
+        Checkpoint {
+            stack: context.stack.mark(),
+            history: context.history,
+            basis: Basis::default(),
+        }
+    }
+
+    /// Fetch went a wrong way behind `checkpoint`: the context's history and return stack are as they
+    /// were there, then moved on by what the transfer really did (`outcome`: transfer, the address
+    /// behind it, whether taken), if the squash was at a transfer.
+    ///
+    /// Of the return stack the top is restored, as hardware does it: entries below it that the wrong
+    /// way popped and then pushed over are lost, as are the oldest if it pushed more than there is
+    /// room for.
+    pub fn recover(
+        &mut self,
+        context: usize,
+        checkpoint: &Checkpoint,
+        outcome: Option<(Transfer, u64, bool)>,
+    ) {
+        let context = &mut self.contexts[context];
+        context.history = checkpoint.history;
+        context.stack.restore(&checkpoint.stack);
+        if let Some((transfer, next, taken)) = outcome {
+            context.pass(transfer, next, taken);
+        }
+    }
+
+    /// The transfer retires, having been `taken` or not, to `target` if it was: trains the tables;
+    /// counts.
+    pub fn train(
+        &mut self,
+        context: usize,
+        pc: u64,
+        transfer: Transfer,
+        prediction: &Prediction,
+        taken: bool,
+        target: u64,
+    ) {
+        debug_assert!(context < self.contexts.len(), "no context {context}");
+        self.count(transfer, prediction, taken, target);
+        let checkpoint = &prediction.checkpoint;
+        if transfer == Transfer::Branch {
+            self.direction
+                .train(pc, checkpoint.history, &checkpoint.basis, taken);
+        }
+        // A return that has the stack to ask would only take the place of others.
+        let asks_stack = transfer == Transfer::Return && checkpoint.stack.top().is_some();
+        if taken && !asks_stack {
+            self.btb.enter(pc, target);
+        }
+    }
+
+    fn count(&mut self, transfer: Transfer, prediction: &Prediction, taken: bool, target: u64) {
+        let counters = &mut self.counters;
+        let elsewhere = u64::from(prediction.target != Some(target));
+        match transfer {
+            Transfer::Branch => {
+                counters.branches += 1;
+                counters.branches_mispredicted += u64::from(prediction.taken != taken);
+            }
+            Transfer::Return => {
+                counters.returns += 1;
+                counters.returns_mispredicted += elsewhere;
+            }
+            Transfer::Indirect | Transfer::IndirectCall => {
+                counters.indirect_jumps += 1;
+                counters.indirect_jumps_mispredicted += elsewhere;
+            }
+            // Decode reads their target off the instruction.
+            Transfer::Jump | Transfer::Call => {}
+        }
+        counters.btb_misses += u64::from(taken && prediction.target.is_none());
+    }
+}
+
+#[cfg(test)]
+mod tests;

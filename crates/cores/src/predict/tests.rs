@@ -1,0 +1,357 @@
+//! Predictors on patterns with a known answer, and off wrong ways.
+
+use super::*;
+
+/// Numbers that look random: Marsaglia's xorshift64.
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        // Its low bits are the weakest.
+        self.0 >> 16
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+/// Sizes of Redstone 2002, Table 2.1.
+pub(super) fn params(kind: &str) -> BranchParams {
+    BranchParams {
+        kind: kind.into(),
+        local_history_entries: 2048,
+        local_prediction_entries: 4096,
+        global_entries: 8192,
+        choice_entries: 8192,
+        bimodal_entries: 2048,
+        return_stack_entries: 16,
+    }
+}
+
+const BTB: BtbParams = BtbParams {
+    entries: 1024,
+    ways: 4,
+};
+
+fn predictors(kind: &str) -> Predictors {
+    Predictors::new(&params(kind), &BTB, 2).unwrap()
+}
+
+/// A transfer as it runs alone: predicted, put right if that was wrong, retired. What was predicted.
+fn run(
+    predictors: &mut Predictors,
+    context: usize,
+    (pc, transfer, taken, target): (u64, Transfer, bool, u64),
+) -> Prediction {
+    let prediction = predictors.predict(context, pc, pc + 4, transfer);
+    if prediction.taken != taken || (taken && prediction.target != Some(target)) {
+        let outcome = Some((transfer, pc + 4, taken));
+        predictors.recover(context, &prediction.checkpoint, outcome);
+    }
+    predictors.train(context, pc, transfer, &prediction, taken, target);
+    prediction
+}
+
+/// Runs a branch; whether its direction was right.
+fn branch(predictors: &mut Predictors, context: usize, pc: u64, taken: bool) -> bool {
+    let transfer = (pc, Transfer::Branch, taken, pc + 64);
+    run(predictors, context, transfer).taken == taken
+}
+
+/// How many of these directions of one branch are mispredicted.
+fn misses(predictors: &mut Predictors, pattern: impl Iterator<Item = bool>) -> u64 {
+    let before = predictors.counters.branches_mispredicted;
+    let wrong = pattern
+        .filter(|&taken| !branch(predictors, 0, 0x4000, taken))
+        .count() as u64;
+    assert_eq!(predictors.counters.branches_mispredicted - before, wrong);
+    wrong
+}
+
+#[test]
+fn a_branch_that_always_goes_one_way_is_learned() {
+    for (kind, taken, not_taken) in [
+        ("taken", 0, 100),
+        ("not_taken", 100, 0),
+        // Weakly "not taken" at the start, so wrong once.
+        ("bimodal", 1, 0),
+    ] {
+        assert_eq!(
+            misses(&mut predictors(kind), [true; 100].into_iter()),
+            taken,
+            "{kind}"
+        );
+        assert_eq!(
+            misses(&mut predictors(kind), [false; 100].into_iter()),
+            not_taken,
+            "{kind}"
+        );
+    }
+    let mut hybrid = predictors("hybrid");
+    // Wrong for each new local history, of 12 directions, but no longer.
+    assert_eq!(misses(&mut hybrid, [true; 13].into_iter()), 13);
+    assert_eq!(misses(&mut hybrid, [true; 100].into_iter()), 0);
+}
+
+#[test]
+fn bimodal_misses_the_end_of_a_loop_and_hybrid_does_not() {
+    let iterations = |n: u64| (0..n * 100).map(move |step| step % n != n - 1);
+    for n in [3, 8, 12] {
+        let (mut bimodal, mut hybrid) = (predictors("bimodal"), predictors("hybrid"));
+        misses(&mut bimodal, iterations(n));
+        misses(&mut hybrid, iterations(n));
+        assert_eq!(misses(&mut bimodal, iterations(n)), 100);
+        assert_eq!(misses(&mut hybrid, iterations(n)), 0);
+    }
+}
+
+#[test]
+fn bimodal_fails_on_alternation_and_hybrid_does_not() {
+    let alternating = |first: bool| (0..100).map(move |step| (step % 2 == 0) == first);
+    // Between the two weak states it is always wrong; below them it is right half the time.
+    assert_eq!(misses(&mut predictors("bimodal"), alternating(true)), 100);
+    assert_eq!(misses(&mut predictors("bimodal"), alternating(false)), 50);
+    for first in [true, false] {
+        let mut hybrid = predictors("hybrid");
+        misses(&mut hybrid, alternating(first));
+        assert_eq!(misses(&mut hybrid, alternating(first)), 0);
+    }
+}
+
+#[test]
+fn hybrid_learns_that_one_branch_follows_another_and_bimodal_does_not() {
+    let wrong = |kind: &str| {
+        let (mut predictors, mut random) = (predictors(kind), Random::new(3));
+        let mut round = || {
+            let taken = random.next() & 1 == 1;
+            branch(&mut predictors, 0, 0x4000, taken);
+            u64::from(!branch(&mut predictors, 0, 0x4040, taken))
+        };
+        (0..20_000).for_each(|_| {
+            round();
+        });
+        (0..10_000).map(|_| round()).sum::<u64>()
+    };
+    // Few of its 128 histories share a counter with the first branch, which nobody can predict.
+    assert!(wrong("hybrid") < 300, "{}", wrong("hybrid"));
+    let bimodal = wrong("bimodal");
+    assert!((4000..6000).contains(&bimodal), "{bimodal}");
+}
+
+#[test]
+fn contexts_share_tables_and_targets_but_neither_history_nor_returns() {
+    let mut predictors = predictors("bimodal");
+    branch(&mut predictors, 0, 0x4000, true);
+    let seen = predictors.predict(1, 0x4000, 0x4004, Transfer::Branch);
+    assert_eq!((seen.taken, seen.target), (true, Some(0x4040)));
+    let untouched = predictors.checkpoint(1);
+    run(&mut predictors, 0, (0x5000, Transfer::Call, true, 0x6000));
+    branch(&mut predictors, 0, 0x4000, false);
+    assert_eq!(predictors.checkpoint(1), untouched);
+    assert_eq!(
+        predictors
+            .predict(1, 0x6000, 0x6004, Transfer::Return)
+            .target,
+        None
+    );
+    assert_eq!(
+        predictors
+            .predict(0, 0x6000, 0x6004, Transfer::Return)
+            .target,
+        Some(0x5004)
+    );
+}
+
+#[test]
+fn every_kind_of_transfer_is_counted_and_finds_its_target() {
+    let mut predictors = predictors("not_taken");
+    for (transfer, target, found) in [
+        (Transfer::Jump, 0x100, [None, Some(0x100)]),
+        (Transfer::Indirect, 0x200, [None, Some(0x200)]),
+        // Asks the buffer while the stack is empty.
+        (Transfer::Return, 0x300, [None, Some(0x300)]),
+        (Transfer::Branch, 0x400, [None, Some(0x400)]),
+        (Transfer::Call, 0x500, [None, Some(0x500)]),
+        (Transfer::IndirectCall, 0x600, [None, Some(0x600)]),
+        // Two calls of both kinds lie on the stack, all from behind their own address.
+        (Transfer::Return, 0x605, [Some(0x605), Some(0x605)]),
+    ] {
+        let pc = target + 1;
+        for expected in found {
+            let prediction = run(&mut predictors, 0, (pc, transfer, true, target));
+            assert_eq!(prediction.target, expected, "{transfer:?}");
+        }
+    }
+    let expected = BranchCounters {
+        branches: 2,
+        branches_mispredicted: 2,
+        returns: 4,
+        returns_mispredicted: 1,
+        indirect_jumps: 4,
+        indirect_jumps_mispredicted: 2,
+        btb_lookups: 12,
+        btb_misses: 6,
+    };
+    assert_eq!(predictors.counters, expected);
+    // Elsewhere than last time: known, but wrong.
+    run(&mut predictors, 0, (0x201, Transfer::Indirect, true, 0x700));
+    assert_eq!(predictors.counters.indirect_jumps_mispredicted, 3);
+    assert_eq!(predictors.counters.btb_misses, 6);
+}
+
+#[test]
+fn what_is_not_taken_is_not_in_the_buffer() {
+    let mut predictors = predictors("taken");
+    branch(&mut predictors, 0, 0x4000, false);
+    assert_eq!(
+        predictors
+            .predict(0, 0x4000, 0x4004, Transfer::Branch)
+            .target,
+        None
+    );
+    assert_eq!(predictors.counters.btb_misses, 0);
+}
+
+const TRANSFERS: [Transfer; 6] = [
+    Transfer::Branch,
+    Transfer::Jump,
+    Transfer::Call,
+    Transfer::Return,
+    Transfer::Indirect,
+    Transfer::IndirectCall,
+];
+
+/// Any transfer, at one of a few places.
+fn any(random: &mut Random) -> (u64, Transfer, bool, u64) {
+    let pc = 0x8000 + 2 * random.below(64);
+    let transfer = TRANSFERS[random.below(6) as usize];
+    let taken = transfer != Transfer::Branch || random.below(3) > 0;
+    (pc, transfer, taken, 0x9000 + 2 * random.below(64))
+}
+
+/// What a transfer does to the height of the return stack.
+fn climb(transfer: Transfer) -> i64 {
+    match transfer {
+        Transfer::Call | Transfer::IndirectCall => 1,
+        Transfer::Return => -1,
+        Transfer::Branch | Transfer::Jump | Transfer::Indirect => 0,
+    }
+}
+
+/// Predicts a wrong way of up to 40 transfers, from `height` above where the return stack is to be
+/// restored. It does what the repair of the top undoes: it does not call past `room`, where the
+/// oldest entries are, nor at all once it has returned from below the top.
+fn stray(predictors: &mut Predictors, random: &mut Random, context: usize, height: i64, room: i64) {
+    let (mut height, mut lowest) = (height, height);
+    for _ in 0..random.below(40) {
+        let (pc, transfer, _, _) = any(random);
+        let calls = climb(transfer) > 0;
+        if calls && (lowest < -1 || height >= room) {
+            continue;
+        }
+        height += climb(transfer);
+        lowest = lowest.min(height);
+        predictors.predict(context, pc, pc + 4, transfer);
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_wrong_way() {
+    for seed in 0..600 {
+        let mut random = Random::new(seed);
+        let mut straight = predictors(["hybrid", "bimodal", "taken"][seed as usize % 3]);
+        for _ in 0..random.below(300) {
+            let context = random.below(2) as usize;
+            run(&mut straight, context, any(&mut random));
+        }
+        let mut strayed = straight.clone();
+
+        // One of them goes a wrong way, behind a transfer or just so.
+        let context = random.below(2) as usize;
+        let checkpoint = strayed.checkpoint(context);
+        let room = 16 - i64::from(checkpoint.stack.depth);
+        if random.below(2) == 0 {
+            let (pc, transfer, taken, target) = any(&mut random);
+            run(&mut straight, context, (pc, transfer, taken, target));
+            let prediction = strayed.predict(context, pc, pc + 4, transfer);
+            stray(&mut strayed, &mut random, context, climb(transfer), room);
+            let outcome = Some((transfer, pc + 4, taken));
+            strayed.recover(context, &prediction.checkpoint, outcome);
+            strayed.train(context, pc, transfer, &prediction, taken, target);
+        } else {
+            stray(&mut strayed, &mut random, context, 0, room);
+            strayed.recover(context, &checkpoint, None);
+        }
+
+        for step in 0..200 {
+            let (context, next) = (random.below(2) as usize, any(&mut random));
+            let [expected, got] =
+                [&mut straight, &mut strayed].map(|predictors| run(predictors, context, next));
+            assert_eq!(got, expected, "seed {seed}, step {step}");
+        }
+    }
+}
+
+#[test]
+fn sizes_are_checked_whichever_policy_uses_them() {
+    type Case = (&'static str, fn(&mut BranchParams));
+    let cases: [Case; 5] = [
+        ("local_history_entries = 3", |p| p.local_history_entries = 3),
+        ("local_prediction_entries = 12", |p| {
+            p.local_prediction_entries = 12
+        }),
+        ("global_entries = 8191", |p| p.global_entries = 8191),
+        ("choice_entries = 5", |p| p.choice_entries = 5),
+        ("bimodal_entries = 6", |p| p.bimodal_entries = 6),
+    ];
+    for (message, set) in cases {
+        for kind in ["hybrid", "bimodal"] {
+            let mut params = params(kind);
+            set(&mut params);
+            let (section, problem) = Predictors::new(&params, &BTB, 1).unwrap_err();
+            let expected = format!("{message} is not a power of two");
+            assert_eq!((section, problem), ("branch", expected));
+        }
+    }
+    let btb = BtbParams {
+        entries: 12,
+        ways: 4,
+    };
+    let (section, problem) = Predictors::new(&params("hybrid"), &btb, 1).unwrap_err();
+    assert_eq!(section, "btb");
+    assert!(problem.contains("power of two"), "{problem}");
+}
+
+#[test]
+fn the_smallest_tables_work() {
+    for kind in ["hybrid", "bimodal"] {
+        let params = BranchParams {
+            kind: kind.into(),
+            local_history_entries: 1,
+            local_prediction_entries: 1,
+            global_entries: 1,
+            choice_entries: 1,
+            bimodal_entries: 1,
+            return_stack_entries: 0,
+        };
+        let btb = BtbParams {
+            entries: 1,
+            ways: 1,
+        };
+        let mut predictors = Predictors::new(&params, &btb, 1).unwrap();
+        let mut random = Random::new(9);
+        (0..1000).for_each(|_| {
+            run(&mut predictors, 0, any(&mut random));
+        });
+        misses(&mut predictors, [true; 3].into_iter());
+        assert_eq!(misses(&mut predictors, [true; 10].into_iter()), 0, "{kind}");
+    }
+}

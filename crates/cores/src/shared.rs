@@ -1,0 +1,155 @@
+//! What cores share with the rest of the system, and what every kind of core does with it.
+
+use loiter_hart::{CodeCache, Hart, Nap, Privilege, Retired, Trap, Trapped, Unhandled};
+use loiter_isa::{Inst, Op};
+use loiter_machine::Machine;
+use loiter_memory::MemorySystem;
+use loiter_observe::{Doing, Mode, Moment, Probe};
+use loiter_types::{Cycle, HartId, VirtAddr};
+
+use crate::Observer;
+
+/// Longest name of a report.
+const NAME_BYTES: usize = 256;
+
+/// What the cores share with the rest of the system while they run.
+pub struct Shared<'a, O> {
+    /// All harts, by number.
+    pub harts: &'a mut [Hart],
+    /// RAM and devices.
+    pub machine: &'a mut Machine,
+    /// Caches and memory timing.
+    pub memory: &'a mut MemorySystem,
+    /// Decoded instructions.
+    pub code: &'a mut CodeCache,
+    /// Who watches.
+    pub observer: &'a mut O,
+    /// Core clock cycles for each tick of the platform's timer.
+    pub cycles_per_tick: u64,
+    /// A trap that no handler takes ends the run.
+    pub unhandled: Option<(HartId, Unhandled)>,
+    /// Whether a device was accessed, so that timers may have changed.
+    pub device_accessed: bool,
+}
+
+/// What an observer wants to know of an instruction and what is gone when it has run.
+pub(crate) struct Before {
+    pc: u64,
+    base: u64,
+    privilege: Privilege,
+}
+
+impl Before {
+    /// Of `inst`, which `hart` is about to run.
+    #[inline(always)]
+    pub(crate) fn of(hart: &Hart, inst: &Inst) -> Self {
+        Self {
+            pc: hart.pc,
+            base: hart.regs[inst.rs1 as usize],
+            privilege: hart.csr.privilege,
+        }
+    }
+}
+
+impl<O: Observer> Shared<'_, O> {
+    /// Sets the clocks that `hart` can read.
+    pub(crate) fn set_clock(&mut self, hart: HartId, now: Cycle) {
+        let time = now.0 / self.cycles_per_tick;
+        self.machine.set_time(time);
+        let clock = &mut self.harts[hart.index()].csr.clock;
+        clock.cycle = now.0;
+        // What a guest has written to mtime counts.
+        clock.time = self.machine.time();
+    }
+
+    /// Tells the observer of an instruction that has retired.
+    #[inline(always)]
+    pub(crate) fn tell_retired(&mut self, hart: usize, inst: &Inst, before: &Before, now: Cycle) {
+        if O::ACTIVE {
+            let hart = &self.harts[hart];
+            self.observer.retired(&Retired {
+                hart,
+                machine: self.machine,
+                inst,
+                pc: before.pc,
+                next: hart.pc,
+                base: before.base,
+                privilege: before.privilege,
+                cycle: now.0,
+            });
+            self.observer.holds_at(hart, hart.pc);
+        }
+    }
+
+    /// A hart enters a trap; one that no handler takes is noted.
+    pub(crate) fn enter_trap(&mut self, hart: usize, trap: Trap, now: Cycle) {
+        let hart = &mut self.harts[hart];
+        let (pc, privilege) = (hart.pc, hart.csr.privilege);
+        if let Err(unhandled) = hart.take_trap(trap, self.machine) {
+            self.unhandled = Some((hart.id, unhandled));
+        } else if O::ACTIVE {
+            self.observer.trapped(&Trapped {
+                hart,
+                machine: self.machine,
+                trap,
+                pc,
+                privilege,
+                cycle: now.0,
+            });
+            self.observer.holds_at(hart, hart.pc);
+        }
+    }
+
+    /// Passes the probes between a hart's pc and `to`, and tells the observer of them. Answers whether
+    /// the hart spins behind them, if they say so.
+    #[cold]
+    pub(crate) fn pass_probes(&mut self, hart: usize, to: u64, now: Cycle) -> Option<bool> {
+        let mut spinning = None;
+        while self.harts[hart].pc != to {
+            let hart = &mut self.harts[hart];
+            let Ok(inst) = hart.fetch(self.machine, self.code) else {
+                break;
+            };
+            debug_assert_eq!(inst.op, Op::Probe, "at {:#x}", hart.pc);
+            let moment = Moment {
+                hart: hart.id,
+                cycle: now,
+                retired: hart.retired,
+            };
+            let value = hart.regs[inst.rs1 as usize];
+            hart.pc += u64::from(inst.len);
+            let code = inst.imm as u16 & 0xfff;
+            let machine = &*self.machine;
+            let probe = Probe::decode(code, value, |addr| {
+                let addr = hart.peek(machine, VirtAddr(addr));
+                addr.and_then(|addr| machine.ram.c_string(addr, NAME_BYTES))
+                    .unwrap_or_default()
+            });
+            let Some(probe) = probe else { continue };
+            match probe {
+                Probe::Acquire(_) => spinning = Some(true),
+                Probe::Acquired(_) => spinning = Some(false),
+                _ => {}
+            }
+            self.observer.probe(moment, probe);
+        }
+        spinning
+    }
+}
+
+/// How a hart executes.
+pub(crate) fn mode(hart: &Hart) -> Mode {
+    match hart.csr.privilege {
+        Privilege::User => Mode::User,
+        Privilege::Supervisor => Mode::Supervisor,
+        Privilege::Machine => Mode::Machine,
+    }
+}
+
+/// How a hart waits in a nap.
+pub(crate) fn doing(nap: Nap) -> Doing {
+    match nap {
+        Nap::Wfi => Doing::Idle,
+        Nap::WrsNto | Nap::WrsSto => Doing::Napping,
+    }
+}

@@ -1,0 +1,308 @@
+//! One context: the seat of a hart, its instructions between fetch and retirement, and what it waits
+//! for.
+
+use std::collections::VecDeque;
+
+use loiter_hart::{Access, Detached, Hart, Nap};
+use loiter_isa::{Class, Inst, SINK, decode};
+use loiter_memory::Level;
+use loiter_observe::{Accounts, Activity, Doing, Slot};
+use loiter_types::{AddressSpace, ContextId, Cycle, HartId, PhysAddr};
+
+use super::registers::{NONE, ZERO};
+use crate::predict::{Prediction, Transfer};
+use crate::shared::mode;
+use crate::store_buffer::StoreBuffer;
+
+/// How far an instruction has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// In the front end.
+    Fetched,
+    /// In a queue.
+    Queued,
+    /// Issued; its result is computed, or on its way.
+    Issued,
+    /// A load that waits for its line.
+    Missing(Level),
+    /// It may retire once its cycle has come.
+    Done,
+}
+
+/// Who brings an instruction to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// The core, out of order.
+    Apart,
+    /// The hart, when it is the oldest; nothing behind it is held up but what needs its result.
+    Oldest,
+    /// The same, and loads behind it wait: fences and atomics.
+    Barrier,
+    /// The same, and nothing behind it is fetched before: it may change how the hart executes.
+    Serial,
+    /// Nobody: fetching it raised an exception.
+    Fault,
+}
+
+/// An instruction between fetch and retirement.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) inst: Inst,
+    pub(super) class: Class,
+    pub(super) stage: Stage,
+    pub(super) how: How,
+    /// Whose entry of a queue it is: 0 the integer queue, 1 the floating-point queue.
+    pub(super) queue: u8,
+    pub(super) slot: u8,
+    /// A load whose line was written after it had read it.
+    pub(super) stale: bool,
+    pub(super) transfer: Option<Transfer>,
+    /// Age among all instructions of the core; also tells this one from others that had its place.
+    pub(super) seq: u64,
+    pub(super) pc: u64,
+    /// Where fetch went on behind it.
+    pub(super) predicted: u64,
+    pub(super) done: Detached,
+    /// In the front end: when it can be renamed. Later: when it can retire.
+    pub(super) due: Cycle,
+    pub(super) sources: [u16; 3],
+    /// The register that gets its result, and the one that its destination stood for before.
+    pub(super) destination: u16,
+    pub(super) replaced: u16,
+    /// Virtual address of an issued load or store.
+    pub(super) virt: u64,
+    /// Where its data lie; its bytes are `bytes`, 0 before that is known.
+    pub(super) addr: PhysAddr,
+    pub(super) bytes: u64,
+    /// Value of a store. Of a load, what stands behind the store that it has its value from; 0: no store
+    /// of the window.
+    pub(super) data: u64,
+}
+
+impl Entry {
+    /// Address behind it.
+    #[inline(always)]
+    pub(super) fn behind(&self) -> u64 {
+        self.pc.wrapping_add(u64::from(self.inst.len))
+    }
+
+    /// Whether this transfer, which has executed, leads away.
+    #[inline(always)]
+    pub(super) fn is_taken(&self, transfer: Transfer) -> bool {
+        transfer != Transfer::Branch || self.done.next != self.behind()
+    }
+}
+
+/// Why a context is not fetched from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fetch {
+    /// It is, from `fetch_from` on.
+    Ready,
+    /// Its instruction line is on its way.
+    Line,
+    /// Behind an instruction that must retire first, or a transfer whose target nobody knows, or an
+    /// address that cannot be fetched.
+    Blocked,
+    /// The hart sleeps.
+    Asleep(Nap),
+    /// There is no hart.
+    Vacant,
+}
+
+/// What the oldest instruction, run by the hart, is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Oldest {
+    /// Nothing yet.
+    Idle,
+    /// Its access is under way.
+    Sent(Slot),
+}
+
+/// One context.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) id: ContextId,
+    pub(super) hart: Option<HartId>,
+    /// `hart` as an index.
+    pub(super) hart_index: usize,
+    entries: Vec<Entry>,
+    predictions: Vec<Prediction>,
+    mask: u64,
+    pub(super) capacity: u64,
+    /// The window: instructions `head..tail`, of which `head..renamed` have left the front end.
+    pub(super) head: u64,
+    pub(super) renamed: u64,
+    pub(super) tail: u64,
+    /// Physical register of each register slot.
+    pub(super) map: [u16; SINK as usize + 1],
+    /// Loads and stores of the renamed window, oldest first.
+    pub(super) loads: VecDeque<u64>,
+    pub(super) stores: VecDeque<u64>,
+    /// Fences and atomics of the renamed window.
+    pub(super) barriers: VecDeque<u64>,
+    pub(super) buffer: StoreBuffer,
+    /// Ownership of the line of the oldest buffered store has been asked for.
+    pub(super) owning: bool,
+    /// Instructions that have not issued.
+    pub(super) unissued: u32,
+    pub(super) fetch: Fetch,
+    pub(super) fetch_pc: u64,
+    pub(super) fetch_from: Cycle,
+    /// Line of the instruction cache that is on its way or was fetched from last.
+    pub(super) fetch_line: u64,
+    /// What a cycle without instructions is charged to.
+    pub(super) empty: Slot,
+    pub(super) oldest: Oldest,
+    pub(super) fetch_space: AddressSpace,
+    pub(super) data_space: AddressSpace,
+    pub(super) check_interrupts: bool,
+    pub(super) spinning: bool,
+    pub(super) activity: Activity,
+    /// What cycles from the last one charged on are charged to.
+    pub(super) slot_now: Slot,
+    pub(super) retired_now: bool,
+    /// When a nap with a limit ends.
+    pub(super) nap_until: Cycle,
+    /// Lines of loads that have read and not retired, by hash; may have bits of others.
+    pub(super) lines_read: u64,
+    pub(super) accounts: Accounts,
+}
+
+/// No line: larger than the number of any line.
+pub(super) const NO_LINE: u64 = u64::MAX;
+
+impl Context {
+    /// A vacant context with room for `capacity` instructions.
+    pub(super) fn new(
+        id: ContextId,
+        capacity: usize,
+        buffer: StoreBuffer,
+        prediction: Prediction,
+        now: Cycle,
+    ) -> Self {
+        let room = capacity.next_power_of_two();
+        let nothing = decode(0);
+        let entry = Entry {
+            inst: nothing,
+            class: nothing.op.class(),
+            stage: Stage::Fetched,
+            how: How::Apart,
+            queue: 0,
+            slot: 0,
+            stale: false,
+            transfer: None,
+            seq: 0,
+            pc: 0,
+            predicted: 0,
+            done: Detached {
+                value: 0,
+                next: 0,
+                fflags: 0,
+                complete: false,
+            },
+            due: Cycle(0),
+            sources: [ZERO; 3],
+            destination: NONE,
+            replaced: NONE,
+            virt: 0,
+            addr: PhysAddr(0),
+            bytes: 0,
+            data: 0,
+        };
+        Self {
+            id,
+            hart: None,
+            hart_index: 0,
+            entries: vec![entry; room],
+            predictions: vec![prediction; room],
+            mask: room as u64 - 1,
+            capacity: capacity as u64,
+            head: 0,
+            renamed: 0,
+            tail: 0,
+            map: [ZERO; SINK as usize + 1],
+            loads: VecDeque::new(),
+            stores: VecDeque::new(),
+            barriers: VecDeque::new(),
+            buffer,
+            owning: false,
+            unissued: 0,
+            fetch: Fetch::Vacant,
+            fetch_pc: 0,
+            fetch_from: now,
+            fetch_line: NO_LINE,
+            empty: Slot::FrontEnd,
+            oldest: Oldest::Idle,
+            fetch_space: AddressSpace::PHYSICAL,
+            data_space: AddressSpace::PHYSICAL,
+            check_interrupts: true,
+            spinning: false,
+            activity: Activity::Vacant,
+            slot_now: Slot::Vacant,
+            retired_now: false,
+            nap_until: Cycle::NEVER,
+            lines_read: 0,
+            accounts: Accounts::new(id, now),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn entry(&self, n: u64) -> &Entry {
+        &self.entries[(n & self.mask) as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn entry_mut(&mut self, n: u64) -> &mut Entry {
+        &mut self.entries[(n & self.mask) as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn prediction(&self, n: u64) -> &Prediction {
+        &self.predictions[(n & self.mask) as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn prediction_mut(&mut self, n: u64) -> &mut Prediction {
+        &mut self.predictions[(n & self.mask) as usize]
+    }
+
+    /// Whether instruction `n` is still the one that had age `seq`.
+    #[inline(always)]
+    pub(super) fn has(&self, n: u64, seq: u64) -> bool {
+        (self.head..self.tail).contains(&n) && self.entry(n).seq == seq
+    }
+
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.head == self.tail
+    }
+
+    /// The hart that sits here.
+    #[inline(always)]
+    pub(super) fn seated(&self) -> HartId {
+        self.hart.expect("a context with instructions has a hart")
+    }
+
+    /// Charges the cycles before `now` to what it waited for.
+    #[inline(always)]
+    pub(super) fn settle(&mut self, now: Cycle) {
+        self.accounts.charge(now, self.activity, self.slot_now);
+    }
+
+    /// Charges what has been, then notes what the hart does from now on.
+    pub(super) fn reconsider(&mut self, now: Cycle, hart: &Hart, doing: Doing) {
+        self.settle(now);
+        self.activity = Activity::of(doing, self.spinning, mode(hart));
+        self.fetch_space = hart.address_space(Access::Fetch);
+        self.data_space = hart.address_space(Access::Load);
+    }
+
+    /// Whether it is fetched from at `now`.
+    #[inline(always)]
+    pub(super) fn is_fetchable(&self, now: Cycle, buffer_entries: u64) -> bool {
+        self.fetch == Fetch::Ready
+            && self.fetch_from <= now
+            && self.tail - self.renamed < buffer_entries
+            && self.tail - self.head < self.capacity
+    }
+}

@@ -1,0 +1,600 @@
+//! A chip of out-of-order cores, cycle by cycle.
+
+use loiter_hart::{Hart, HartState, Nap};
+use loiter_isa::SINK;
+use loiter_machine::Machine;
+use loiter_memory::Wheel;
+use loiter_observe::{Accounts, Doing, Slot};
+use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
+
+use super::context::{Context, Fetch, NO_LINE, Oldest, Stage};
+use super::counters::SmtCounters;
+use super::params::SmtParams;
+use super::policy::FetchPolicy;
+use super::queue::Queue;
+use super::registers::{File, NONE, Registers};
+use super::squash;
+use crate::predict::{BranchCounters, Prediction, Predictors};
+use crate::seats::Seats;
+use crate::shared::doing;
+use crate::store_buffer::StoreBuffer;
+use crate::{Observer, Shared};
+
+/// Most contexts of a core.
+pub(super) const MOST_CONTEXTS: usize = 64;
+
+/// What is to happen to an instruction in a coming cycle.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    /// Instructions that need its result may issue.
+    Wake,
+    /// A load accesses the data cache.
+    Access,
+    /// A transfer finds that fetch went the wrong way.
+    Redirect,
+}
+
+/// An event, and the instruction: context, place in its window, age.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Due {
+    pub(super) event: Event,
+    pub(super) c: u8,
+    pub(super) n: u64,
+    pub(super) seq: u64,
+}
+
+/// What the contexts of a core share.
+#[derive(Debug)]
+pub(super) struct CoreState {
+    pub(super) id: CoreId,
+    pub(super) params: SmtParams,
+    pub(super) fetch_policy: FetchPolicy,
+    pub(super) fetch_line_log2: u32,
+    pub(super) registers: Registers,
+    /// The integer queue and the floating-point queue.
+    pub(super) queues: [Queue; 2],
+    pub(super) predictors: Predictors,
+    pub(super) events: Wheel<Due>,
+    /// Registers whose readers may issue in the next cycle.
+    pub(super) waking: Vec<(u8, u64, u64)>,
+    pub(super) div_free: Cycle,
+    pub(super) fp_div_free: Cycle,
+    /// Loads that wait for older stores, a bit each, by address.
+    pub(super) waits_for_stores: Vec<bool>,
+    /// How often those bits have been forgotten.
+    pub(super) waits_cleared: u64,
+    pub(super) next_seq: u64,
+    pub(super) counters: SmtCounters,
+    /// The first cycle that has not been counted.
+    counted_to: Cycle,
+    /// Whether a full queue, or the want of a register, kept an instruction in the front end.
+    pub(super) queue_full: bool,
+    pub(super) registers_full: bool,
+    /// Something happened in this cycle, so that something may in the next.
+    pub(super) active: bool,
+    /// Where turns begin.
+    pub(super) turn: usize,
+    /// Stores that performed in this cycle: who, and where.
+    pub(super) performed: Vec<(HartId, PhysAddr)>,
+    due: Vec<Due>,
+}
+
+/// One core.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) state: CoreState,
+    pub(super) contexts: Vec<Context>,
+}
+
+/// The cores of a chip.
+#[derive(Debug)]
+pub struct Chip {
+    pub(super) cores: Vec<Core>,
+    /// For every core, the cycle before which nothing happens in it.
+    pub(super) next: Vec<Cycle>,
+    pub(super) seats: Seats,
+}
+
+impl Chip {
+    /// A chip of `cores` cores with vacant contexts, at cycle `now`. `line_bytes` is the line of the
+    /// second level, `fetch_line_log2` that of the instruction caches.
+    ///
+    /// # Errors
+    /// The section and what contradicts what.
+    pub fn new(
+        params: &SmtParams,
+        cores: usize,
+        line_bytes: u64,
+        fetch_line_log2: u32,
+        now: Cycle,
+    ) -> Result<Self, (&'static str, String)> {
+        params.check()?;
+        let mut all = Vec::with_capacity(cores);
+        for id in 0..cores {
+            all.push(Core::new(id, params, line_bytes, fetch_line_log2, now)?);
+        }
+        Ok(Self {
+            cores: all,
+            next: vec![Cycle::NEVER; cores],
+            seats: Seats::default(),
+        })
+    }
+
+    /// Seats `hart` of `machine` in a vacant context, where it goes on, or sleeps on, from `now`.
+    pub fn attach(&mut self, hart: &mut Hart, machine: &Machine, context: ContextId, now: Cycle) {
+        let per_core = self.cores[0].contexts.len();
+        let (place, seat) = self.seats.take(hart.id, context, per_core);
+        let Core { state, contexts } = &mut self.cores[place];
+        let context = &mut contexts[seat];
+        debug_assert!(context.hart.is_none(), "{} is taken", context.id);
+        context.settle(now);
+        context.hart = Some(hart.id);
+        context.hart_index = hart.id.index();
+        hart.csr.set_lines(machine.interrupt_lines(hart.id));
+        for slot in 1..SINK {
+            let register = state.registers.take(File::of(slot));
+            let register = register.expect("the files hold the registers of every context");
+            state.registers.set(register, hart.regs[slot as usize]);
+            context.map[slot as usize] = register;
+        }
+        context.reconsider(now, hart, Doing::Executing);
+        context.fetch_pc = hart.pc;
+        context.fetch = Fetch::Ready;
+        context.fetch_from = now;
+        context.slot_now = Slot::FrontEnd;
+        context.check_interrupts = true;
+        if let HartState::Napping(nap) = std::mem::replace(&mut hart.state, HartState::Running)
+            // What wakes it may have happened before it came here.
+            && !hart.nap_is_over(nap, &machine.watches)
+        {
+            context.sleep(now, nap, state.params.latency.nap_short_limit_cycles, hart);
+        }
+        self.rescheduled(place, now);
+    }
+
+    /// The first cycle in which anything happens in the cores.
+    #[must_use]
+    pub fn next(&self) -> Cycle {
+        self.next.iter().copied().min().unwrap_or(Cycle::NEVER)
+    }
+
+    /// Something from outside has changed a core.
+    pub(super) fn rescheduled(&mut self, core: usize, now: Cycle) {
+        // A cycle that the core has been through does not come again.
+        let at = now.max(self.cores[core].state.counted_to);
+        self.next[core] = self.next[core].min(at);
+    }
+
+    /// Cycle after cycle from `now` on, as long as only the cores have something to do: memory has not
+    /// before their next cycle, it lies before `until`, and no timer has changed. At most `most`
+    /// cycles. Answers the last.
+    pub fn run<O: Observer>(
+        &mut self,
+        mut now: Cycle,
+        until: Cycle,
+        most: u32,
+        shared: &mut Shared<'_, O>,
+    ) -> Cycle {
+        for _ in 0..most {
+            let next = self.tick(now, shared);
+            let stops = shared.unhandled.is_some()
+                || shared.device_accessed
+                || shared.machine.watches.any_lost()
+                || shared.machine.ended().is_some();
+            if stops || next >= until || next >= shared.memory.next() {
+                break;
+            }
+            if O::ACTIVE && shared.observer.holds() {
+                break;
+            }
+            now = next;
+        }
+        now
+    }
+
+    fn tick<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
+        let mut earliest = Cycle::NEVER;
+        for place in 0..self.cores.len() {
+            if self.next[place] <= now {
+                self.next[place] = self.cores[place].tick(now, shared);
+                self.tell_of_stores(place);
+            }
+            earliest = earliest.min(self.next[place]);
+        }
+        earliest.max(now.after(1))
+    }
+
+    /// Loads that have read a line which a store of another hart has just written read it again,
+    /// unless all before them has retired.
+    pub(super) fn tell_of_stores(&mut self, place: usize) {
+        let mut performed = std::mem::take(&mut self.cores[place].state.performed);
+        for (hart, addr) in performed.drain(..) {
+            for core in &mut self.cores {
+                let line_log2 = core.state.fetch_line_log2;
+                for context in &mut core.contexts {
+                    if context.hart != Some(hart) {
+                        context.written(addr, line_log2);
+                    }
+                }
+            }
+        }
+        self.cores[place].state.performed = performed;
+    }
+
+    /// Charges every context up to `now`, and answers the accounts with the hart of each.
+    pub fn close(&mut self, now: Cycle) -> Vec<(Option<HartId>, Accounts)> {
+        for core in &mut self.cores {
+            core.count_skipped(now);
+        }
+        let contexts = self.cores.iter_mut().flat_map(|core| &mut core.contexts);
+        contexts
+            .map(|context| {
+                context.settle(now);
+                context
+                    .accounts
+                    .refund(now, context.activity, Slot::Retired);
+                (context.hart, context.accounts.clone())
+            })
+            .collect()
+    }
+
+    /// Counters by core.
+    pub fn counters(&self) -> impl Iterator<Item = (CoreId, &SmtCounters, &BranchCounters)> {
+        self.cores.iter().map(|core| {
+            let state = &core.state;
+            (state.id, &state.counters, &state.predictors.counters)
+        })
+    }
+
+    /// What every seated context waits for, for the watchdog's message.
+    #[must_use]
+    pub fn who_waits(&self) -> Vec<(ContextId, HartId, String)> {
+        let contexts = self.cores.iter().flat_map(|core| &core.contexts);
+        contexts
+            .filter_map(|context| {
+                let what = match context.fetch {
+                    Fetch::Asleep(nap) => nap.words().to_owned(),
+                    fetch => format!("fetch: {fetch:?}, oldest: {:?}", context.oldest),
+                };
+                Some((context.id, context.hart?, what))
+            })
+            .collect()
+    }
+}
+
+impl Core {
+    fn new(
+        id: usize,
+        params: &SmtParams,
+        line_bytes: u64,
+        fetch_line_log2: u32,
+        now: Cycle,
+    ) -> Result<Self, (&'static str, String)> {
+        let contexts = params.contexts as usize;
+        let core = &params.core;
+        let mut predictors = Predictors::new(&params.branch, &params.btb, contexts)?;
+        let prediction = Prediction {
+            taken: false,
+            target: None,
+            checkpoint: predictors.checkpoint(0),
+        };
+        predictors.counters = BranchCounters::default();
+        let window = core.reorder_entries as usize;
+        let buffer = || StoreBuffer::new(core.store_buffer_entries as usize, line_bytes, false);
+        Ok(Self {
+            state: CoreState {
+                id: CoreId::new(id),
+                fetch_line_log2,
+                registers: Registers::new(
+                    31 * contexts + core.integer_registers as usize,
+                    32 * contexts + core.fp_registers as usize,
+                ),
+                queues: [
+                    Queue::new(core.integer_queue_entries as usize),
+                    Queue::new(core.fp_queue_entries as usize),
+                ],
+                predictors,
+                events: Wheel::default(),
+                waking: Vec::new(),
+                div_free: now,
+                fp_div_free: now,
+                waits_for_stores: vec![false; core.store_wait_entries as usize],
+                waits_cleared: now.0 / core.store_wait_clear_cycles,
+                next_seq: 1,
+                counters: SmtCounters::default(),
+                counted_to: now,
+                queue_full: false,
+                registers_full: false,
+                fetch_policy: FetchPolicy::named(&core.fetch_policy),
+                active: false,
+                turn: 0,
+                performed: Vec::new(),
+                due: Vec::new(),
+                params: params.clone(),
+            },
+            contexts: (0..contexts)
+                .map(|n| {
+                    let id = ContextId::new(id * contexts + n);
+                    Context::new(id, window, buffer(), prediction, now)
+                })
+                .collect(),
+        })
+    }
+
+    /// One cycle. Answers the next in which anything happens; a debug build goes through the one after,
+    /// if that is said to be later, to see that nothing does.
+    fn tick<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
+        let next = self.cycle(now, shared);
+        if cfg!(debug_assertions) && next > now.after(1) && shared.unhandled.is_none() {
+            let (counters, counted_to) = (self.state.counters.clone(), self.state.counted_to);
+            let again = self.cycle(now.after(1), shared);
+            debug_assert!(
+                !self.state.active && again == next,
+                "{}: a cycle was passed over although there was something to do",
+                self.state.id
+            );
+            (self.state.counters, self.state.counted_to) = (counters, counted_to);
+        }
+        next
+    }
+
+    /// One cycle, the last stage first, so that an instruction passes one stage in a cycle.
+    fn cycle<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
+        self.count_skipped(now);
+        self.state.active = false;
+        for context in &mut self.contexts {
+            context.settle(now);
+        }
+        self.wake();
+        if self.state.events.next() <= now {
+            self.events(now, shared);
+        }
+        self.drain_stores(now, shared);
+        self.retire(now, shared);
+        self.issue(now, shared);
+        self.rename(now);
+        self.fetch(now, shared);
+        self.account(now);
+        if self.state.active || !self.state.waking.is_empty() {
+            self.next_turn();
+            return now.after(1);
+        }
+        self.next_known(now)
+    }
+
+    /// Counts the cycles before `now` in which nothing happened.
+    pub(super) fn count_skipped(&mut self, now: Cycle) {
+        let cycles = now.since(self.state.counted_to);
+        let counters = &mut self.state.counters;
+        counters.zero_fetch_cycles += cycles;
+        counters.zero_issue_cycles += cycles;
+        counters.zero_retire_cycles += cycles;
+        self.state.count(cycles);
+        self.state.counted_to = now.max(self.state.counted_to);
+    }
+
+    /// The next context goes first in the next cycle; those that sleep have no turn.
+    fn next_turn(&mut self) {
+        let contexts = self.contexts.len();
+        let turn = self.state.turn;
+        let mut others = (1..=contexts).map(|step| (turn + step) % contexts);
+        let awake =
+            |c: &usize| !matches!(self.contexts[*c].fetch, Fetch::Asleep(_) | Fetch::Vacant);
+        self.state.turn = others.find(awake).unwrap_or(turn);
+    }
+
+    /// Notes what this cycle, and those until the next in which something happens, are charged to.
+    fn account(&mut self, now: Cycle) {
+        let state = &mut self.state;
+        state.count(1);
+        state.counted_to = now.after(1);
+        let mut retired = false;
+        for context in &mut self.contexts {
+            if std::mem::take(&mut context.retired_now) {
+                retired = true;
+                context
+                    .accounts
+                    .charge(now.after(1), context.activity, Slot::Retired);
+            }
+            context.slot_now = context.waits_for(now, state);
+        }
+        state.counters.zero_retire_cycles += u64::from(!retired);
+    }
+
+    /// The first cycle after `now` in which something happens, if nothing comes from outside.
+    fn next_known(&self, now: Cycle) -> Cycle {
+        let mut next = self.state.events.next();
+        let mut consider = |at: Cycle| {
+            if at > now {
+                next = next.min(at);
+            }
+        };
+        for context in &self.contexts {
+            if context.fetch == Fetch::Ready {
+                consider(context.fetch_from);
+            }
+            if context.nap_until != Cycle::NEVER {
+                consider(context.nap_until);
+            }
+            if context.renamed < context.tail {
+                consider(context.entry(context.renamed).due);
+            }
+            if context.head < context.renamed {
+                let head = context.entry(context.head);
+                if head.stage == Stage::Done {
+                    consider(head.due);
+                }
+            }
+        }
+        consider(self.state.div_free);
+        consider(self.state.fp_div_free);
+        next
+    }
+
+    /// Readers of results of the last cycle may issue.
+    fn wake(&mut self) {
+        for at in 0..self.state.waking.len() {
+            let (c, n, seq) = self.state.waking[at];
+            self.wake_readers(c, n, seq);
+        }
+        self.state.waking.clear();
+    }
+
+    pub(super) fn wake_readers(&mut self, c: u8, n: u64, seq: u64) {
+        let context = &self.contexts[c as usize];
+        if !context.has(n, seq) {
+            return;
+        }
+        let register = context.entry(n).destination;
+        if register != NONE {
+            self.state.wake_register(register);
+        }
+    }
+
+    fn events<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        let mut due = std::mem::take(&mut self.state.due);
+        self.state.events.advance(now, &mut due);
+        self.state.active = true;
+        for &Due { event, c, n, seq } in &due {
+            if !self.contexts[c as usize].has(n, seq) {
+                continue;
+            }
+            match event {
+                Event::Wake => self.wake_readers(c, n, seq),
+                Event::Access => self.access(c as usize, n, now, shared),
+                Event::Redirect => self.redirect(c as usize, n, now),
+            }
+        }
+        due.clear();
+        self.state.due = due;
+    }
+
+    /// A transfer whose way fetch did not know: what is behind it goes, and fetch goes the right way.
+    fn redirect(&mut self, c: usize, n: u64, now: Cycle) {
+        let Core { state, contexts } = self;
+        let context = &mut contexts[c];
+        squash::behind(context, state, n);
+        let entry = context.entry(n);
+        let transfer = entry.transfer.expect("only transfers redirect");
+        let (next, behind) = (entry.done.next, entry.behind());
+        let taken = entry.is_taken(transfer);
+        let checkpoint = context.prediction(n).checkpoint;
+        state
+            .predictors
+            .recover(c, &checkpoint, Some((transfer, behind, taken)));
+        context.entry_mut(n).predicted = next;
+        context.fetch_at(next, now.after(1), Slot::Branch);
+    }
+}
+
+impl CoreState {
+    /// Counts what stands as it is for so many cycles.
+    fn count(&mut self, cycles: u64) {
+        let counters = &mut self.counters;
+        counters.cycles += cycles;
+        counters.queue_full_cycles += cycles * u64::from(self.queue_full);
+        counters.registers_full_cycles += cycles * u64::from(self.registers_full);
+        counters.integer_queue_occupancy += cycles * self.queues[0].occupancy();
+        counters.fp_queue_occupancy += cycles * self.queues[1].occupancy();
+    }
+
+    /// Instructions that read `register` may issue now.
+    #[inline(always)]
+    pub(super) fn wake_register(&mut self, register: u16) {
+        let [integer, fp] = self.registers.wake(register);
+        self.queues[0].wake(integer);
+        self.queues[1].wake(fp);
+    }
+
+    #[inline(always)]
+    pub(super) fn schedule(&mut self, at: Cycle, event: Event, c: usize, n: u64, seq: u64) {
+        let c = c as u8;
+        self.events.insert(at, Due { event, c, n, seq });
+    }
+}
+
+impl Context {
+    /// Fetch goes on at `pc` from cycle `from` on; cycles without instructions until then are charged
+    /// to `empty`.
+    pub(super) fn fetch_at(&mut self, pc: u64, from: Cycle, empty: Slot) {
+        self.fetch = Fetch::Ready;
+        self.fetch_pc = pc;
+        self.fetch_from = from;
+        self.fetch_line = NO_LINE;
+        self.empty = empty;
+    }
+
+    /// Sleeps from `now` until something ends the nap; a short nap ends after `limit` cycles.
+    pub(super) fn sleep(&mut self, now: Cycle, nap: Nap, limit: u64, hart: &Hart) {
+        self.reconsider(now, hart, doing(nap));
+        self.fetch = Fetch::Asleep(nap);
+        self.nap_until = match nap {
+            Nap::WrsSto => now.after(limit),
+            _ => Cycle::NEVER,
+        };
+    }
+
+    /// A store of another hart has written the line of `addr`.
+    fn written(&mut self, addr: PhysAddr, line_log2: u32) {
+        let line = addr.block(line_log2);
+        if self.lines_read & line_bit(line) == 0 {
+            return;
+        }
+        self.lines_read = 0;
+        for at in 0..self.loads.len() {
+            let n = self.loads[at];
+            let oldest = n == self.head;
+            let entry = self.entry_mut(n);
+            if entry.bytes == 0 || entry.stage != Stage::Done {
+                continue;
+            }
+            let own = entry.addr.block(line_log2);
+            entry.stale |= own == line && !oldest;
+            self.lines_read |= line_bit(own);
+        }
+    }
+
+    /// What a cycle in which nothing of this context retired is charged to.
+    fn waits_for(&self, now: Cycle, core: &CoreState) -> Slot {
+        match self.fetch {
+            Fetch::Vacant => return Slot::Vacant,
+            Fetch::Asleep(_) if self.is_empty() => return Slot::Waiting,
+            _ => {}
+        }
+        if self.is_empty() {
+            return match self.fetch {
+                Fetch::Line => Slot::FetchMiss,
+                Fetch::Ready if self.fetch_from > now => self.empty,
+                _ => Slot::NotSelected,
+            };
+        }
+        let entry = self.entry(self.head);
+        if self.head == self.renamed {
+            return if entry.due > now {
+                Slot::FrontEnd
+            } else {
+                Slot::QueueFull
+            };
+        }
+        if let Oldest::Sent(slot) = self.oldest {
+            return slot;
+        }
+        match entry.stage {
+            Stage::Queued if core.queues[entry.queue as usize].is_ready(entry.slot) => {
+                Slot::UnitBusy
+            }
+            Stage::Queued => Slot::Dependence,
+            Stage::Missing(loiter_memory::Level::Memory) => Slot::L2Miss,
+            Stage::Missing(_) => Slot::L2Hit,
+            Stage::Issued if entry.class == loiter_isa::Class::Load => Slot::LoadHit,
+            Stage::Done if entry.due <= now && !self.buffer.is_empty() => Slot::StoreBuffer,
+            _ => Slot::Executing,
+        }
+    }
+}
+
+/// The bit of a line in `lines_read`.
+#[inline(always)]
+pub(super) fn line_bit(line: u64) -> u64 {
+    1 << ((line ^ line >> 6 ^ line >> 12) & 63)
+}

@@ -1,0 +1,255 @@
+//! Fetch: which contexts, how many instructions, and where to go on.
+
+use loiter_hart::Access;
+use loiter_isa::{Class, Inst, Op};
+use loiter_memory::{Request, RequestKind};
+use loiter_types::{Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
+
+use super::context::{Context, Fetch, How, Stage};
+use super::core::{Core, CoreState, MOST_CONTEXTS};
+use super::registers::NONE;
+use crate::predict::Transfer;
+use crate::{Observer, Shared};
+
+/// Where fetch goes on behind a transfer whose target nobody knows: at no instruction.
+const UNKNOWN: u64 = u64::MAX;
+
+impl Core {
+    /// Fetches from the contexts that the policy prefers.
+    pub(super) fn fetch<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        let mut order = [(0, 0); MOST_CONTEXTS];
+        let count = self.fetchable(now, &mut order);
+        let state = &mut self.state;
+        state.counters.fetchable_contexts += count as u64;
+        let mut left = state.params.core.fetch_width;
+        let mut contexts = state.params.core.fetch_contexts;
+        let mut banks = 0;
+        for &(_, c) in &order[..count] {
+            let fetched = self.contexts[c].fetch(c, &mut self.state, now, left, &mut banks, shared);
+            left -= fetched;
+            contexts -= u64::from(fetched > 0);
+            if left == 0 || contexts == 0 {
+                break;
+            }
+        }
+        let fetched = self.state.params.core.fetch_width - left;
+        self.state.counters.fetched += fetched;
+        self.state.counters.zero_fetch_cycles += u64::from(fetched == 0);
+        self.state.active |= fetched > 0;
+    }
+
+    /// The contexts that can be fetched from, the preferred first; their number.
+    fn fetchable(&self, now: Cycle, order: &mut [(u64, usize); MOST_CONTEXTS]) -> usize {
+        let core = &self.state.params.core;
+        let contexts = self.contexts.len();
+        let mut count = 0;
+        for turn in 0..contexts {
+            let c = (self.state.turn + turn) % contexts;
+            let context = &self.contexts[c];
+            if context.is_fetchable(now, core.fetch_buffer_entries) {
+                let rank = self.state.fetch_policy.rank(context);
+                order[count] = (rank << 8 | turn as u64, c);
+                count += 1;
+            }
+        }
+        order[..count].sort_unstable();
+        count
+    }
+}
+
+impl Context {
+    /// Fetches at most `most` instructions of one line. `banks` are those of the instruction cache that
+    /// are taken in this cycle. Answers how many it fetched.
+    fn fetch<O: Observer>(
+        &mut self,
+        c: usize,
+        core: &mut CoreState,
+        now: Cycle,
+        most: u64,
+        banks: &mut u64,
+        shared: &mut Shared<'_, O>,
+    ) -> u64 {
+        let mut pc = self.fetch_pc;
+        let hart = &mut shared.harts[self.hart_index];
+        let Ok(first) = hart.locate(shared.machine, VirtAddr(pc), 2, Access::Fetch) else {
+            self.fault(core, now, pc);
+            return 1;
+        };
+        let line = first.block(core.fetch_line_log2);
+        let bank = 1 << (line & (core.params.core.fetch_banks - 1));
+        if *banks & bank != 0 {
+            return 0;
+        }
+        *banks |= bank;
+        if shared.machine.is_ram(first, 2) && !shared.memory.fetch(core.id, first) {
+            self.fetch = Fetch::Line;
+            self.fetch_line = line;
+            core.active = true;
+            let request = Request {
+                kind: RequestKind::Fetch,
+                core: core.id,
+                context: self.id,
+                addr: first,
+                tag: line,
+            };
+            shared.memory.send(now, request);
+            return 0;
+        }
+        let virtual_line = pc >> core.fetch_line_log2;
+        let limits = &core.params.core;
+        let room = (limits.fetch_buffer_entries - (self.tail - self.renamed))
+            .min(self.capacity - (self.tail - self.head))
+            .min(most);
+        let mut fetched = 0;
+        while fetched < room && pc >> core.fetch_line_log2 == virtual_line {
+            let Some(inst) = self.decoded(pc, first, shared) else {
+                self.fault(core, now, pc);
+                return fetched + 1;
+            };
+            let behind = pc.wrapping_add(u64::from(inst.len));
+            if inst.op == Op::Probe {
+                // It takes no place; who retires the next instruction passes it.
+                pc = behind;
+                self.fetch_pc = pc;
+                core.active = true;
+                continue;
+            }
+            let fp_off = shared.harts[self.hart_index].csr.fp_off();
+            let goes_on = self.enter(c, core, now, pc, inst, fp_off);
+            fetched += 1;
+            pc = self.fetch_pc;
+            if !goes_on {
+                break;
+            }
+        }
+        fetched
+    }
+
+    /// The instruction at `pc`, whose page is that of `first`.
+    #[inline(always)]
+    fn decoded<O: Observer>(
+        &mut self,
+        pc: u64,
+        first: PhysAddr,
+        shared: &mut Shared<'_, O>,
+    ) -> Option<Inst> {
+        let addr = PhysAddr((first.0 & !(PAGE_BYTES - 1)) | pc & (PAGE_BYTES - 1));
+        if !shared.machine.pages.code_written()
+            && let Some(inst) = shared.code.decoded(addr)
+        {
+            return Some(*inst);
+        }
+        let hart = &mut shared.harts[self.hart_index];
+        hart.fetch_at(pc, shared.machine, shared.code).ok()
+    }
+
+    /// What cannot be fetched raises its exception when it is the oldest.
+    fn fault(&mut self, core: &mut CoreState, now: Cycle, pc: u64) {
+        let inst = loiter_isa::decode(0);
+        self.push(core, now, pc, inst, How::Fault, None, pc);
+        self.fetch = Fetch::Blocked;
+    }
+
+    /// Takes an instruction in and decides where fetch goes on. Answers whether that is behind it in
+    /// the same cycle.
+    fn enter(
+        &mut self,
+        c: usize,
+        core: &mut CoreState,
+        now: Cycle,
+        pc: u64,
+        inst: Inst,
+        fp_off: bool,
+    ) -> bool {
+        let behind = pc.wrapping_add(u64::from(inst.len));
+        let how = how(&inst, fp_off);
+        let transfer = Transfer::of(&inst);
+        let mut next = behind;
+        let n = self.tail;
+        if let Some(transfer) = transfer {
+            let prediction = core.predictors.predict(c, pc, behind, transfer);
+            *self.prediction_mut(n) = prediction;
+            if prediction.taken {
+                let direct = matches!(transfer, Transfer::Branch | Transfer::Jump | Transfer::Call);
+                next = if direct {
+                    let target = pc.wrapping_add(inst.imm as i64 as u64);
+                    if prediction.target != Some(target) {
+                        let bubble = core.params.core.misfetch_cycles;
+                        self.fetch_from = now.after(1 + bubble);
+                        self.empty = loiter_observe::Slot::Branch;
+                    }
+                    target
+                } else {
+                    prediction.target.unwrap_or(UNKNOWN)
+                };
+            }
+        }
+        self.push(core, now, pc, inst, how, transfer, next);
+        self.fetch_pc = next;
+        if how == How::Serial || next == UNKNOWN {
+            self.fetch = Fetch::Blocked;
+            return false;
+        }
+        next == behind
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what fetch knows of an instruction"
+    )]
+    fn push(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        pc: u64,
+        inst: Inst,
+        how: How,
+        transfer: Option<Transfer>,
+        predicted: u64,
+    ) {
+        let seq = core.next_seq;
+        core.next_seq += 1;
+        core.active = true;
+        let due = now.after(core.params.core.front_cycles);
+        let n = self.tail;
+        let entry = self.entry_mut(n);
+        entry.inst = inst;
+        entry.class = inst.op.class();
+        entry.stage = Stage::Fetched;
+        entry.how = how;
+        entry.stale = false;
+        entry.transfer = transfer;
+        entry.seq = seq;
+        entry.pc = pc;
+        entry.predicted = predicted;
+        entry.due = due;
+        entry.destination = NONE;
+        entry.bytes = 0;
+        entry.data = 0;
+        self.tail += 1;
+        self.unissued += 1;
+    }
+}
+
+/// Who brings an instruction to its end.
+fn how(inst: &Inst, fp_off: bool) -> How {
+    let touches_fp = || inst.rd != loiter_isa::SINK && inst.rd >= 32 || inst.rs2 >= 32;
+    match (inst.op.class(), inst.op) {
+        // It writes two registers.
+        (_, Op::AmocasQ) => How::Serial,
+        (Class::Csr | Class::System | Class::Pause | Class::Nap | Class::Probe, _)
+        | (_, Op::FenceI | Op::SfenceVma) => How::Serial,
+        (Class::Fence | Class::Atomic, _) => How::Barrier,
+        (
+            Class::FpAdd
+            | Class::FpMul
+            | Class::FpFma
+            | Class::FpDiv
+            | Class::FpSqrt
+            | Class::FpMove,
+            _,
+        ) if fp_off => How::Oldest,
+        (Class::Load | Class::Store, _) if fp_off && touches_fp() => How::Oldest,
+        _ => How::Apart,
+    }
+}

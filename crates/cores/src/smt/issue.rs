@@ -1,0 +1,387 @@
+//! Issue: which instructions begin, what they come to, and when that can be used.
+//!
+//! A result is computed when its instruction issues, from operands that are there. The cycles of
+//! register read between issue and execution are charged where they show: fetch is redirected, and an
+//! instruction retires, that much later. A load reads memory in the cycle in which its access performs.
+
+use loiter_hart::{Access, Operands, access_width, compute, extend};
+use loiter_isa::{Class, Inst, Op, Width};
+use loiter_machine::Machine;
+use loiter_memory::{Request, RequestKind};
+use loiter_types::{Cycle, PhysAddr, VirtAddr};
+
+use super::context::{Context, How, Stage};
+use super::core::{Core, CoreState, Event, line_bit};
+use super::params::SmtLatencyParams;
+use super::queue::MOST;
+use super::registers::NONE;
+use super::squash;
+use crate::store_buffer::Forward;
+use crate::{Observer, Shared};
+
+impl Core {
+    pub(super) fn issue<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        let before = self.state.counters.issued;
+        let cleared = now.0 / self.state.params.core.store_wait_clear_cycles;
+        if cleared != self.state.waits_cleared {
+            self.state.waits_cleared = cleared;
+            self.state.waits_for_stores.fill(false);
+        }
+        let units = &self.state.params.units;
+        let (integer, fp) = (units.integer, units.floating_point);
+        self.issue_from(0, integer, now, shared);
+        self.issue_from(1, fp, now, shared);
+        let issued = self.state.counters.issued - before;
+        self.state.counters.zero_issue_cycles += u64::from(issued == 0);
+        self.state.active |= issued > 0;
+    }
+
+    /// Issues the oldest ready instructions of a queue, as far as there are units.
+    fn issue_from<O: Observer>(
+        &mut self,
+        queue: usize,
+        mut left: u64,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        let mut ready = [(0, 0); MOST];
+        let count = self.state.queues[queue].oldest_first(&mut ready);
+        let units = &self.state.params.units;
+        let (mut accesses, mut ports) = (units.load_store, units.data_ports);
+        for &(seq, slot) in &ready[..count] {
+            if left == 0 {
+                break;
+            }
+            let queued = self.state.queues[queue].get(slot);
+            // A store that issues may take back loads that were ready.
+            if queued.seq != seq || !self.state.queues[queue].is_ready(slot) {
+                continue;
+            }
+            let (c, n) = (queued.context as usize, queued.n);
+            let context = &mut self.contexts[c];
+            let class = context.entry(n).class;
+            let begins = match class {
+                Class::Load => accesses > 0 && ports > 0 && context.load_may_issue(n, &self.state),
+                Class::Store => accesses > 0,
+                Class::Div => self.state.div_free <= now,
+                Class::FpDiv | Class::FpSqrt => self.state.fp_div_free <= now,
+                _ => true,
+            };
+            if !begins {
+                continue;
+            }
+            left -= 1;
+            accesses -= u64::from(matches!(class, Class::Load | Class::Store));
+            ports -= u64::from(class == Class::Load);
+            self.state.queues[queue].remove(slot);
+            self.state.counters.issued += 1;
+            context.unissued -= 1;
+            context.issue(c, n, &mut self.state, now, shared);
+        }
+    }
+
+    /// A load accesses the data cache.
+    pub(super) fn access<O: Observer>(
+        &mut self,
+        c: usize,
+        n: u64,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        let context = &mut self.contexts[c];
+        let core = &mut self.state;
+        let entry = context.entry(n);
+        let width = access_width(entry.inst.op).expect("a load has a width");
+        let Some(addr) = context.place(n, width, Access::Load, shared) else {
+            context.leave_to_hart(n, now);
+            return;
+        };
+        let entry = context.entry_mut(n);
+        entry.addr = addr;
+        match context.forward(n, addr, width) {
+            (Forward::Partial, _) => {
+                context.entry_mut(n).bytes = 0;
+                context.leave_to_hart(n, now);
+            }
+            (Forward::Value(value), from) => {
+                core.counters.forwarded_loads += 1;
+                let entry = context.entry_mut(n);
+                entry.bytes = width.bytes();
+                entry.data = from;
+                context.loaded(c, n, value, now.after(1), core);
+            }
+            (Forward::Memory, _) => {
+                let entry = context.entry_mut(n);
+                entry.bytes = width.bytes();
+                entry.data = 0;
+                if shared.memory.load(core.id, addr) {
+                    let value = read(shared.machine, addr, width);
+                    context.loaded(c, n, value, now.after(1), core);
+                } else {
+                    let request = Request {
+                        kind: RequestKind::Load,
+                        core: core.id,
+                        context: context.id,
+                        addr,
+                        tag: context.entry(n).seq,
+                    };
+                    let level = shared.memory.send(now, request);
+                    context.entry_mut(n).stage = Stage::Missing(level);
+                }
+            }
+        }
+    }
+}
+
+/// Reads RAM.
+fn read(machine: &mut Machine, addr: PhysAddr, width: Width) -> u64 {
+    machine.load(addr, width).expect("RAM was seen there")
+}
+
+impl Context {
+    /// Whether a load may go now: no fence or atomic stands before it, and if it was once ahead of a
+    /// store that it should have waited for, no store does whose address is not known.
+    fn load_may_issue(&self, n: u64, core: &CoreState) -> bool {
+        if self.barriers.front().is_some_and(|&barrier| barrier < n) {
+            return false;
+        }
+        !core.waits_for_stores[wait_index(core, self.entry(n).pc)]
+            || self
+                .stores
+                .iter()
+                .take_while(|&&store| store < n)
+                .all(|&store| self.entry(store).stage == Stage::Done)
+    }
+
+    /// Issues instruction `n`, whose operands are there.
+    fn issue<O: Observer>(
+        &mut self,
+        c: usize,
+        n: u64,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        let frm = shared.harts[self.hart_index].csr.frm();
+        let entry = self.entry_mut(n);
+        let operands = Operands {
+            sources: entry
+                .sources
+                .map(|source| core.registers.values[source as usize]),
+            pc: entry.pc,
+            frm,
+        };
+        entry.done = compute(&entry.inst, &operands);
+        entry.virt = entry.done.value;
+        let (class, inst, seq) = (entry.class, entry.inst, entry.seq);
+        if !entry.done.complete {
+            self.leave_to_hart(n, now);
+            return;
+        }
+        let latency = &core.params.latency;
+        match class {
+            Class::Load => {
+                entry.stage = Stage::Issued;
+                let at = now.after(latency.load_cycles - 1);
+                core.schedule(at, Event::Access, c, n, seq);
+                return;
+            }
+            Class::Store => {
+                entry.data = operands.sources[1];
+                self.issue_store(c, n, core, now, shared);
+                return;
+            }
+            _ => {}
+        }
+        let cycles = latency.cycles(class, &inst);
+        match class {
+            Class::Div => core.div_free = now.after(cycles),
+            Class::FpDiv | Class::FpSqrt => core.fp_div_free = now.after(cycles),
+            _ => {}
+        }
+        let register_read = core.params.core.register_read_cycles;
+        entry.stage = Stage::Done;
+        entry.due = now.after(register_read + cycles);
+        if entry.destination != NONE {
+            core.registers.values[entry.destination as usize] = entry.done.value;
+            if cycles == 1 {
+                core.waking.push((c as u8, n, seq));
+            } else {
+                core.schedule(now.after(cycles), Event::Wake, c, n, seq);
+            }
+        }
+        if entry.transfer.is_some() && entry.done.next != entry.predicted {
+            let at = now.after(register_read + cycles);
+            core.schedule(at, Event::Redirect, c, n, seq);
+        }
+    }
+
+    /// The hart runs it when it is the oldest.
+    fn leave_to_hart(&mut self, n: u64, now: Cycle) {
+        let entry = self.entry_mut(n);
+        entry.how = How::Oldest;
+        entry.stage = Stage::Done;
+        entry.due = now.after(1);
+        entry.bytes = 0;
+    }
+
+    /// Where the data of load or store `n` lie, if that is in one page of RAM that it may access.
+    fn place<O: Observer>(
+        &mut self,
+        n: u64,
+        width: Width,
+        access: Access,
+        shared: &mut Shared<'_, O>,
+    ) -> Option<PhysAddr> {
+        let addr = VirtAddr(self.entry(n).virt);
+        if addr.leaves_page(width.bytes()) {
+            return None;
+        }
+        let hart = &mut shared.harts[self.hart_index];
+        let found = hart.locate(shared.machine, addr, width.bytes(), access);
+        let found = found.ok()?;
+        shared.machine.is_ram(found, width.bytes()).then_some(found)
+    }
+
+    /// What a load finds among the older stores of its context, and behind which of them it has to
+    /// stay: the number of the store it has its value from, plus one.
+    fn forward(&self, n: u64, addr: PhysAddr, width: Width) -> (Forward, u64) {
+        let end = addr.0 + width.bytes();
+        for &store in self.stores.iter().rev() {
+            if store >= n {
+                continue;
+            }
+            let entry = self.entry(store);
+            let store_end = entry.addr.0 + entry.bytes;
+            if entry.bytes == 0 || store_end <= addr.0 || end <= entry.addr.0 {
+                continue;
+            }
+            if entry.addr.0 > addr.0 || end > store_end {
+                return (Forward::Partial, 0);
+            }
+            let value = entry.data >> (8 * (addr.0 - entry.addr.0));
+            return (Forward::Value(low(value, width)), store + 1);
+        }
+        (self.buffer.forward(addr, width), 0)
+    }
+
+    /// A load has its bytes; what needs its result can issue in cycle `at`.
+    pub(super) fn loaded(&mut self, c: usize, n: u64, bytes: u64, at: Cycle, core: &mut CoreState) {
+        let line = self.entry(n).addr.block(core.fetch_line_log2);
+        self.lines_read |= line_bit(line);
+        let register_read = core.params.core.register_read_cycles;
+        let entry = self.entry_mut(n);
+        entry.done.value = extend(&entry.inst, bytes);
+        entry.stage = Stage::Done;
+        entry.due = at.after(register_read);
+        let seq = entry.seq;
+        if entry.destination != NONE {
+            core.registers.values[entry.destination as usize] = entry.done.value;
+            core.schedule(at, Event::Wake, c, n, seq);
+        }
+    }
+
+    /// The line of a load is there: it reads now, if it is still wanted.
+    pub(super) fn line_arrives<O: Observer>(
+        &mut self,
+        c: usize,
+        seq: u64,
+        at: Cycle,
+        core: &mut CoreState,
+        shared: &mut Shared<'_, O>,
+    ) {
+        let Some(n) = self
+            .loads
+            .iter()
+            .copied()
+            .find(|&n| self.entry(n).seq == seq)
+        else {
+            return;
+        };
+        let entry = self.entry(n);
+        if !matches!(entry.stage, Stage::Missing(_)) {
+            return;
+        }
+        let (addr, op) = (entry.addr, entry.inst.op);
+        let width = access_width(op).expect("a load has a width");
+        let value = read(shared.machine, addr, width);
+        self.loaded(c, n, value, at, core);
+    }
+
+    fn issue_store<O: Observer>(
+        &mut self,
+        c: usize,
+        n: u64,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        let width = access_width(self.entry(n).inst.op).expect("a store has a width");
+        let Some(addr) = self.place(n, width, Access::Store, shared) else {
+            self.leave_to_hart(n, now);
+            return;
+        };
+        let due = now.after(core.params.core.register_read_cycles + 1);
+        let entry = self.entry_mut(n);
+        entry.addr = addr;
+        entry.bytes = width.bytes();
+        entry.stage = Stage::Done;
+        entry.due = due;
+        let end = addr.0 + width.bytes();
+        let violated = self.loads.iter().copied().find(|&load| {
+            let entry = self.entry(load);
+            load > n
+                && entry.bytes > 0
+                && entry.data <= n
+                && addr.0 < entry.addr.0 + entry.bytes
+                && entry.addr.0 < end
+        });
+        if let Some(load) = violated {
+            core.counters.order_violations += 1;
+            let pc = self.entry(load).pc;
+            let index = wait_index(core, pc);
+            core.waits_for_stores[index] = true;
+            squash::from_and_recover(self, core, c, load);
+            self.fetch_at(pc, now.after(1), loiter_observe::Slot::Branch);
+        }
+    }
+}
+
+/// The bit that makes the load at `pc` wait for older stores.
+fn wait_index(core: &CoreState, pc: u64) -> usize {
+    (pc >> 1) as usize & (core.waits_for_stores.len() - 1)
+}
+
+/// The low `width` bytes.
+fn low(value: u64, width: Width) -> u64 {
+    match width {
+        Width::B => value & 0xff,
+        Width::H => value & 0xffff,
+        Width::W => value & 0xffff_ffff,
+        Width::D | Width::Q => value,
+    }
+}
+
+impl SmtLatencyParams {
+    /// From issue to issue of one that uses the result.
+    #[inline(always)]
+    fn cycles(&self, class: Class, inst: &Inst) -> u64 {
+        match class {
+            Class::Mul => self.mul_cycles,
+            Class::Div => self.div_cycles,
+            Class::FpAdd => self.fp_add_cycles,
+            Class::FpMul => self.fp_mul_cycles,
+            Class::FpFma => self.fp_fma_cycles,
+            Class::FpMove => self.fp_move_cycles,
+            Class::FpDiv if is_double(inst.op) => self.fp_div_double_cycles,
+            Class::FpDiv => self.fp_div_single_cycles,
+            Class::FpSqrt if is_double(inst.op) => self.fp_sqrt_double_cycles,
+            Class::FpSqrt => self.fp_sqrt_single_cycles,
+            _ => self.alu_cycles,
+        }
+    }
+}
+
+fn is_double(op: Op) -> bool {
+    matches!(op, Op::FdivD | Op::FsqrtD)
+}

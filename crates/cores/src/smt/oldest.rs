@@ -1,0 +1,262 @@
+//! The oldest instruction of a context, where only the hart itself can run it: atomics and fences,
+//! accesses to devices and over the end of a page, and what changes the state of the hart.
+
+use loiter_hart::{Access, DataPort, Exec, Flow, Nap, access_width};
+use loiter_isa::csr::number::STIMECMP;
+use loiter_isa::{Class, Op, SINK, Width, dispatch};
+use loiter_machine::{AccessFault, Machine};
+use loiter_memory::{Request, RequestKind};
+use loiter_observe::{Doing, Slot};
+use loiter_types::{Cycle, HartId, PhysAddr, VirtAddr};
+
+use super::context::{Context, How, Oldest};
+use super::core::CoreState;
+use super::registers::NONE;
+use super::retire::Oldness;
+use crate::shared::Before;
+use crate::{Observer, Shared};
+
+impl Context {
+    /// The oldest instruction is one that the hart runs.
+    pub(super) fn run_oldest<O: Observer>(
+        &mut self,
+        c: usize,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) -> Oldness {
+        if self.oldest != Oldest::Idle {
+            return Oldness::Waits;
+        }
+        let n = self.head;
+        let entry = self.entry(n);
+        let (how, class, inst, pc) = (entry.how, entry.class, entry.inst, entry.pc);
+        if shared.harts[self.hart_index].pc != pc {
+            self.pass_probes(n, now, shared);
+        }
+        if how == How::Fault {
+            let hart = &mut shared.harts[self.hart_index];
+            match hart.fetch_at(pc, shared.machine, shared.code) {
+                Ok(_) => self.fetch_again(c, core, now, pc),
+                Err(trap) => self.trap(c, core, now, trap, shared),
+            }
+            return Oldness::Gone;
+        }
+        let drains = match class {
+            Class::Csr | Class::System | Class::Pause => false,
+            Class::Fence => !matches!(inst.op, Op::FenceTso),
+            _ => true,
+        };
+        if drains && !self.buffer.is_empty() {
+            return Oldness::Waits;
+        }
+        let hart = &mut shared.harts[self.hart_index];
+        if hart
+            .translate(shared.machine, VirtAddr(pc), 2, Access::Fetch)
+            .is_err()
+        {
+            self.fetch_again(c, core, now, pc);
+            return Oldness::Gone;
+        }
+        if matches!(class, Class::Load | Class::Store | Class::Atomic)
+            && let Some((kind, addr, slot)) = self.oldest_access(n, shared)
+        {
+            let owned = kind == RequestKind::Own && shared.memory.store(core.id, addr);
+            if !owned {
+                let request = Request {
+                    kind,
+                    core: core.id,
+                    context: self.id,
+                    addr,
+                    tag: self.entry(n).seq,
+                };
+                shared.memory.send(now, request);
+                self.oldest = Oldest::Sent(slot);
+                core.active = true;
+                return Oldness::Waits;
+            }
+        }
+        self.run_by_hart(c, core, now, shared)
+    }
+
+    /// What the oldest instruction, a load, store or atomic that the hart runs, asks of memory first:
+    /// nothing when it raises an exception, or only reads and writes a few bytes at the end of a page.
+    fn oldest_access<O: Observer>(
+        &mut self,
+        n: u64,
+        shared: &mut Shared<'_, O>,
+    ) -> Option<(RequestKind, PhysAddr, Slot)> {
+        let entry = self.entry(n);
+        let (inst, class) = (entry.inst, entry.class);
+        let bytes = access_width(inst.op)?.bytes();
+        let hart = &mut shared.harts[self.hart_index];
+        let base = hart.regs[inst.rs1 as usize];
+        // The immediate of an atomic is zero.
+        let addr = VirtAddr(base.wrapping_add(inst.imm as i64 as u64));
+        let atomic = class == Class::Atomic;
+        if addr.leaves_page(bytes) || atomic && addr.0 & (bytes - 1) != 0 {
+            return None;
+        }
+        let access = match (class, inst.op) {
+            (Class::Load, _) | (_, Op::LrW | Op::LrD) => Access::Load,
+            _ => Access::Store,
+        };
+        let found = hart.locate(shared.machine, addr, bytes, access).ok()?;
+        match (shared.machine.is_ram(found, bytes), atomic) {
+            (false, _) => Some((RequestKind::Device, found, Slot::Device)),
+            (true, true) => Some((RequestKind::Own, found, Slot::Atomic)),
+            (true, false) => None,
+        }
+    }
+
+    /// The access of the oldest instruction performs.
+    pub(super) fn oldest_performs<O: Observer>(
+        &mut self,
+        c: usize,
+        seq: u64,
+        device: bool,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        if self.is_empty() || self.entry(self.head).seq != seq || self.oldest == Oldest::Idle {
+            debug_assert!(false, "{}: an access of nobody performs", self.id);
+            return;
+        }
+        self.oldest = Oldest::Idle;
+        if device {
+            shared.set_clock(self.seated(), now);
+            shared.device_accessed = true;
+        }
+        if self.run_by_hart(c, core, now, shared) == Oldness::Retired {
+            core.counters.retired += 1;
+            self.retired_now = true;
+        }
+    }
+
+    /// The hart runs the oldest instruction now.
+    fn run_by_hart<O: Observer>(
+        &mut self,
+        c: usize,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) -> Oldness {
+        let n = self.head;
+        let entry = self.entry(n);
+        let (inst, class) = (entry.inst, entry.class);
+        core.active = true;
+        if class == Class::Csr {
+            shared.set_clock(self.seated(), now);
+            // The hart's own timer may change.
+            shared.device_accessed |= inst.imm as u16 & 0xfff == STIMECMP;
+        }
+        let hart = &mut shared.harts[self.hart_index];
+        let before = Before::of(hart, &inst);
+        let mut port = Port {
+            machine: shared.machine,
+            stored: None,
+        };
+        let mut exec = Exec::<_, true>::new(hart, &mut port);
+        let flow = dispatch(&mut exec, &inst);
+        exec.finish();
+        if let Some(addr) = port.stored {
+            core.performed.push((self.seated(), addr));
+        }
+        if let Flow::Trap(trap) = flow {
+            self.trap(c, core, now, trap, shared);
+            return Oldness::Gone;
+        }
+        let hart = &mut shared.harts[self.hart_index];
+        hart.retired += 1;
+        core.counters.atomics += u64::from(class == Class::Atomic);
+        let destination = self.entry(n).destination;
+        if destination != NONE {
+            core.registers.values[destination as usize] = hart.regs[inst.rd as usize];
+            core.wake_register(destination);
+        }
+        if inst.op == Op::AmocasQ && inst.rd != SINK {
+            // Nothing behind it is there yet, so its second register can be set where it stands.
+            let second = inst.rd + 1;
+            let register = self.map[second as usize];
+            core.registers.values[register as usize] = hart.regs[second as usize];
+        }
+        shared.tell_retired(self.hart_index, &inst, &before, now);
+        let serial = self.entry(n).how == How::Serial;
+        self.leave(core);
+        if serial {
+            self.after_serial(core, now, class, flow, shared);
+        }
+        Oldness::Retired
+    }
+
+    /// Fetch goes on behind an instruction that nothing was fetched behind.
+    fn after_serial<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        class: Class,
+        flow: Flow,
+        shared: &mut Shared<'_, O>,
+    ) {
+        debug_assert!(self.is_empty());
+        let hart = &shared.harts[self.hart_index];
+        let latency = &core.params.latency;
+        let (cycles, slot) = match flow {
+            Flow::Interrupts if class == Class::System => (latency.trap_cycles, Slot::TrapEntry),
+            Flow::Pause => (latency.pause_cycles, Slot::Waiting),
+            _ => (1, Slot::FrontEnd),
+        };
+        self.fetch_at(hart.pc, now.after(cycles), slot);
+        self.check_interrupts |= flow == Flow::Interrupts;
+        match flow {
+            Flow::Pause if cycles > 1 => self.reconsider(now.after(1), hart, Doing::Pausing),
+            Flow::Nap(nap) => self.nap(core, now, nap, shared),
+            _ => self.reconsider(now, hart, Doing::Executing),
+        }
+    }
+
+    fn nap<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        nap: Nap,
+        shared: &Shared<'_, O>,
+    ) {
+        let hart = &shared.harts[self.hart_index];
+        if hart.nap_is_over(nap, &shared.machine.watches) {
+            self.check_interrupts = true;
+            return;
+        }
+        core.counters.naps += 1;
+        let limit = core.params.latency.nap_short_limit_cycles;
+        self.sleep(now, nap, limit, hart);
+    }
+}
+
+/// The machine itself, for an instruction whose context has no store on its way; notes where it stores.
+struct Port<'a> {
+    machine: &'a mut Machine,
+    stored: Option<PhysAddr>,
+}
+
+impl DataPort for Port<'_> {
+    fn load(&mut self, _: HartId, addr: PhysAddr, width: Width) -> Result<u64, AccessFault> {
+        self.machine.load(addr, width)
+    }
+
+    fn store(
+        &mut self,
+        hart: HartId,
+        addr: PhysAddr,
+        width: Width,
+        value: u64,
+    ) -> Result<(), AccessFault> {
+        self.stored = Some(addr);
+        self.machine.store(hart, addr, width, value)
+    }
+
+    fn machine(&mut self) -> &mut Machine {
+        self.machine
+    }
+}

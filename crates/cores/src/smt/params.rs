@@ -1,0 +1,154 @@
+//! Parameters of an out-of-order simultaneous multithreaded core, one struct for each section of a
+//! machine file.
+
+use loiter_types::params;
+
+use crate::predict::{BranchParams, BtbParams};
+
+params! {
+    /// Section `core`.
+    pub struct SmtCoreParams {
+        /// Instructions fetched in a cycle.
+        fetch_width: int(1..=16),
+        /// Contexts fetched from in a cycle, each from one line of the instruction cache.
+        fetch_contexts: int(1..=8),
+        /// Which contexts are fetched from: those with the fewest instructions before issue, or in turn.
+        fetch_policy: choice("icount", "round_robin"),
+        /// Banks of the instruction cache, interleaved by lines, a power of two. Two contexts are not
+        /// fetched from one bank in a cycle.
+        fetch_banks: int(1..=64),
+        /// Instructions of a context in the front end, up to renaming.
+        fetch_buffer_entries: int(1..=256),
+        /// From fetch of an instruction to its entry into a queue.
+        front_cycles: int(1..=32),
+        /// Cycles without fetch behind a taken transfer whose target only decode found.
+        misfetch_cycles: int(0..=32),
+        /// Instructions renamed in a cycle, of all contexts.
+        rename_width: int(1..=32),
+        /// Cycles of register read between issue and execution: they delay what a misprediction
+        /// redirects, and retirement.
+        register_read_cycles: int(0..=16),
+        /// Instructions retired in a cycle, of all contexts.
+        retire_width: int(1..=32),
+        /// Instructions of a context between fetch and retirement.
+        reorder_entries: int(8..=1024),
+        /// Entries of the integer queue, which loads and stores use too.
+        integer_queue_entries: int(1..=64),
+        /// Entries of the floating-point queue.
+        fp_queue_entries: int(1..=64),
+        /// Integer registers beside those of the architecture.
+        integer_registers: int(1..=2048),
+        /// Floating-point registers beside those of the architecture.
+        fp_registers: int(1..=2048),
+        /// Loads of a context between renaming and retirement.
+        load_entries: int(1..=256),
+        /// Stores of a context between renaming and retirement.
+        store_entries: int(1..=256),
+        /// Stores of a context that have retired and not yet performed.
+        store_buffer_entries: int(1..=256),
+        /// Loads that once were ahead of an older store to the same bytes wait for older stores; a bit
+        /// each, by address, a power of two.
+        store_wait_entries: int(1..=65536),
+        /// Cycles after which those bits are forgotten.
+        store_wait_clear_cycles: int(1..=100000000),
+    }
+}
+
+params! {
+    /// Section `units`: how many operations can begin in a cycle.
+    pub struct SmtUnitParams {
+        /// Integer units.
+        integer: int(1..=32),
+        /// Those that can do loads and stores.
+        load_store: int(1..=32),
+        /// Floating-point units.
+        floating_point: int(1..=32),
+        /// Ports of the data cache.
+        data_ports: int(1..=32),
+    }
+}
+
+params! {
+    /// Section `latency`: from issue of an instruction to issue of one that uses its result.
+    pub struct SmtLatencyParams {
+        /// Integer operations, branches and jumps.
+        alu_cycles: int(1..=100),
+        /// Integer multiply.
+        mul_cycles: int(1..=100),
+        /// Integer divide and remainder, which keep their unit.
+        div_cycles: int(1..=1000),
+        /// Load that hits the first level.
+        load_cycles: int(1..=100),
+        /// Floating-point add, subtract, compare, convert.
+        fp_add_cycles: int(1..=100),
+        /// Floating-point multiply.
+        fp_mul_cycles: int(1..=100),
+        /// Fused multiply-add.
+        fp_fma_cycles: int(1..=100),
+        /// Floating-point divide, single precision, which keeps its unit.
+        fp_div_single_cycles: int(1..=1000),
+        /// The same, double precision.
+        fp_div_double_cycles: int(1..=1000),
+        /// Square root, single precision, which keeps its unit.
+        fp_sqrt_single_cycles: int(1..=1000),
+        /// The same, double precision.
+        fp_sqrt_double_cycles: int(1..=1000),
+        /// Moves and sign operations of floating-point registers.
+        fp_move_cycles: int(1..=100),
+        /// From a trap, a return from one, or an instruction that changes the state of the hart, to the
+        /// fetch of the next.
+        trap_cycles: int(1..=1000),
+        /// The pause instruction: fetch of its context stops for so long.
+        pause_cycles: int(1..=100000),
+        /// From the event that ends a wfi or wrs to the fetch of the next instruction.
+        wake_cycles: int(1..=1000000),
+        /// Longest nap of wrs.sto.
+        nap_short_limit_cycles: int(1..=1000000),
+    }
+}
+
+/// All parameters of an out-of-order core.
+#[derive(Clone, Debug)]
+pub struct SmtParams {
+    /// `core.contexts`: contexts of a core.
+    pub contexts: u64,
+    /// Section `core`.
+    pub core: SmtCoreParams,
+    /// Section `units`.
+    pub units: SmtUnitParams,
+    /// Section `latency`.
+    pub latency: SmtLatencyParams,
+    /// Section `branch`.
+    pub branch: BranchParams,
+    /// Section `btb`.
+    pub btb: BtbParams,
+}
+
+impl SmtParams {
+    /// Checks what single bounds cannot.
+    ///
+    /// # Errors
+    /// The section and what contradicts what.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        let core = &self.core;
+        for (name, value) in [
+            ("fetch_banks", core.fetch_banks),
+            ("store_wait_entries", core.store_wait_entries),
+        ] {
+            if !value.is_power_of_two() {
+                return Err(("core", format!("{name} = {value} is not a power of two")));
+            }
+        }
+        let units = &self.units;
+        if units.load_store > units.integer {
+            return Err((
+                "units",
+                format!(
+                    "load_store = {} is more than integer = {}; loads and stores are done by integer units",
+                    units.load_store, units.integer
+                ),
+            ));
+        }
+        crate::predict::Predictors::new(&self.branch, &self.btb, self.contexts as usize).map(drop)
+    }
+}

@@ -1,0 +1,116 @@
+//! An issue queue, shared by the contexts of a core.
+
+/// Most entries of a queue.
+pub(super) const MOST: usize = 64;
+
+/// An instruction in a queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Queued {
+    /// Age among all instructions of the core.
+    pub(super) seq: u64,
+    /// Position in its context's window.
+    pub(super) n: u64,
+    pub(super) context: u8,
+    /// Operands that it waits for.
+    pending: u8,
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(super) struct Queue {
+    entries: [Queued; MOST],
+    free: u64,
+    ready: u64,
+    capacity: u32,
+}
+
+impl Queue {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            entries: [Queued::default(); MOST],
+            free: u64::MAX >> (MOST - capacity),
+            ready: 0,
+            capacity: capacity as u32,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_full(&self) -> bool {
+        self.free == 0
+    }
+
+    #[inline(always)]
+    pub(super) fn occupancy(&self) -> u64 {
+        u64::from(self.capacity - self.free.count_ones())
+    }
+
+    /// The entry that the next instruction will have.
+    #[inline(always)]
+    pub(super) fn next_slot(&self) -> u8 {
+        self.free.trailing_zeros() as u8
+    }
+
+    /// Puts an instruction into `next_slot`, which waits for so many operands.
+    #[inline(always)]
+    pub(super) fn insert(&mut self, context: u8, n: u64, seq: u64, pending: u8) {
+        let slot = self.next_slot();
+        self.free &= self.free - 1;
+        self.entries[slot as usize] = Queued {
+            seq,
+            n,
+            context,
+            pending,
+        };
+        self.ready |= u64::from(pending == 0) << slot;
+    }
+
+    /// An operand of these entries is there.
+    #[inline(always)]
+    pub(super) fn wake(&mut self, mut slots: u64) {
+        while slots != 0 {
+            let slot = slots.trailing_zeros();
+            slots &= slots - 1;
+            let entry = &mut self.entries[slot as usize];
+            entry.pending -= 1;
+            self.ready |= u64::from(entry.pending == 0) << slot;
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_ready(&self, slot: u8) -> bool {
+        self.ready >> slot & 1 == 1
+    }
+
+    /// The instruction leaves.
+    #[inline(always)]
+    pub(super) fn remove(&mut self, slot: u8) {
+        self.free |= 1 << slot;
+        self.ready &= !(1 << slot);
+    }
+
+    /// The entries whose operands are all there, oldest first, into `out`; their number.
+    #[inline(always)]
+    pub(super) fn oldest_first(&self, out: &mut [(u64, u8); MOST]) -> usize {
+        let mut ready = self.ready;
+        let mut count = 0;
+        while ready != 0 {
+            let slot = ready.trailing_zeros() as u8;
+            ready &= ready - 1;
+            let seq = self.entries[slot as usize].seq;
+            // Few are ready at a time, so that each finds its place in a step or two.
+            let mut at = count;
+            while at > 0 && out[at - 1].0 > seq {
+                out[at] = out[at - 1];
+                at -= 1;
+            }
+            out[at] = (seq, slot);
+            count += 1;
+        }
+        count
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self, slot: u8) -> Queued {
+        self.entries[slot as usize]
+    }
+}

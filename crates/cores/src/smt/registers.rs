@@ -1,0 +1,108 @@
+//! Physical registers: two files, shared by the contexts of a core, in one space of numbers.
+
+/// Register that reads as zero and is never written: x0 of every context.
+pub(super) const ZERO: u16 = 0;
+/// No register: the destination of an instruction that has none.
+pub(super) const NONE: u16 = u16::MAX;
+
+/// Which file a register is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum File {
+    Integer,
+    Fp,
+}
+
+impl File {
+    /// The file of a register slot of an instruction.
+    #[inline(always)]
+    pub(super) fn of(slot: u8) -> Self {
+        if slot < 32 { File::Integer } else { File::Fp }
+    }
+}
+
+/// The registers.
+#[derive(Debug)]
+pub(super) struct Registers {
+    pub(super) values: Vec<u64>,
+    /// Whether an instruction that reads it may issue.
+    ready: Vec<bool>,
+    /// Queue entries that wait for it, one mask for each queue.
+    waiters: Vec<[u64; 2]>,
+    free: [Vec<u16>; 2],
+    first_fp: u16,
+}
+
+impl Registers {
+    /// The two files, all registers free.
+    pub(super) fn new(integer: usize, fp: usize) -> Self {
+        let total = 1 + integer + fp;
+        let first_fp = 1 + integer as u16;
+        Self {
+            values: vec![0; total],
+            ready: vec![true; total],
+            waiters: vec![[0; 2]; total],
+            free: [
+                (1..first_fp).rev().collect(),
+                (first_fp..total as u16).rev().collect(),
+            ],
+            first_fp,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn has_free(&self, file: File) -> bool {
+        !self.free[file as usize].is_empty()
+    }
+
+    /// Takes a free register whose value is to come.
+    #[inline(always)]
+    pub(super) fn take(&mut self, file: File) -> Option<u16> {
+        let register = self.free[file as usize].pop()?;
+        self.ready[register as usize] = false;
+        debug_assert_eq!(self.waiters[register as usize], [0; 2]);
+        Some(register)
+    }
+
+    /// Gives a register back.
+    #[inline(always)]
+    pub(super) fn release(&mut self, register: u16) {
+        debug_assert!(register != ZERO && register != NONE);
+        let file = if register < self.first_fp {
+            File::Integer
+        } else {
+            File::Fp
+        };
+        self.free[file as usize].push(register);
+    }
+
+    /// Sets a value that is there at once.
+    pub(super) fn set(&mut self, register: u16, value: u64) {
+        self.values[register as usize] = value;
+        self.ready[register as usize] = true;
+    }
+
+    /// Whether entry `slot` of `queue` has to wait for `register`; it will be told.
+    #[inline(always)]
+    pub(super) fn waits(&mut self, register: u16, queue: usize, slot: u8) -> bool {
+        let register = register as usize;
+        let bit = 1 << slot;
+        if self.ready[register] || self.waiters[register][queue] & bit != 0 {
+            return false;
+        }
+        self.waiters[register][queue] |= bit;
+        true
+    }
+
+    /// Entry `slot` of `queue` is not to be told any more.
+    #[inline(always)]
+    pub(super) fn forget(&mut self, register: u16, queue: usize, slot: u8) {
+        self.waiters[register as usize][queue] &= !(1 << slot);
+    }
+
+    /// Instructions that read it may issue now. Answers the queue entries that waited.
+    #[inline(always)]
+    pub(super) fn wake(&mut self, register: u16) -> [u64; 2] {
+        self.ready[register as usize] = true;
+        std::mem::take(&mut self.waiters[register as usize])
+    }
+}

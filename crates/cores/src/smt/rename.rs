@@ -1,0 +1,138 @@
+//! Rename: from the front end into queues, with physical registers for results.
+
+use loiter_isa::{Class, SINK};
+use loiter_types::Cycle;
+
+use super::context::{Context, How, Stage};
+use super::core::{Core, CoreState, MOST_CONTEXTS};
+use super::registers::{File, NONE};
+
+/// What keeps an instruction in the front end.
+enum Full {
+    Queue,
+    Registers,
+    Order,
+}
+
+impl Core {
+    pub(super) fn rename(&mut self, now: Cycle) {
+        let mut left = self.state.params.core.rename_width;
+        (self.state.queue_full, self.state.registers_full) = (false, false);
+        // The context first whose instructions were fetched first.
+        let mut order = [(0, 0); MOST_CONTEXTS];
+        let mut count = 0;
+        for (c, context) in self.contexts.iter().enumerate() {
+            if context.renamed < context.tail {
+                let front = context.entry(context.renamed);
+                if front.due <= now {
+                    order[count] = (front.seq, c);
+                    count += 1;
+                }
+            }
+        }
+        order[..count].sort_unstable();
+        for &(_, c) in &order[..count] {
+            let context = &mut self.contexts[c];
+            while left > 0 && context.renamed < context.tail {
+                let n = context.renamed;
+                if context.entry(n).due > now {
+                    break;
+                }
+                match context.rename(c, &mut self.state, now) {
+                    Ok(()) => left -= 1,
+                    Err(Full::Queue) => {
+                        self.state.queue_full = true;
+                        break;
+                    }
+                    Err(Full::Registers) => {
+                        self.state.registers_full = true;
+                        break;
+                    }
+                    Err(Full::Order) => break,
+                }
+            }
+        }
+        self.state.active |= left < self.state.params.core.rename_width;
+    }
+}
+
+impl Context {
+    /// Renames the oldest instruction of the front end.
+    #[inline]
+    fn rename(&mut self, c: usize, core: &mut CoreState, now: Cycle) -> Result<(), Full> {
+        let n = self.renamed;
+        let entry = self.entry(n);
+        let (inst, class, how, seq) = (entry.inst, entry.class, entry.how, entry.seq);
+        let apart = how == How::Apart;
+        let queue = usize::from(is_fp(class));
+        if apart && core.queues[queue].is_full() {
+            return Err(Full::Queue);
+        }
+        let limits = &core.params.core;
+        match class {
+            Class::Load if self.loads.len() as u64 >= limits.load_entries => {
+                return Err(Full::Order);
+            }
+            Class::Store if self.stores.len() as u64 >= limits.store_entries => {
+                return Err(Full::Order);
+            }
+            _ => {}
+        }
+        let writes = inst.rd != SINK && how != How::Fault;
+        let mut destination = NONE;
+        if writes {
+            let file = File::of(inst.rd);
+            if !core.registers.has_free(file) {
+                return Err(Full::Registers);
+            }
+        }
+        let sources = [inst.rs1, inst.rs2, inst.rs3].map(|slot| self.map[slot as usize]);
+        let mut replaced = NONE;
+        if writes {
+            let taken = core.registers.take(File::of(inst.rd));
+            destination = taken.expect("one was seen to be free");
+            replaced = std::mem::replace(&mut self.map[inst.rd as usize], destination);
+        }
+        let mut slot = 0;
+        if apart {
+            slot = core.queues[queue].next_slot();
+            let mut pending = 0;
+            for source in sources {
+                pending += u8::from(core.registers.waits(source, queue, slot));
+            }
+            core.queues[queue].insert(c as u8, n, seq, pending);
+        } else {
+            self.unissued -= 1;
+        }
+        match class {
+            Class::Load => self.loads.push_back(n),
+            Class::Store => self.stores.push_back(n),
+            _ => {}
+        }
+        if how == How::Barrier {
+            self.barriers.push_back(n);
+        }
+        let entry = self.entry_mut(n);
+        entry.sources = sources;
+        entry.destination = destination;
+        entry.replaced = replaced;
+        entry.queue = queue as u8;
+        entry.slot = slot;
+        (entry.stage, entry.due) = if apart {
+            (Stage::Queued, entry.due)
+        } else {
+            (Stage::Done, now.after(1))
+        };
+        self.renamed += 1;
+        Ok(())
+    }
+}
+
+/// Whether an instruction goes to the floating-point queue.
+#[inline(always)]
+pub(super) fn is_fp(class: Class) -> bool {
+    matches!(
+        class,
+        Class::FpAdd | Class::FpMul | Class::FpFma | Class::FpDiv | Class::FpSqrt | Class::FpMove
+    )
+}

@@ -1,0 +1,289 @@
+//! Retirement: in order, precise, and where the hart itself runs what only it can.
+
+use loiter_hart::{Access, Trap, access_width};
+use loiter_isa::Class;
+use loiter_memory::{Request, RequestKind};
+use loiter_observe::{Doing, Slot};
+use loiter_types::{AddressSpace, Cycle, VirtAddr};
+
+use super::context::{Context, Fetch, How, Oldest, Stage};
+use super::core::{Core, CoreState};
+use super::registers::NONE;
+use super::squash;
+use crate::shared::Before;
+use crate::{Observer, Shared};
+
+/// What came of looking at the oldest instruction.
+#[derive(PartialEq, Eq)]
+pub(super) enum Oldness {
+    /// It retired.
+    Retired,
+    /// It cannot yet.
+    Waits,
+    /// It is gone: a trap was entered, or it is fetched again.
+    Gone,
+}
+
+impl Core {
+    /// Retires what is done, in order, from the contexts in turn.
+    pub(super) fn retire<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        let mut left = self.state.params.core.retire_width;
+        let contexts = self.contexts.len();
+        for turn in 0..contexts {
+            let c = (self.state.turn + turn) % contexts;
+            let Core { state, contexts } = self;
+            let context = &mut contexts[c];
+            if context.hart.is_none() {
+                continue;
+            }
+            if context.nap_until <= now {
+                context.wake_up(now, state, shared);
+            }
+            if context.check_interrupts && context.interrupt(c, state, now, shared) {
+                continue;
+            }
+            while left > 0 && context.head < context.renamed {
+                let oldness = context.retire_oldest(c, state, now, shared);
+                if oldness != Oldness::Retired {
+                    break;
+                }
+                left -= 1;
+                context.retired_now = true;
+                if O::ACTIVE && shared.observer.holds() {
+                    break;
+                }
+            }
+        }
+        let retired = self.state.params.core.retire_width - left;
+        self.state.counters.retired += retired;
+        self.state.active |= retired > 0;
+    }
+
+    /// The oldest store of each context performs if the core owns its line, and else asks for it.
+    pub(super) fn drain_stores<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        for context in &mut self.contexts {
+            if !context.buffer.is_empty() && !context.owning {
+                context.drain_store(&mut self.state, now, shared);
+            }
+        }
+    }
+}
+
+impl Context {
+    fn drain_store<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        core.active = true;
+        let addr = self.buffer.send_next().expect("a store that waits");
+        if shared.memory.store(core.id, addr) {
+            self.perform_store(core, shared);
+            return;
+        }
+        self.owning = true;
+        let request = Request {
+            kind: RequestKind::Own,
+            core: core.id,
+            context: self.id,
+            addr,
+            tag: 0,
+        };
+        shared.memory.send(now, request);
+    }
+
+    /// The oldest buffered store performs: its value is in memory from now on.
+    pub(super) fn perform_store<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        shared: &mut Shared<'_, O>,
+    ) {
+        let hart = self.seated();
+        let store = self.buffer.perform();
+        for (addr, width, value) in store.parts() {
+            let stored = shared.machine.store(hart, addr, width, value);
+            // It found RAM when it issued.
+            debug_assert!(stored.is_ok());
+        }
+        self.buffer.acknowledge();
+        self.owning = false;
+        core.performed.push((hart, store.addr));
+    }
+
+    /// Takes a pending interrupt, if the oldest instruction is not in the middle of an access. Answers
+    /// whether it did.
+    fn interrupt<O: Observer>(
+        &mut self,
+        c: usize,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) -> bool {
+        if self.oldest != Oldest::Idle || matches!(self.fetch, Fetch::Asleep(_)) {
+            return false;
+        }
+        self.check_interrupts = false;
+        let interrupt = shared.harts[self.hart_index].pending_interrupt();
+        if let Some(interrupt) = interrupt {
+            self.trap(c, core, now, Trap::Interrupt(interrupt), shared);
+        }
+        interrupt.is_some()
+    }
+
+    fn retire_oldest<O: Observer>(
+        &mut self,
+        c: usize,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) -> Oldness {
+        let n = self.head;
+        let entry = self.entry(n);
+        if entry.stage != Stage::Done || entry.due > now {
+            return Oldness::Waits;
+        }
+        let pc = entry.pc;
+        if entry.how != How::Apart {
+            return self.run_oldest(c, core, now, shared);
+        }
+        if entry.stale {
+            core.counters.replayed_loads += 1;
+            self.fetch_again(c, core, now, pc);
+            return Oldness::Gone;
+        }
+        let class = entry.class;
+        if class == Class::Store && self.buffer.is_full() {
+            return Oldness::Waits;
+        }
+        if shared.harts[self.hart_index].pc != pc {
+            self.pass_probes(n, now, shared);
+        }
+        if let Some(trap) = self.mark_pages(n, shared) {
+            self.trap(c, core, now, trap, shared);
+            return Oldness::Gone;
+        }
+        match class {
+            Class::Load => core.counters.loads += 1,
+            Class::Store => {
+                core.counters.stores += 1;
+                let entry = self.entry(n);
+                let width = access_width(entry.inst.op).expect("a store has a width");
+                self.buffer.push(entry.addr, width, entry.data);
+                core.active = true;
+            }
+            _ => {}
+        }
+        let entry = self.entry(n);
+        let hart = &mut shared.harts[self.hart_index];
+        let before = Before::of(hart, &entry.inst);
+        hart.retire(&entry.inst, &entry.done);
+        if let Some(transfer) = entry.transfer {
+            let (next, taken) = (entry.done.next, entry.is_taken(transfer));
+            core.predictors
+                .train(c, pc, transfer, self.prediction(n), taken, next);
+        }
+        shared.tell_retired(self.hart_index, &entry.inst, &before, now);
+        self.leave(core);
+        Oldness::Retired
+    }
+
+    /// What the walk of an access that retires has to mark in page tables is marked now. Answers the
+    /// trap when its page is not granted any more.
+    fn mark_pages<O: Observer>(&mut self, n: u64, shared: &mut Shared<'_, O>) -> Option<Trap> {
+        if self.fetch_space == AddressSpace::PHYSICAL && self.data_space == AddressSpace::PHYSICAL {
+            return None;
+        }
+        let entry = self.entry(n);
+        let hart = &mut shared.harts[self.hart_index];
+        let fetched = hart.translate(shared.machine, VirtAddr(entry.pc), 2, Access::Fetch);
+        if let Err(trap) = fetched {
+            return Some(trap);
+        }
+        let access = match entry.class {
+            Class::Load => Access::Load,
+            Class::Store => Access::Store,
+            _ => return None,
+        };
+        let addr = VirtAddr(entry.virt);
+        hart.translate(shared.machine, addr, entry.bytes, access)
+            .err()
+    }
+
+    /// The oldest instruction leaves: the register that its destination stood for is nobody's.
+    pub(super) fn leave(&mut self, core: &mut CoreState) {
+        let n = self.head;
+        let entry = self.entry(n);
+        let replaced = entry.replaced;
+        if entry.destination != NONE && replaced != NONE {
+            core.registers.release(replaced);
+        }
+        for list in [&mut self.loads, &mut self.stores, &mut self.barriers] {
+            if list.front() == Some(&n) {
+                list.pop_front();
+            }
+        }
+        self.head += 1;
+        if self.loads.is_empty() {
+            self.lines_read = 0;
+        }
+    }
+
+    /// All instructions from the oldest on are fetched again.
+    pub(super) fn fetch_again(&mut self, c: usize, core: &mut CoreState, now: Cycle, pc: u64) {
+        squash::from_and_recover(self, core, c, self.head);
+        self.fetch_at(pc, now.after(1), Slot::Branch);
+    }
+
+    /// What ended the nap has happened.
+    pub(super) fn wake_up<O: Observer>(
+        &mut self,
+        now: Cycle,
+        core: &mut CoreState,
+        shared: &Shared<'_, O>,
+    ) {
+        let hart = &shared.harts[self.hart_index];
+        let at = now.after(core.params.latency.wake_cycles);
+        self.nap_until = Cycle::NEVER;
+        self.fetch_at(hart.pc, at, Slot::Waiting);
+        self.reconsider(now, hart, Doing::Executing);
+        self.check_interrupts = true;
+        core.active = true;
+    }
+
+    /// Enters a trap: nothing that was fetched remains.
+    #[cold]
+    pub(super) fn trap<O: Observer>(
+        &mut self,
+        c: usize,
+        core: &mut CoreState,
+        now: Cycle,
+        trap: Trap,
+        shared: &mut Shared<'_, O>,
+    ) {
+        squash::from_and_recover(self, core, c, self.head);
+        core.counters.traps += 1;
+        core.active = true;
+        shared.enter_trap(self.hart_index, trap, now);
+        let hart = &shared.harts[self.hart_index];
+        let from = now.after(core.params.latency.trap_cycles);
+        self.fetch_at(hart.pc, from, Slot::TrapEntry);
+        self.check_interrupts = true;
+        self.reconsider(now, hart, Doing::Executing);
+    }
+
+    /// Tells the observer of the probes before instruction `n`, which retires.
+    #[cold]
+    pub(super) fn pass_probes<O: Observer>(
+        &mut self,
+        n: u64,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        let spinning = shared.pass_probes(self.hart_index, self.entry(n).pc, now);
+        if let Some(spinning) = spinning {
+            self.spinning = spinning;
+            self.reconsider(now, &shared.harts[self.hart_index], Doing::Executing);
+        }
+    }
+}

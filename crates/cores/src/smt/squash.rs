@@ -1,0 +1,65 @@
+//! Taking back instructions that must not have been.
+
+use super::context::{Context, Fetch, Stage};
+use super::core::CoreState;
+use super::registers::NONE;
+
+/// Takes back all instructions of `context` behind `n`. Histories are the caller's affair.
+pub(super) fn behind(context: &mut Context, core: &mut CoreState, n: u64) {
+    from(context, core, n + 1);
+}
+
+/// Takes back instruction `first` and all behind it.
+pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
+    if first >= context.tail {
+        return;
+    }
+    core.active = true;
+    core.counters.squashed += context.tail - first;
+    // What is in the front end has not issued.
+    let front = context.tail - context.renamed.max(first);
+    context.unissued -= front as u32;
+    while context.renamed > first {
+        context.renamed -= 1;
+        let n = context.renamed;
+        let entry = context.entry(n);
+        if entry.stage == Stage::Queued {
+            let (queue, slot) = (entry.queue as usize, entry.slot);
+            for source in entry.sources {
+                core.registers.forget(source, queue, slot);
+            }
+            core.queues[queue].remove(slot);
+            context.unissued -= 1;
+        }
+        let entry = context.entry(n);
+        let (destination, replaced, rd) = (entry.destination, entry.replaced, entry.inst.rd);
+        if destination != NONE {
+            core.registers.release(destination);
+            context.map[rd as usize] = replaced;
+        }
+        for list in [
+            &mut context.loads,
+            &mut context.stores,
+            &mut context.barriers,
+        ] {
+            if list.back() == Some(&n) {
+                list.pop_back();
+            }
+        }
+    }
+    context.renamed = context.renamed.min(first);
+    context.tail = first;
+}
+
+/// As [`from`], and the context's history and return stack are as they were there.
+pub(super) fn from_and_recover(context: &mut Context, core: &mut CoreState, c: usize, first: u64) {
+    let oldest = (first..context.tail).find(|&n| context.entry(n).transfer.is_some());
+    if let Some(n) = oldest {
+        let checkpoint = context.prediction(n).checkpoint;
+        core.predictors.recover(c, &checkpoint, None);
+    }
+    from(context, core, first);
+    if context.fetch != Fetch::Vacant {
+        context.fetch = Fetch::Blocked;
+    }
+}
