@@ -24,6 +24,57 @@ const MODES: &str = "auipc t1, 0; addi t1, t1, 16; csrrw x0, 0x305, t1; j over
      auipc t1, 0; addi t1, t1, 20; csrrw x0, 0x141, t1; csrrw x0, 0x100, x0; sret
      user: j user";
 
+/// What only out-of-order cores count.
+fn out_of_order() -> Vec<(usize, String)> {
+    let begin = format!("li a0, {DATA}; li a1, 64; li a2, 1; li s1, 60");
+    let again = "addi s1, s1, -1; bnez s1, again";
+    // One after the other: transfers of every kind; a store whose address comes late, before a load from it; results
+    // that wait behind a divide for more registers than there are, and chains for more entries than there are; a line
+    // that another core writes.
+    let independent =
+        "addi x5, x0, 1; addi x6, x0, 1; addi x7, x0, 1; addi x28, x0, 1; ".repeat(60);
+    let chains = "div t0, t0, a2; div t1, t1, a2; ".repeat(40);
+    vec![
+        (0, END.to_owned()),
+        (1, format!("{begin}; {MODES}")),
+        (
+            2,
+            format!(
+                "{begin}; again: jal x1, over; {again}; {SLEEP}
+                 over: jalr x0, 0(x1)"
+            ),
+        ),
+        (
+            3,
+            format!("{begin}; auipc x1, 0; jalr x0, 8(x1); auipc t1, 0; jalr x0, 8(t1); {SLEEP}"),
+        ),
+        (
+            4,
+            format!("{begin}; again: div t0, a0, a2; sd a1, 0(t0); ld t1, 0(a0); {again}; {SLEEP}"),
+        ),
+        (
+            5,
+            format!(
+                "{begin}; li s1, 2; again: div t0, a1, a2; {independent} nop; beqz s1, out; addi s1, s1, -1; j again; out: {SLEEP}"
+            ),
+        ),
+        (
+            6,
+            format!("{begin}; li t0, 1; li t1, 1; {chains} nop; {SLEEP}"),
+        ),
+        (
+            7,
+            format!(
+                "{begin}; again: div t0, a1, a2; ld t1, 64(a0); amoadd.d t2, a1, (a0); {again}; {SLEEP}"
+            ),
+        ),
+        (
+            8,
+            format!("{begin}; li s1, 900; again: sd a1, 64(a0); {again}; {SLEEP}"),
+        ),
+    ]
+}
+
 /// Machines, with changes, and programs for their harts.
 fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
     let begin = format!("li a0, {DATA}; li a1, 64; li s1, 200");
@@ -73,6 +124,7 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
     };
     let walks = Bench::new("t1").set("walker.walks=1");
     vec![
+        (Bench::new("smt8"), out_of_order()),
         (walks, (0..3).map(paged).collect()),
         (Bench::new("t1").set("latency.pause_cycles=9"), mixed),
         (

@@ -7,6 +7,7 @@ mod counters;
 mod latency;
 mod selection;
 mod sharing;
+mod smt;
 mod stores;
 mod support;
 mod translation;

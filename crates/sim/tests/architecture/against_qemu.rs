@@ -1,6 +1,6 @@
 //! Generated programs print the same on QEMU, in the reference engine, and on the timing cores.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use loiter_isa::Op;
 
@@ -9,7 +9,7 @@ use crate::compare::{difference, printed, reported, retired_in_blocks};
 use crate::generator::{
     Program, Settings, Target, UNKNOWN_TO_QEMU, first_seed, fuzz_factor, generate,
 };
-use crate::machines::{Machine, assert_passed, try_run};
+use crate::machines::{Machine, assert_passed, on_all_processors, try_run};
 use crate::qemu;
 
 /// Blocks and items of a program.
@@ -36,7 +36,7 @@ fn compare(program: &Program) -> u64 {
     let console = qemu::run(&name, &program.elf);
     let expected = printed(&console);
     let mut retired = 0;
-    for machine in [Machine::Virt, Machine::T1, Machine::T2] {
+    for machine in [Machine::Virt, Machine::T1, Machine::T2, Machine::Smt8] {
         let request = machine.request(1);
         let result = try_run(&request, &program.elf)
             .unwrap_or_else(|error| panic!("seed {}, {machine:?}: {error}", program.seed));
@@ -79,22 +79,10 @@ fn first_other_trap(program: &Program, name: &str) -> String {
 fn generated_programs_agree_with_qemu() {
     let programs = PROGRAMS * fuzz_factor() as usize;
     let first = first_seed();
-    let next = AtomicUsize::new(0);
     let retired = AtomicU64::new(0);
-    let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
-    std::thread::scope(|scope| {
-        for _ in 0..processors {
-            scope.spawn(|| {
-                loop {
-                    let n = next.fetch_add(1, Ordering::Relaxed);
-                    if n >= programs {
-                        return;
-                    }
-                    let seed = first + n as u64;
-                    retired.fetch_add(compare(&program(seed)), Ordering::Relaxed);
-                }
-            });
-        }
+    on_all_processors(programs, |n| {
+        let seed = first + n as u64;
+        retired.fetch_add(compare(&program(seed)), Ordering::Relaxed);
     });
     let retired = retired.into_inner();
     println!("{programs} programs, {retired} generated instructions compared");

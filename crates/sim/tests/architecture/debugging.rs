@@ -195,7 +195,12 @@ fn what_a_debugger_does_does_not_show() {
 fn a_trace_and_a_profile_cost_the_guest_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str| folder.path().join(name).display().to_string();
-    for (machine, cores) in [(Machine::Virt, HARTS), (Machine::T1, 1), (Machine::T2, 1)] {
+    for (machine, cores) in [
+        (Machine::Virt, HARTS),
+        (Machine::T1, 1),
+        (Machine::T2, 1),
+        (Machine::Smt8, 1),
+    ] {
         let elf = generate(Settings {
             seed: 0x710,
             harts: HARTS,

@@ -30,7 +30,12 @@ fn the_same_request_gives_the_same_result() {
         items: 60,
         target: Target::Loiter,
     });
-    let cases = [(Machine::Virt, 8), (Machine::T1, 2), (Machine::T2, 1)];
+    let cases = [
+        (Machine::Virt, 8),
+        (Machine::T1, 2),
+        (Machine::T2, 1),
+        (Machine::Smt8, 1),
+    ];
     for (machine, cores) in cases {
         for fast_forward in [false, true] {
             let mut request = machine.request(cores);

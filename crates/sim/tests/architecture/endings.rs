@@ -7,7 +7,7 @@ use loiter_sim::{Error, ExitReason};
 use crate::handmade::{A0, Guest, T0, T1};
 use crate::machines::{Machine, try_run};
 
-const MACHINES: [Machine; 3] = [Machine::Virt, Machine::T1, Machine::T2];
+const MACHINES: [Machine; 4] = [Machine::Virt, Machine::T1, Machine::T2, Machine::Smt8];
 const MTVEC: u16 = 0x305;
 const NOWHERE: i64 = 0x0800_0000;
 
@@ -60,7 +60,7 @@ fn a_trap_without_a_handler_is_explained() {
 #[test]
 fn each_cause_has_its_words() {
     type Body = fn(&mut Guest);
-    let cases: [(Body, &[&str]); 6] = [
+    let cases: [(Body, &[&str]); 7] = [
         (
             |guest| guest.asm.word(0xffff_ffff),
             &[
@@ -105,6 +105,14 @@ fn each_cause_has_its_words() {
                 "instruction access fault (value 0x8000000) at pc 0x8000000 has no handler",
                 "0x8000000: no memory here\n",
             ],
+        ),
+        (
+            // The last line of all.
+            |guest| {
+                guest.asm.li(T0, -2);
+                guest.asm.i(Op::Jalr, 0, T0, 0);
+            },
+            &["instruction access fault (value 0xfffffffffffffffe) at pc 0xfffffffffffffffe"],
         ),
     ];
     for machine in MACHINES {
@@ -212,9 +220,10 @@ fn nothing_runs_behind_the_store_that_ends_the_program() {
         let mut request = machine.request(1);
         if machine != Machine::Virt {
             // The other contexts' instructions would count too.
-            request
-                .set
-                .extend(["core.contexts=1".into(), "core.pipes=1".into()]);
+            request.set.push("core.contexts=1".into());
+        }
+        if matches!(machine, Machine::T1 | Machine::T2) {
+            request.set.push("core.pipes=1".into());
         }
         let result = try_run(&request, &guest.elf()).expect("no error");
         assert_eq!(result.exit.reason, ExitReason::Finisher);

@@ -102,7 +102,7 @@ fn one_hart_retires_what_the_reference_engine_does() {
     let mut retired = 0;
     for seed in seeds(1) {
         let program = program(seed, 1, 200);
-        for machine in [Machine::T1, Machine::T2] {
+        for machine in [Machine::T1, Machine::T2, Machine::Smt8] {
             retired += compare(&program, machine, 1, &[], false);
         }
     }
@@ -115,7 +115,13 @@ fn busy_contexts_do_not_disturb_one_another() {
     let mut retired = 0;
     for seed in seeds(2) {
         let program = program(seed, HARTS, 25);
-        for (machine, cores) in [(Machine::T1, 2), (Machine::T2, 1), (Machine::T2, 2)] {
+        for (machine, cores) in [
+            (Machine::T1, 2),
+            (Machine::T2, 1),
+            (Machine::T2, 2),
+            (Machine::Smt8, 1),
+            (Machine::Smt8, 2),
+        ] {
             retired += compare(&program, machine, cores, &[], false);
         }
     }
@@ -139,7 +145,7 @@ fn timing_parameters_do_not_change_results() {
 fn the_timing_model_can_take_over_in_the_middle() {
     for seed in seeds(4) {
         let program = program(seed, HARTS, 20);
-        for (machine, cores) in [(Machine::T1, 2), (Machine::T2, 1)] {
+        for (machine, cores) in [(Machine::T1, 2), (Machine::T2, 1), (Machine::Smt8, 1)] {
             assert!(compare(&program, machine, cores, &[], true) > 10_000);
         }
     }

@@ -1,5 +1,7 @@
 //! Running programs on loiter's machines.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use loiter_sim::{Error, ExitReason, Observation, Request, RunResult, run};
 
 /// The machine files of the repository.
@@ -9,6 +11,7 @@ pub(crate) enum Machine {
     Virt,
     T1,
     T2,
+    Smt8,
 }
 
 impl Machine {
@@ -17,6 +20,7 @@ impl Machine {
             Machine::Virt => ("virt", include_str!("../../../../machines/virt.toml")),
             Machine::T1 => ("t1", include_str!("../../../../machines/t1.toml")),
             Machine::T2 => ("t2", include_str!("../../../../machines/t2.toml")),
+            Machine::Smt8 => ("smt8", include_str!("../../../../machines/smt8.toml")),
         }
     }
 
@@ -44,6 +48,25 @@ pub(crate) const RAM_MIB: u64 = 128;
 
 /// No test needs more; a program that hangs ends here.
 const MAX_CYCLES: u64 = 2_000_000_000;
+
+/// Does `work` for each number below `count`, on as many threads as there are processors.
+pub(crate) fn on_all_processors(count: usize, work: impl Fn(usize) + Sync) {
+    let next = AtomicUsize::new(0);
+    let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
+    std::thread::scope(|scope| {
+        for _ in 0..processors {
+            scope.spawn(|| {
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    if n >= count {
+                        return;
+                    }
+                    work(n);
+                }
+            });
+        }
+    });
+}
 
 /// Runs `elf`.
 pub(crate) fn try_run(request: &Request, elf: &[u8]) -> Result<RunResult, Error> {

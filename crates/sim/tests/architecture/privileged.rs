@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::compare::retired_in_blocks;
 use crate::generator::privileged::{
     ACCESSED, DIRTY, PrivilegedProgram, PrivilegedSettings, VALID, generate_privileged,
 };
 use crate::generator::{Target, first_seed, fuzz_factor};
-use crate::machines::{Machine, assert_passed, try_run};
+use crate::machines::{Machine, assert_passed, on_all_processors, try_run};
 use crate::qemu::{self, Memory};
 use crate::trap_log::{Level, Record, Trap, first_difference, from_memory, from_reports};
 
@@ -155,22 +154,8 @@ fn compare(seed: u64, seen: &Mutex<Seen>) {
 fn privileged_programs_agree_with_qemu() {
     let programs = PROGRAMS * fuzz_factor() as usize;
     let first = first_seed();
-    let next = AtomicUsize::new(0);
     let seen = Mutex::new(Seen::default());
-    let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
-    std::thread::scope(|scope| {
-        for _ in 0..processors {
-            scope.spawn(|| {
-                loop {
-                    let n = next.fetch_add(1, Ordering::Relaxed);
-                    if n >= programs {
-                        return;
-                    }
-                    compare(first + n as u64, &seen);
-                }
-            });
-        }
-    });
+    on_all_processors(programs, |n| compare(first + n as u64, &seen));
     let seen = seen.into_inner().expect("no thread has panicked");
     println!(
         "{programs} privileged programs, {} instructions and {} traps compared",

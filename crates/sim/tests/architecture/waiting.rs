@@ -37,6 +37,9 @@ const PAIRS: &[(Machine, usize, [usize; 2])] = &[
     (Machine::T2, 1, [0, 7]),
     (Machine::T2, 1, [1, 0]),
     (Machine::T2, 2, [0, 8]),
+    (Machine::Smt8, 1, [0, 7]),
+    (Machine::Smt8, 1, [1, 0]),
+    (Machine::Smt8, 2, [0, 8]),
     (Machine::Virt, 2, [0, 1]),
     (Machine::Virt, 2, [1, 0]),
 ];
@@ -103,6 +106,10 @@ fn program(
 fn check(machine: Machine, cores: usize, pair: [usize; 2], elf: &[u8], what: &str) {
     let mut request = machine.request(cores);
     request.max_cycles = Some(MAX_CYCLES);
+    if machine == Machine::Smt8 {
+        // So that each further nop is a further cycle, and no order of the two is passed over.
+        request.set.push("core.rename_width=1".into());
+    }
     let result = try_run(&request, elf).unwrap_or_else(|error| panic!("{what}: {error}"));
     let place = format!("{machine:?}, harts {pair:?}, {what}");
     assert!(
@@ -252,7 +259,12 @@ fn timer_program() -> Vec<u8> {
 
 #[test]
 fn a_timer_ends_wfi_when_it_is_due() {
-    for (machine, longest) in [(Machine::Virt, 60), (Machine::T1, 56), (Machine::T2, 56)] {
+    for (machine, longest) in [
+        (Machine::Virt, 60),
+        (Machine::T1, 56),
+        (Machine::T2, 56),
+        (Machine::Smt8, 56),
+    ] {
         let result = run_to_end(&machine.request(1), &timer_program());
         let [slept, pending] = reports(&result, 0)[..] else {
             panic!("two reports")
@@ -285,6 +297,11 @@ fn the_watchdog_says_who_waits_for_what() {
     for (machine, cores, names) in [
         (Machine::T1, 1, ["context 0 (hart 0)", "context 1 (hart 1)"]),
         (Machine::T2, 1, ["context 0 (hart 0)", "context 1 (hart 1)"]),
+        (
+            Machine::Smt8,
+            1,
+            ["context 0 (hart 0)", "context 1 (hart 1)"],
+        ),
         (Machine::Virt, 2, ["hart 0", "hart 1"]),
     ] {
         let result = try_run(&machine.request(cores), &hopeless_program()).expect("no error");

@@ -223,6 +223,24 @@ impl Assembler {
         self.i(Op::Addi, rd, rs, 0);
     }
 
+    /// `rd`: the address behind the instruction at `pc` whose low half is `low`: four bytes if its two
+    /// lowest bits are set, else two.
+    pub(crate) fn behind(&mut self, rd: u8, pc: u8, low: u8, scratch: u8) {
+        self.i(Op::Andi, scratch, low, 3);
+        self.i(Op::Sltiu, scratch, scratch, 3);
+        self.i(Op::Slli, scratch, scratch, 1);
+        self.r(Op::Sub, rd, pc, scratch);
+        self.i(Op::Addi, rd, rd, 4);
+    }
+
+    /// Mixes `word` into `hash`.
+    pub(crate) fn mix(&mut self, hash: u8, word: u8, factor: u8, scratch: u8) {
+        self.r(Op::Xor, hash, hash, word);
+        self.r(Op::Mul, hash, hash, factor);
+        self.i(Op::Srli, scratch, hash, 29);
+        self.r(Op::Xor, hash, hash, scratch);
+    }
+
     /// A probe.
     pub(crate) fn probe(&mut self, code: u16, rs1: u8) {
         self.i(Op::Probe, 0, rs1, i32::from(code));

@@ -140,10 +140,7 @@ fn hash(asm: &mut Assembler) -> Label {
     asm.li(HASH, 0);
     let next = asm.bound();
     asm.i(Op::Ld, SCRATCH, POINTER, 0);
-    asm.r(Op::Xor, HASH, HASH, SCRATCH);
-    asm.r(Op::Mul, HASH, HASH, FACTOR);
-    asm.i(Op::Srli, SCRATCH, HASH, 29);
-    asm.r(Op::Xor, HASH, HASH, SCRATCH);
+    asm.mix(HASH, SCRATCH, FACTOR, SCRATCH);
     asm.i(Op::Addi, POINTER, POINTER, 8);
     asm.branch(Op::Bne, POINTER, END, next);
     asm.i(Op::Jalr, 0, RETURN, 0);

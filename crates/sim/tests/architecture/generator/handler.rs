@@ -122,13 +122,8 @@ fn resume_address(asm: &mut Assembler, mode: &Mode) {
     asm.mv(T5, RA);
     asm.j(done);
     asm.bind(not_fetch);
-    // Four bytes if the two lowest bits of the instruction are set, else two.
     asm.i(Op::Lhu, T2, T1, 0);
-    asm.i(Op::Andi, T2, T2, 3);
-    asm.i(Op::Sltiu, T2, T2, 3);
-    asm.i(Op::Slli, T2, T2, 1);
-    asm.r(Op::Sub, T5, T1, T2);
-    asm.i(Op::Addi, T5, T5, 4);
+    asm.behind(T5, T1, T2, T2);
     asm.bind(done);
 }
 

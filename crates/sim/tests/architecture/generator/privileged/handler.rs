@@ -130,13 +130,8 @@ fn after_exception(asm: &mut Assembler, done: Label) {
     asm.branch(Op::Bne, T0, T2, fetched);
     asm.j(done);
     asm.bind(fetched);
-    // Four bytes if the two lowest bits of the instruction are set, else two.
     asm.i(Op::Lhu, T4, T3, 0);
-    asm.i(Op::Andi, T2, T4, 3);
-    asm.i(Op::Sltiu, T2, T2, 3);
-    asm.i(Op::Slli, T2, T2, 1);
-    asm.r(Op::Sub, T5, T1, T2);
-    asm.i(Op::Addi, T5, T5, 4);
+    asm.behind(T5, T1, T4, T2);
     // An lr that trapped has no reservation, so the sc behind it is left out: what an sc without one
     // does at an address that faults is an implementation's choice.
     for (offset, function) in [(0, LR_FUNCTION), (4, SC_FUNCTION)] {

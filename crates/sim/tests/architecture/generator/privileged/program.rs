@@ -317,10 +317,7 @@ impl Writer {
         let next = asm.bound();
         // What may not be read keeps the word before it.
         asm.i(Op::Ld, T0, S0, 0);
-        asm.r(Op::Xor, HASH, HASH, T0);
-        asm.r(Op::Mul, HASH, HASH, FACTOR);
-        asm.i(Op::Srli, T1, HASH, 29);
-        asm.r(Op::Xor, HASH, HASH, T1);
+        asm.mix(HASH, T0, FACTOR, T1);
         asm.i(Op::Addi, S0, S0, 8);
         asm.r(Op::And, T1, S0, T2);
         asm.branch(Op::Bne, T1, 0, next);
