@@ -1,5 +1,7 @@
 # make demo     set up, then the T1 study in its quick form: table here, PNG and report.html in results/demo
+# make debian   set up, then Debian's packages as an image to boot: about a minute, and 130 MB from Debian's mirror
 # make test     set up, then every check, cheapest first
+# make test-long  what takes too long for every change: boots of timing cores and of many harts (a quarter of an hour)
 # make bench    speed of the simulator: a table, and target/bench.json
 # make setup    only set up: system packages, .venv, the Python package (release), the guests
 # make study    the whole study, as published figures are compared (about three minutes on two processors)
@@ -16,7 +18,7 @@ export PYO3_PYTHON := $(CURDIR)/$(bin)/python
 
 sources := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c')
 
-.PHONY: demo study test bench setup packages packages-test guests lint test-rust test-guests test-python clean
+.PHONY: demo debian study test test-long bench setup packages packages-test guests lint test-rust test-guests test-python clean
 .NOTPARALLEL:
 
 demo: setup
@@ -25,7 +27,11 @@ demo: setup
 study: setup
 	$(bin)/loiter study run cakarevic2008
 
-bench: setup
+debian: setup
+	@PYTHON=$(PYTHON) tools/packages.sh images
+	$(bin)/loiter image build debian
+
+bench: setup packages-test
 	$(bin)/python tools/bench.py target/bench.json
 
 setup: packages $(stamps)/package guests
@@ -69,6 +75,9 @@ test-guests: setup packages-test
 
 test-python: setup packages-test
 	$(bin)/pytest
+
+test-long: setup packages-test
+	$(bin)/pytest -m long
 
 clean:
 	rm -rf build results guests/build target .venv

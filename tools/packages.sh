@@ -53,6 +53,8 @@ if [ "$1" = test ]; then
     need qemu-system-riscv64 qemu-system-misc
     need gdb-multiarch gdb-multiarch
     need callgrind_annotate valgrind
+    # A program for Linux is compiled, which needs the headers of its C library.
+    echo '#include <stdio.h>' | "${CROSS}gcc" -E - > /dev/null 2>&1 || missing+=(libc6-dev-riscv64-cross)
 fi
 [ ${#missing[@]} -gt 0 ] || exit 0
 

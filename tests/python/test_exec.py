@@ -253,3 +253,19 @@ def test_old_snapshots_go(tmp_path: Path) -> None:
     prepared.prune(newest)
     left = sorted(int(path.stem) for path in tmp_path.iterdir())
     assert left == list(range(40 - prepared.KEPT, 40))
+
+
+def test_a_trace_and_a_profile_of_a_program(tmp_path: Path) -> None:
+    options = ["--trace", "trace.txt", "--trace-count", "1000", "--profile", "profile.callgrind"]
+    done = loiter_("exec", "-n", *options, "--", "echo", "42", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, b"42\n"), done.stderr
+    assert len((tmp_path / "trace.txt").read_text().splitlines()) >= 1000
+    assert "fn=" in (tmp_path / "profile.callgrind").read_text()
+
+
+@pytest.mark.parametrize("option", ["--trace", "--profile"])
+def test_what_a_program_said_is_kept_when_its_trace_cannot_be(option: str, tmp_path: Path) -> None:
+    done = loiter_("exec", "-n", option, "/dev/full", "--out", "kept", "--", "echo", "42", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "/dev/full" in message(done)
+    assert (tmp_path / "kept" / "stdout").read_bytes() == done.stdout == b"42\n"

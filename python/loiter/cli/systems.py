@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
 
@@ -15,7 +15,7 @@ from loiter.cli.options import SetOption, err, load_machine
 from loiter.engine import Engine, Json
 from loiter.errors import UserFault
 from loiter.machines import Machine
-from loiter.systems.request import Boot, Disk, command_line, seat
+from loiter.systems.request import Boot, Disk, booted_by_debians_firmware, command_line, seat
 
 DEFAULT_MACHINE = "virt"
 DEFAULT_IMAGE = "debian"
@@ -139,6 +139,8 @@ class BootOptions(SystemOptions):
         from loiter import images
 
         machine, harts = self.seated(engine)
+        if self.firmware is None:
+            booted_by_debians_firmware(harts)
         given = tuple(disk(text) for text in self.disks or [])
         kernel, initrd, firmware = (
             None if path is None else readable(path, option)
@@ -182,8 +184,8 @@ class BootOptions(SystemOptions):
         given = [name for name, default in fixed.items() if getattr(self, name) != default]
         if given:
             raise UserFault(
-                f"--snapshot {path} and --{given[0].replace('_', '-').rstrip('s')} contradict each other: the system "
-                "in the snapshot has booted with its own. Only -m and --set may differ."
+                f"--snapshot {path} and {_option(type(self), given[0])} contradict each other: the system in the "
+                "snapshot has booted with its own. Only -m and --set may differ."
             )
         if self.machine is not None:
             hardware = facts["header"]["hardware"]
@@ -194,6 +196,13 @@ class BootOptions(SystemOptions):
         else:
             request["set"] += self.sets or []
         return request | {"untimed": False}
+
+
+def _option(options: type[SystemOptions], field: str) -> str:
+    """The option that a field is."""
+    _, option = get_args(get_type_hints(options, include_extras=True)[field])
+    # In an annotation Typer takes the first positional argument, which it calls the default, for a name.
+    return str(option.default)
 
 
 def takes(options: type[_Options]) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -1,0 +1,35 @@
+"""Boots that take too long for every change: many harts, and timing cores from power-on. `make test-long` runs them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from linux_guest import LOITER
+
+pytestmark = [pytest.mark.simulator, pytest.mark.long]
+
+LIMIT_SECONDS = 3600
+
+
+def console(*arguments: str, stdin: bytes = b"") -> bytes:
+    """What the console of a boot that ends well says."""
+    done = subprocess.run([*LOITER, "boot", *arguments], input=stdin, capture_output=True, timeout=LIMIT_SECONDS)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("harts", [1, 2, 8, 32, 128])
+def test_a_shell_on_so_many_harts(harts: int) -> None:
+    said = console("--harts", str(harts), stdin=b"echo harts=$(nproc); poweroff -f\n")
+    assert f"harts={harts}\r\n".encode() in said
+
+
+@pytest.mark.parametrize(("machine", "contexts"), [("t1", 4), ("t2", 8)])
+def test_a_timing_core_boots_from_power_on(machine: str, contexts: int) -> None:
+    said = json.loads(console("-m", machine, "--until", "loiter: init", "--json"))
+    assert f"smp: Brought up 1 node, {contexts} CPUs" in said["console"]
+    assert said["instructions"] > 100_000_000
+    assert said["cycles"] > said["instructions"] / 2
