@@ -91,13 +91,13 @@ def test_a_time_out_fails(shell: Path) -> None:
 
 
 def test_the_end_of_input_does_not_spin(shell: Path) -> None:
-    command = [*LOITER, "boot", "--snapshot", str(shell), "--pace", "--timeout", "12"]
+    command = [*LOITER, "boot", "--snapshot", str(shell), "--pace", "--timeout", "18"]
     began = os.times()
     subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_SECONDS)
     ended = os.times()
     used = ended.children_user + ended.children_system - began.children_user - began.children_system
-    # What the kernel still has to do behind the prompt takes five seconds on a slow host; twelve would be the loop's.
-    assert used < 9.0
+    # What the kernel still has to do behind the prompt takes five seconds on a slow host; eighteen would be the loop's.
+    assert used < 13.0
 
 
 def test_a_panic_is_one_message(image: Image) -> None:

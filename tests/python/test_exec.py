@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -57,12 +58,12 @@ def out(*arguments: str | Path, stdin: bytes | None = b"", cwd: Path | None = No
 
 
 def test_a_kept_snapshot_makes_it_quick() -> None:
-    before = os.times()
-    done = loiter_("exec", "-n", "--", "/bin/true")
-    after = os.times()
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    # Time on processors, which other work on this host does not lengthen; 1.5 s is asked.
-    assert after.children_user + after.children_system - before.children_user - before.children_system < 1.5
+    done = loiter_("exec", "-n", "--stats", "--", "/bin/true")
+    assert (done.returncode, done.stdout) == (0, b"")
+    instructions = re.match(rb"([\d,]+) instructions, ", done.stderr)
+    assert instructions, done.stderr
+    # A boot takes about a thousand million. Seconds depend on the host: `make bench` holds them against what is asked.
+    assert 1_000_000 < int(instructions[1].replace(b",", b"")) < 40_000_000
 
 
 def test_perl() -> None:
