@@ -16,6 +16,7 @@ mod seats;
 mod shared;
 pub mod smt;
 mod store_buffer;
+mod walker;
 
 pub use chip::Chip;
 pub use observer::Observer;

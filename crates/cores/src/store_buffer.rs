@@ -117,6 +117,12 @@ impl StoreBuffer {
         });
     }
 
+    /// Where the oldest store goes, if it waits to be sent.
+    pub(crate) fn next(&self) -> Option<PhysAddr> {
+        let oldest = self.entries.front()?;
+        (oldest.stage == Stage::Queued).then_some(oldest.addr)
+    }
+
     /// The next store that may go, marked as sent.
     pub(crate) fn send_next(&mut self) -> Option<PhysAddr> {
         let next = self

@@ -15,6 +15,18 @@ counters! {
 }
 
 counters! {
+    /// Counters of the miss registers of a first-level cache.
+    pub struct MissCounters {
+        /// Misses whose line was on its way already.
+        merged_misses: "accesses",
+        /// Times that a miss found no free miss register and had to come again.
+        refused_misses: "events",
+        /// Lines on their way, summed over cycles.
+        outstanding_misses: "lines",
+    }
+}
+
+counters! {
     /// Counters of a data cache whose core owns the lines it stores to.
     pub struct StoreCounters {
         /// Look-ups by stores and atomics.

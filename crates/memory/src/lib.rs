@@ -11,14 +11,17 @@
 mod cache;
 mod counters;
 mod l2;
+mod misses;
 mod params;
 mod system;
 mod tlb;
 mod wheel;
 
 pub use cache::{Cache, Lookup};
-pub use counters::{L1Counters, L2Counters, StoreCounters, TlbCounters, WalkerCounters};
-pub use params::{L1Params, L2Params, MemoryParams, TlbParams, WalkerParams, sets};
+pub use counters::{
+    L1Counters, L2Counters, MissCounters, StoreCounters, TlbCounters, WalkerCounters,
+};
+pub use params::{L1MissParams, L1Params, L2Params, MemoryParams, TlbParams, WalkerParams, sets};
 pub use system::{Level, MemoryConfig, MemorySystem, Request, RequestKind, Response};
 pub use tlb::{Flush, Tlb, Translation};
 pub use wheel::Wheel;

@@ -33,6 +33,19 @@ params! {
 }
 
 params! {
+    /// Misses of a first-level cache that does not keep its core from going on: also in sections `l1i`
+    /// and `l1d`.
+    pub struct L1MissParams {
+        /// Lines that can be on their way to it.
+        mshrs: int(1..=256),
+        /// For how long a line that arrives keeps the bus, so that no other does.
+        fill_cycles: int(0..=100),
+        /// For what-if runs: every access hits, whatever the cache holds.
+        perfect: bool = false,
+    }
+}
+
+params! {
     /// The shared second level with its interconnect: section `l2`.
     pub struct L2Params {
         /// Capacity of all banks together.

@@ -3,9 +3,10 @@
 use loiter_types::{ContextId, CoreId, Cycle, PhysAddr};
 
 use crate::cache::{Cache, Lookup};
-use crate::counters::{L1Counters, L2Counters, StoreCounters};
+use crate::counters::{L1Counters, L2Counters, MissCounters, StoreCounters};
 use crate::l2::{L2, SHARER_WORDS, Served};
-use crate::params::{L1Params, L2Params, MemoryParams};
+use crate::misses::{Found, MissRegisters};
+use crate::params::{L1MissParams, L1Params, L2Params, MemoryParams};
 use crate::wheel::Wheel;
 
 /// What is asked of memory.
@@ -89,6 +90,8 @@ pub struct MemoryConfig {
     pub l1i: L1Params,
     /// Data caches.
     pub l1d: L1Params,
+    /// Misses of the instruction caches and of the data caches; none where a context that misses waits.
+    pub misses: Option<[L1MissParams; 2]>,
     /// Second level.
     pub l2: L2Params,
     /// Memory.
@@ -103,7 +106,23 @@ struct FirstLevel {
     instruction_counters: L1Counters,
     data_counters: L1Counters,
     store_counters: StoreCounters,
+    /// Miss registers of the instruction cache and of the data cache, with their counters.
+    misses: Option<[MissRegisters; 2]>,
+    miss_counters: [MissCounters; 2],
 }
+
+impl FirstLevel {
+    /// Whether what misses `cache` counts as a hit all the same.
+    #[inline(always)]
+    fn is_perfect(&self, cache: usize) -> bool {
+        let registers = self.misses.as_ref();
+        registers.is_some_and(|registers| registers[cache].is_perfect())
+    }
+}
+
+/// Where in pairs of the two first-level caches each stands.
+const INSTRUCTIONS: usize = 0;
+const DATA: usize = 1;
 
 /// First levels, second level, memory, and the events between them.
 pub struct MemorySystem {
@@ -157,6 +176,11 @@ impl MemorySystem {
                 instruction_counters: L1Counters::default(),
                 data_counters: L1Counters::default(),
                 store_counters: StoreCounters::default(),
+                misses: config
+                    .misses
+                    .as_ref()
+                    .map(|misses| misses.each_ref().map(MissRegisters::new)),
+                miss_counters: Default::default(),
             });
         }
         let device_latency_cycles = config.memory.device_latency_cycles;
@@ -182,6 +206,12 @@ impl MemorySystem {
         &self.first[core.index()].store_counters
     }
 
+    /// Counters of the miss registers of a core's instruction cache and data cache.
+    #[must_use]
+    pub fn miss_counters(&self, core: CoreId) -> &[MissCounters; 2] {
+        &self.first[core.index()].miss_counters
+    }
+
     /// Counters of the second level and memory.
     #[must_use]
     pub fn l2_counters(&self) -> &L2Counters {
@@ -201,7 +231,7 @@ impl MemorySystem {
         let first = &mut self.first[core.index()];
         first.instruction_counters.accesses += 1;
         let line = first.instructions.line(addr);
-        let hit = first.instructions.access(line) != Lookup::Miss;
+        let hit = first.instructions.access(line) != Lookup::Miss || first.is_perfect(INSTRUCTIONS);
         first.instruction_counters.misses += u64::from(!hit);
         hit
     }
@@ -212,7 +242,7 @@ impl MemorySystem {
         let first = &mut self.first[core.index()];
         first.data_counters.accesses += 1;
         let line = first.data.line(addr);
-        let hit = first.data.access(line) != Lookup::Miss;
+        let hit = first.data.access(line) != Lookup::Miss || first.is_perfect(DATA);
         first.data_counters.misses += u64::from(!hit);
         hit
     }
@@ -227,14 +257,65 @@ impl MemorySystem {
         let owned = match first.data.access(line) {
             Lookup::Hit(index) => first.owned[index],
             Lookup::Miss => false,
-        };
+        } || first.is_perfect(DATA);
         first.store_counters.store_misses += u64::from(!owned);
         owned
+    }
+
+    /// Sends a fetch, a load or [`RequestKind::Own`] that missed the first level, if there is a miss
+    /// register for it. Answers what will serve it.
+    ///
+    /// # Errors
+    /// The cycle in which a miss register is free, when there is none; nothing was sent.
+    pub fn miss(&mut self, now: Cycle, request: Request) -> Result<Level, Cycle> {
+        let first = &mut self.first[request.core.index()];
+        let (which, cache) = match request.kind {
+            RequestKind::Fetch => (INSTRUCTIONS, &first.instructions),
+            _ => (DATA, &first.data),
+        };
+        let Some(registers) = &mut first.misses else {
+            return Ok(self.send(now, request));
+        };
+        let counters = &mut first.miss_counters[which];
+        let line = cache.line(request.addr);
+        let owns = request.kind == RequestKind::Own;
+        match registers[which].find(now, line, owns) {
+            Found::Line(miss) => {
+                counters.merged_misses += 1;
+                let done = miss.done.max(now.after(1));
+                let performs = if owns { done } else { miss.performs };
+                let response = Response {
+                    request,
+                    done,
+                    level: miss.level,
+                };
+                let performs = performs.max(now.after(1));
+                self.events.insert(performs, Event::Perform(response));
+                Ok(miss.level)
+            }
+            Found::Full(until) => {
+                counters.refused_misses += 1;
+                Err(until)
+            }
+            Found::Free => {
+                let (level, performs, done) = self.dispatch(now, request);
+                let first = &mut self.first[request.core.index()];
+                first.miss_counters[which].outstanding_misses += done.since(now);
+                let registers = first.misses.as_mut().expect("they were there");
+                registers[which].take(line, owns, performs, done, level);
+                Ok(level)
+            }
+        }
     }
 
     /// Sends a request; its [`Response`] comes out of [`MemorySystem::advance`]. Answers what will serve
     /// it.
     pub fn send(&mut self, now: Cycle, request: Request) -> Level {
+        self.dispatch(now, request).0
+    }
+
+    /// Answers what will serve a request, when it performs, and when its asker has the answer.
+    fn dispatch(&mut self, now: Cycle, request: Request) -> (Level, Cycle, Cycle) {
         if request.kind == RequestKind::Device {
             let performs = now.after(self.device_latency_cycles - 1);
             let response = Response {
@@ -243,11 +324,21 @@ impl MemorySystem {
                 level: Level::Device,
             };
             self.events.insert(performs, Event::Perform(response));
-            return Level::Device;
+            return (Level::Device, performs, response.done);
         }
         let mut served = self.l2.serve(now, request.kind, request.addr);
         self.take_from_owner(&mut served, request);
-        let done = served.performs.after(self.l2.reply_cycles(request.kind));
+        let mut done = served.performs.after(self.l2.reply_cycles(request.kind));
+        let cache = match request.kind {
+            RequestKind::Fetch => Some(INSTRUCTIONS),
+            RequestKind::Load | RequestKind::Own => Some(DATA),
+            _ => None,
+        };
+        if let (Some(cache), Some(registers)) =
+            (cache, &mut self.first[request.core.index()].misses)
+        {
+            done = registers[cache].arrives(done);
+        }
         if let Some((line, sharers)) = served.replaced {
             self.invalidate_sharers(served.performs, line, sharers, None);
         }
@@ -315,7 +406,7 @@ impl MemorySystem {
             }
             RequestKind::Walk | RequestKind::Device | RequestKind::Acknowledge => {}
         }
-        served.level
+        (served.level, performs, done)
     }
 
     /// A line that another core owns comes from there, which takes the way to it and back, and is not

@@ -26,6 +26,7 @@ pub(super) fn config() -> MemoryConfig {
         cores: 4,
         l1i: first_level(),
         l1d: first_level(),
+        misses: None,
         l2: L2Params {
             size_kib: 64,
             ways: 4,

@@ -235,10 +235,12 @@ impl MachineFile {
         if common.kind == "reference" {
             return CoreKind::Reference;
         }
+        let misses = || [self.section("l1i"), self.section("l1d")];
         let memory = Box::new(MemoryConfig {
             cores: self.system().cores as usize,
             l1i: self.section("l1i"),
             l1d: self.section("l1d"),
+            misses: (common.kind == "smt").then(misses),
             l2: self.section("l2"),
             memory: self.section("memory"),
         });
@@ -250,6 +252,9 @@ impl MachineFile {
                 latency: self.section("latency"),
                 branch: self.section("branch"),
                 btb: self.section("btb"),
+                itlb: self.section("itlb"),
+                dtlb: self.section("dtlb"),
+                walker: self.section("walker"),
             };
             return CoreKind::Smt(Box::new(smt), memory);
         }

@@ -3,7 +3,9 @@
 use loiter_cores::fgmt::{CoreParams, FgmtParams, FpuParams, LatencyParams};
 use loiter_cores::predict::{BranchParams, BtbParams};
 use loiter_cores::smt::{SmtCoreParams, SmtLatencyParams, SmtParams, SmtUnitParams};
-use loiter_memory::{L1Params, L2Params, MemoryConfig, MemoryParams, TlbParams, WalkerParams};
+use loiter_memory::{
+    L1MissParams, L1Params, L2Params, MemoryConfig, MemoryParams, TlbParams, WalkerParams,
+};
 use loiter_types::{ParamInfo, Params, params};
 
 params! {
@@ -69,14 +71,18 @@ pub(crate) fn sections(kind: &str) -> Vec<Section> {
         ]);
     }
     if kind == "smt" {
+        let first_level = || [L1Params::infos(), L1MissParams::infos()].concat();
         sections[2].1.extend(SmtCoreParams::infos());
         sections.extend([
             ("units", SmtUnitParams::infos()),
             ("latency", SmtLatencyParams::infos()),
             ("branch", BranchParams::infos()),
             ("btb", BtbParams::infos()),
-            ("l1i", L1Params::infos()),
-            ("l1d", L1Params::infos()),
+            ("itlb", TlbParams::infos()),
+            ("dtlb", TlbParams::infos()),
+            ("walker", WalkerParams::infos()),
+            ("l1i", first_level()),
+            ("l1d", first_level()),
             ("l2", L2Params::infos()),
             ("memory", MemoryParams::infos()),
         ]);

@@ -1,7 +1,7 @@
 //! The result of a run.
 
 use loiter_cores::Chip;
-use loiter_memory::MemorySystem;
+use loiter_memory::{MemorySystem, TlbCounters, WalkerCounters};
 use loiter_observe::Recorder;
 use loiter_types::{CoreId, CounterSet, Cycle};
 use serde::Serialize;
@@ -176,16 +176,20 @@ pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow
         rows(&format!("core{core}.l1i"), instructions, out);
         rows(&format!("core{core}.l1d"), data, out);
     };
+    let translation = |(CoreId(core), itlb, dtlb, walker): (_, &TlbCounters, &TlbCounters, _),
+                       out: &mut Vec<CounterRow>| {
+        rows(&format!("core{core}.itlb"), itlb, out);
+        rows(&format!("core{core}.dtlb"), dtlb, out);
+        rows::<WalkerCounters>(&format!("core{core}.walker"), walker, out);
+    };
     match chip {
         Chip::Fgmt(chip) => {
             for (core, counters) in chip.counters() {
                 rows(&format!("core{}", core.0), counters, &mut out);
                 first_level(core, &mut out);
             }
-            for (CoreId(core), itlb, dtlb, walker) in chip.translation_counters() {
-                rows(&format!("core{core}.itlb"), itlb, &mut out);
-                rows(&format!("core{core}.dtlb"), dtlb, &mut out);
-                rows(&format!("core{core}.walker"), walker, &mut out);
+            for counters in chip.translation_counters() {
+                translation(counters, &mut out);
             }
         }
         Chip::Smt(chip) => {
@@ -195,6 +199,12 @@ pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow
                 first_level(core, &mut out);
                 let stores = memory.store_counters(core);
                 rows(&format!("core{}.l1d", core.0), stores, &mut out);
+                let [instructions, data] = memory.miss_counters(core);
+                rows(&format!("core{}.l1i", core.0), instructions, &mut out);
+                rows(&format!("core{}.l1d", core.0), data, &mut out);
+            }
+            for counters in chip.translation_counters() {
+                translation(counters, &mut out);
             }
         }
     }

@@ -5,9 +5,9 @@ use loiter_isa::{Class, Inst, Op};
 use loiter_observe::{Accounts, Activity, Doing, Slot};
 use loiter_types::{AddressSpace, ContextId, Cycle, HartId, PhysAddr};
 
-use super::walk::{Granted, NO_PAGE, Walk};
 use crate::shared::{doing, mode};
 use crate::store_buffer::StoreBuffer;
+use crate::walker::{Granted, NO_PAGE};
 
 /// What a context without a known time of readiness waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +79,6 @@ pub(super) struct Context {
     pub(super) fetch_granted: Granted,
     /// The same for the data of the fetched instruction.
     pub(super) data_granted: Granted,
-    /// Its page walk.
-    pub(super) walk: Option<Walk>,
     /// Between the probes "acquire" and "acquired".
     pub(super) spinning: bool,
     /// Whether interrupts must be looked at before the next instruction, or a rest has ended.
@@ -126,7 +124,6 @@ impl Context {
             data_space: AddressSpace::PHYSICAL,
             fetch_granted: Granted::NOTHING,
             data_granted: Granted::NOTHING,
-            walk: None,
             spinning: false,
             check_interrupts: true,
             hart_index: 0,

@@ -11,9 +11,9 @@ use super::context::{Context, NO_LINE, Waits};
 use super::counters::CoreCounters;
 use super::params::{CLASSES, FgmtParams, MAX_PIPES};
 use super::units::{ChipFpu, CoreUnits};
-use super::walk::Walker;
 use crate::seats::Seats;
 use crate::store_buffer::StoreBuffer;
+use crate::walker::{Ended, Walker};
 use crate::{Observer, Shared};
 
 /// What the contexts of a core share.
@@ -29,7 +29,9 @@ pub(super) struct CoreState {
     pub(super) simple: [[(u64, Slot); 2]; CLASSES],
     pub(super) itlb: Tlb,
     pub(super) dtlb: Tlb,
-    pub(super) walker: Walker,
+    pub(super) walker: Walker<()>,
+    /// Kept for its room.
+    pub(super) ended_walks: Vec<Ended<()>>,
     pub(super) params: FgmtParams,
     /// `core.stall = "use"`.
     pub(super) stall_on_use: bool,
@@ -340,7 +342,8 @@ impl Core {
                 full_stops_thread: params.core.store_buffer_full_stops == "thread",
                 itlb: tlb(&params.itlb),
                 dtlb: tlb(&params.dtlb),
-                walker: Walker::new(&params.walker),
+                walker: Walker::new(&params.walker, CoreId::new(id), params.latency.load_cycles),
+                ended_walks: Vec::new(),
                 params: params.clone(),
                 counters: CoreCounters::default(),
             },

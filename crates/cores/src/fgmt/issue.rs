@@ -11,9 +11,9 @@ use loiter_types::{Cycle, HartId, PhysAddr};
 use super::context::{Context, Place, Waits};
 use super::core::CoreState;
 use super::units::{ChipFpu, is_fp};
-use super::walk::Granted;
 use crate::shared::Before;
 use crate::store_buffer::{Forward, StoreBuffer};
+use crate::walker::Granted;
 use crate::{Observer, Shared};
 
 /// Between a hart and the machine: loads see the context's own stores, stores to RAM wait in the

@@ -9,8 +9,8 @@ use loiter_types::{AddressSpace, Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
 use super::context::{Context, Place, Waits, is_probe};
 use super::core::CoreState;
-use super::walk::{Granted, page};
 use crate::store_buffer::Forward;
+use crate::walker::{Granted, page};
 use crate::{Observer, Shared};
 
 impl Context {

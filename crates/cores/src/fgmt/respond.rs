@@ -79,8 +79,9 @@ impl Context {
                 self.fetch_line = response.request.addr.block(core.fetch_line_log2);
                 self.unblock(done);
             }
-            RequestKind::Walk | RequestKind::Load if self.walk.is_some() => {
-                self.entry_arrives(core, done, shared);
+            RequestKind::Walk | RequestKind::Load if core.walker.owns(response.request.tag) => {
+                core.walker
+                    .entry_arrives(response.request.tag, done, shared);
             }
             RequestKind::Own => unreachable!("stores write through"),
             RequestKind::Walk => unreachable!("an entry arrives for a walk"),

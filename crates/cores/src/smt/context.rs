@@ -13,6 +13,7 @@ use super::registers::{NONE, ZERO};
 use crate::predict::{Prediction, Transfer};
 use crate::shared::mode;
 use crate::store_buffer::StoreBuffer;
+use crate::walker::Granted;
 
 /// How far an instruction has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub(super) enum Stage {
     Queued,
     /// Issued; its result is computed, or on its way.
     Issued,
+    /// A load or store that waits for the translation of its address.
+    Walking,
     /// A load that waits for its line.
     Missing(Level),
     /// It may retire once its cycle has come.
@@ -56,6 +59,8 @@ pub(super) struct Entry {
     pub(super) slot: u8,
     /// A load whose line was written after it had read it.
     pub(super) stale: bool,
+    /// The translation of its data's address was looked up, or walked for.
+    pub(super) translated: bool,
     pub(super) transfer: Option<Transfer>,
     /// Age among all instructions of the core; also tells this one from others that had its place.
     pub(super) seq: u64,
@@ -100,6 +105,8 @@ pub(super) enum Fetch {
     Ready,
     /// Its instruction line is on its way.
     Line,
+    /// The translation of its address is on its way.
+    Walk,
     /// Behind an instruction that must retire first, or a transfer whose target nobody knows, or an
     /// address that cannot be fetched.
     Blocked,
@@ -143,6 +150,8 @@ pub(super) struct Context {
     pub(super) buffer: StoreBuffer,
     /// Ownership of the line of the oldest buffered store has been asked for.
     pub(super) owning: bool,
+    /// When the oldest buffered store may ask again, if it was refused.
+    pub(super) drain_from: Cycle,
     /// Instructions that have not issued.
     pub(super) unissued: u32,
     pub(super) fetch: Fetch,
@@ -153,6 +162,15 @@ pub(super) struct Context {
     /// What a cycle without instructions is charged to.
     pub(super) empty: Slot,
     pub(super) oldest: Oldest,
+    /// When the oldest instruction may ask memory again, if it was refused.
+    pub(super) oldest_from: Cycle,
+    /// Pages whose translation is at hand for the oldest instruction, and for fetch.
+    pub(super) oldest_granted: Granted,
+    pub(super) fetch_granted: Granted,
+    /// A walk for fetch is under way, on the present way or a wrong one.
+    pub(super) fetch_walks: bool,
+    /// Walks for issued loads and stores: pages, and as what they are accessed.
+    pub(super) data_walks: Vec<(u64, Access)>,
     pub(super) fetch_space: AddressSpace,
     pub(super) data_space: AddressSpace,
     pub(super) check_interrupts: bool,
@@ -190,6 +208,7 @@ impl Context {
             queue: 0,
             slot: 0,
             stale: false,
+            translated: false,
             transfer: None,
             seq: 0,
             pc: 0,
@@ -226,6 +245,7 @@ impl Context {
             barriers: VecDeque::new(),
             buffer,
             owning: false,
+            drain_from: now,
             unissued: 0,
             fetch: Fetch::Vacant,
             fetch_pc: 0,
@@ -233,6 +253,11 @@ impl Context {
             fetch_line: NO_LINE,
             empty: Slot::FrontEnd,
             oldest: Oldest::Idle,
+            oldest_from: now,
+            oldest_granted: Granted::NOTHING,
+            fetch_granted: Granted::NOTHING,
+            fetch_walks: false,
+            data_walks: Vec::new(),
             fetch_space: AddressSpace::PHYSICAL,
             data_space: AddressSpace::PHYSICAL,
             check_interrupts: true,
@@ -293,7 +318,11 @@ impl Context {
     pub(super) fn reconsider(&mut self, now: Cycle, hart: &Hart, doing: Doing) {
         self.settle(now);
         self.activity = Activity::of(doing, self.spinning, mode(hart));
-        self.fetch_space = hart.address_space(Access::Fetch);
+        let fetch_space = hart.address_space(Access::Fetch);
+        if fetch_space != self.fetch_space {
+            self.fetch_space = fetch_space;
+            self.fetch_granted = Granted::NOTHING;
+        }
         self.data_space = hart.address_space(Access::Load);
     }
 

@@ -3,7 +3,7 @@
 use loiter_hart::{Hart, HartState, Nap};
 use loiter_isa::SINK;
 use loiter_machine::Machine;
-use loiter_memory::Wheel;
+use loiter_memory::{Tlb, TlbCounters, TlbParams, WalkerCounters, Wheel};
 use loiter_observe::{Accounts, Doing, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 
@@ -14,10 +14,12 @@ use super::policy::FetchPolicy;
 use super::queue::Queue;
 use super::registers::{File, NONE, Registers};
 use super::squash;
+use super::translate::For;
 use crate::predict::{BranchCounters, Prediction, Predictors};
 use crate::seats::Seats;
 use crate::shared::doing;
 use crate::store_buffer::StoreBuffer;
+use crate::walker::{Ended, Walker};
 use crate::{Observer, Shared};
 
 /// Most contexts of a core.
@@ -32,6 +34,8 @@ pub(super) enum Event {
     Access,
     /// A transfer finds that fetch went the wrong way.
     Redirect,
+    /// What was refused may be asked for again.
+    Retry,
 }
 
 /// An event, and the instruction: context, place in its window, age.
@@ -54,6 +58,11 @@ pub(super) struct CoreState {
     /// The integer queue and the floating-point queue.
     pub(super) queues: [Queue; 2],
     pub(super) predictors: Predictors,
+    pub(super) itlb: Tlb,
+    pub(super) dtlb: Tlb,
+    pub(super) walker: Walker<For>,
+    /// Kept for its room.
+    pub(super) ended_walks: Vec<Ended<For>>,
     pub(super) events: Wheel<Due>,
     /// Registers whose readers may issue in the next cycle.
     pub(super) waking: Vec<(u8, u64, u64)>,
@@ -246,6 +255,17 @@ impl Chip {
         })
     }
 
+    /// Counters of translation, by core: of instructions, of data, and of walks.
+    pub fn translation_counters(
+        &self,
+    ) -> impl Iterator<Item = (CoreId, &TlbCounters, &TlbCounters, &WalkerCounters)> {
+        self.cores.iter().map(|core| {
+            let state = &core.state;
+            let (itlb, dtlb) = (&state.itlb.counters, &state.dtlb.counters);
+            (state.id, itlb, dtlb, &state.walker.counters)
+        })
+    }
+
     /// What every seated context waits for, for the watchdog's message.
     #[must_use]
     pub fn who_waits(&self) -> Vec<(ContextId, HartId, String)> {
@@ -280,6 +300,7 @@ impl Core {
         };
         predictors.counters = BranchCounters::default();
         let window = core.reorder_entries as usize;
+        let tlb = |params: &TlbParams| Tlb::new(params).expect("SmtParams::check has passed it");
         let buffer = || StoreBuffer::new(core.store_buffer_entries as usize, line_bytes, false);
         Ok(Self {
             state: CoreState {
@@ -294,6 +315,10 @@ impl Core {
                     Queue::new(core.fp_queue_entries as usize),
                 ],
                 predictors,
+                itlb: tlb(&params.itlb),
+                dtlb: tlb(&params.dtlb),
+                walker: Walker::new(&params.walker, CoreId::new(id), params.latency.load_cycles),
+                ended_walks: Vec::new(),
                 events: Wheel::default(),
                 waking: Vec::new(),
                 div_free: now,
@@ -346,6 +371,9 @@ impl Core {
             context.settle(now);
         }
         self.wake();
+        if self.state.walker.due <= now {
+            self.go_on_walking(now, shared);
+        }
         if self.state.events.next() <= now {
             self.events(now, shared);
         }
@@ -416,6 +444,9 @@ impl Core {
             if context.nap_until != Cycle::NEVER {
                 consider(context.nap_until);
             }
+            if !context.buffer.is_empty() {
+                consider(context.drain_from);
+            }
             if context.renamed < context.tail {
                 consider(context.entry(context.renamed).due);
             }
@@ -426,6 +457,7 @@ impl Core {
                 }
             }
         }
+        consider(self.state.walker.due);
         consider(self.state.div_free);
         consider(self.state.fp_div_free);
         next
@@ -461,8 +493,12 @@ impl Core {
             }
             match event {
                 Event::Wake => self.wake_readers(c, n, seq),
-                Event::Access => self.access(c as usize, n, now, shared),
+                Event::Access => {
+                    let Core { state, contexts } = self;
+                    contexts[c as usize].access(c as usize, n, state, now, shared);
+                }
                 Event::Redirect => self.redirect(c as usize, n, now),
+                Event::Retry => {}
             }
         }
         due.clear();
@@ -564,6 +600,7 @@ impl Context {
         if self.is_empty() {
             return match self.fetch {
                 Fetch::Line => Slot::FetchMiss,
+                Fetch::Walk => Slot::ItlbWalk,
                 Fetch::Ready if self.fetch_from > now => self.empty,
                 _ => Slot::NotSelected,
             };
@@ -584,6 +621,7 @@ impl Context {
                 Slot::UnitBusy
             }
             Stage::Queued => Slot::Dependence,
+            Stage::Walking => Slot::DtlbWalk,
             Stage::Missing(loiter_memory::Level::Memory) => Slot::L2Miss,
             Stage::Missing(_) => Slot::L2Hit,
             Stage::Issued if entry.class == loiter_isa::Class::Load => Slot::LoadHit,

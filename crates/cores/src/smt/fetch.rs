@@ -3,6 +3,7 @@
 use loiter_hart::Access;
 use loiter_isa::{Class, Inst, Op};
 use loiter_memory::{Request, RequestKind};
+use loiter_observe::Slot;
 use loiter_types::{Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
 use super::context::{Context, Fetch, How, Stage};
@@ -70,6 +71,9 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) -> u64 {
         let mut pc = self.fetch_pc;
+        if !self.fetch_translated(c, core, now, VirtAddr(pc), shared) {
+            return 0;
+        }
         let hart = &mut shared.harts[self.hart_index];
         let Ok(first) = hart.locate(shared.machine, VirtAddr(pc), 2, Access::Fetch) else {
             self.fault(core, now, pc);
@@ -81,9 +85,10 @@ impl Context {
             return 0;
         }
         *banks |= bank;
-        if shared.machine.is_ram(first, 2) && !shared.memory.fetch(core.id, first) {
-            self.fetch = Fetch::Line;
-            self.fetch_line = line;
+        // A line that has just come serves, also if others have pushed it out again.
+        if shared.machine.is_ram(first, 2)
+            && !(shared.memory.fetch(core.id, first) || self.fetch_line == line)
+        {
             core.active = true;
             let request = Request {
                 kind: RequestKind::Fetch,
@@ -92,7 +97,16 @@ impl Context {
                 addr: first,
                 tag: line,
             };
-            shared.memory.send(now, request);
+            match shared.memory.miss(now, request) {
+                Ok(_) => {
+                    self.fetch = Fetch::Line;
+                    self.fetch_line = line;
+                }
+                Err(until) => {
+                    self.fetch_from = until;
+                    self.empty = Slot::FetchMiss;
+                }
+            }
             return 0;
         }
         let virtual_line = pc >> core.fetch_line_log2;
@@ -102,6 +116,11 @@ impl Context {
             .min(most);
         let mut fetched = 0;
         while fetched < room && pc >> core.fetch_line_log2 == virtual_line {
+            if VirtAddr(pc).leaves_page(4)
+                && !self.second_half_translated(c, core, now, pc, first, shared)
+            {
+                break;
+            }
             let Some(inst) = self.decoded(pc, first, shared) else {
                 self.fault(core, now, pc);
                 return fetched + 1;
@@ -123,6 +142,23 @@ impl Context {
             }
         }
         fetched
+    }
+
+    /// Whether the translation of the second half of an instruction at the end of a page is at hand, if
+    /// it has one. If not, fetch waits for a walk.
+    #[cold]
+    fn second_half_translated<O: Observer>(
+        &mut self,
+        c: usize,
+        core: &mut CoreState,
+        now: Cycle,
+        pc: u64,
+        first: PhysAddr,
+        shared: &mut Shared<'_, O>,
+    ) -> bool {
+        let low = PhysAddr((first.0 & !(PAGE_BYTES - 1)) | pc & (PAGE_BYTES - 1));
+        let crosses = shared.machine.fetch16(low).is_ok_and(|low| low & 3 == 3);
+        !crosses || self.fetch_translated(c, core, now, VirtAddr(pc.wrapping_add(2)), shared)
     }
 
     /// The instruction at `pc`, whose page is that of `first`.
@@ -176,7 +212,7 @@ impl Context {
                     if prediction.target != Some(target) {
                         let bubble = core.params.core.misfetch_cycles;
                         self.fetch_from = now.after(1 + bubble);
-                        self.empty = loiter_observe::Slot::Branch;
+                        self.empty = Slot::Branch;
                     }
                     target
                 } else {
@@ -218,6 +254,7 @@ impl Context {
         entry.stage = Stage::Fetched;
         entry.how = how;
         entry.stale = false;
+        entry.translated = false;
         entry.transfer = transfer;
         entry.seq = seq;
         entry.pc = pc;

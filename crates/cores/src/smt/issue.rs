@@ -79,58 +79,6 @@ impl Core {
             context.issue(c, n, &mut self.state, now, shared);
         }
     }
-
-    /// A load accesses the data cache.
-    pub(super) fn access<O: Observer>(
-        &mut self,
-        c: usize,
-        n: u64,
-        now: Cycle,
-        shared: &mut Shared<'_, O>,
-    ) {
-        let context = &mut self.contexts[c];
-        let core = &mut self.state;
-        let entry = context.entry(n);
-        let width = access_width(entry.inst.op).expect("a load has a width");
-        let Some(addr) = context.place(n, width, Access::Load, shared) else {
-            context.leave_to_hart(n, now);
-            return;
-        };
-        let entry = context.entry_mut(n);
-        entry.addr = addr;
-        match context.forward(n, addr, width) {
-            (Forward::Partial, _) => {
-                context.entry_mut(n).bytes = 0;
-                context.leave_to_hart(n, now);
-            }
-            (Forward::Value(value), from) => {
-                core.counters.forwarded_loads += 1;
-                let entry = context.entry_mut(n);
-                entry.bytes = width.bytes();
-                entry.data = from;
-                context.loaded(c, n, value, now.after(1), core);
-            }
-            (Forward::Memory, _) => {
-                let entry = context.entry_mut(n);
-                entry.bytes = width.bytes();
-                entry.data = 0;
-                if shared.memory.load(core.id, addr) {
-                    let value = read(shared.machine, addr, width);
-                    context.loaded(c, n, value, now.after(1), core);
-                } else {
-                    let request = Request {
-                        kind: RequestKind::Load,
-                        core: core.id,
-                        context: context.id,
-                        addr,
-                        tag: context.entry(n).seq,
-                    };
-                    let level = shared.memory.send(now, request);
-                    context.entry_mut(n).stage = Stage::Missing(level);
-                }
-            }
-        }
-    }
 }
 
 /// Reads RAM.
@@ -213,6 +161,58 @@ impl Context {
         if entry.transfer.is_some() && entry.done.next != entry.predicted {
             let at = now.after(register_read + cycles);
             core.schedule(at, Event::Redirect, c, n, seq);
+        }
+    }
+
+    /// Load `n` accesses the data cache.
+    pub(super) fn access<O: Observer>(
+        &mut self,
+        c: usize,
+        n: u64,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        if !self.data_translated(c, n, Access::Load, core, now, shared) {
+            return;
+        }
+        let width = access_width(self.entry(n).inst.op).expect("a load has a width");
+        let Some(addr) = self.place(n, width, Access::Load, shared) else {
+            self.leave_to_hart(n, now);
+            return;
+        };
+        self.entry_mut(n).addr = addr;
+        let (found, from) = self.forward(n, addr, width);
+        if found == Forward::Partial {
+            self.leave_to_hart(n, now);
+            return;
+        }
+        let entry = self.entry_mut(n);
+        entry.bytes = width.bytes();
+        entry.data = from;
+        let seq = entry.seq;
+        if let Forward::Value(value) = found {
+            core.counters.forwarded_loads += 1;
+            self.loaded(c, n, value, now.after(1), core);
+        } else if shared.memory.load(core.id, addr) {
+            let value = read(shared.machine, addr, width);
+            self.loaded(c, n, value, now.after(1), core);
+        } else {
+            let request = Request {
+                kind: RequestKind::Load,
+                core: core.id,
+                context: self.id,
+                addr,
+                tag: seq,
+            };
+            match shared.memory.miss(now, request) {
+                Ok(level) => self.entry_mut(n).stage = Stage::Missing(level),
+                Err(until) => {
+                    // Until then it has not read, and stores find nothing to hold against it.
+                    self.entry_mut(n).bytes = 0;
+                    core.schedule(until, Event::Access, c, n, seq);
+                }
+            }
         }
     }
 
@@ -308,7 +308,8 @@ impl Context {
         self.loaded(c, n, value, at, core);
     }
 
-    fn issue_store<O: Observer>(
+    /// The address and value of store `n` are there.
+    pub(super) fn issue_store<O: Observer>(
         &mut self,
         c: usize,
         n: u64,
@@ -316,6 +317,9 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
+        if !self.data_translated(c, n, Access::Store, core, now, shared) {
+            return;
+        }
         let width = access_width(self.entry(n).inst.op).expect("a store has a width");
         let Some(addr) = self.place(n, width, Access::Store, shared) else {
             self.leave_to_hart(n, now);

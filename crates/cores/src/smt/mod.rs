@@ -31,6 +31,7 @@ mod rename;
 mod respond;
 mod retire;
 mod squash;
+mod translate;
 
 pub use self::core::Chip;
 pub use self::counters::SmtCounters;

@@ -5,14 +5,15 @@ use loiter_hart::{Access, DataPort, Exec, Flow, Nap, access_width};
 use loiter_isa::csr::number::STIMECMP;
 use loiter_isa::{Class, Op, SINK, Width, dispatch};
 use loiter_machine::{AccessFault, Machine};
-use loiter_memory::{Request, RequestKind};
+use loiter_memory::{Level, Request, RequestKind};
 use loiter_observe::{Doing, Slot};
 use loiter_types::{Cycle, HartId, PhysAddr, VirtAddr};
 
 use super::context::{Context, How, Oldest};
-use super::core::CoreState;
+use super::core::{CoreState, Event};
 use super::registers::NONE;
 use super::retire::Oldness;
+use super::translate::{oldest_addr, oldest_kind};
 use crate::shared::Before;
 use crate::{Observer, Shared};
 
@@ -25,7 +26,7 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) -> Oldness {
-        if self.oldest != Oldest::Idle {
+        if self.oldest != Oldest::Idle || self.oldest_from > now {
             return Oldness::Waits;
         }
         let n = self.head;
@@ -58,6 +59,9 @@ impl Context {
             self.fetch_again(c, core, now, pc);
             return Oldness::Gone;
         }
+        if !self.oldest_translated(c, core, now, shared) {
+            return Oldness::Waits;
+        }
         if matches!(class, Class::Load | Class::Store | Class::Atomic)
             && let Some((kind, addr, slot)) = self.oldest_access(n, shared)
         {
@@ -70,9 +74,15 @@ impl Context {
                     addr,
                     tag: self.entry(n).seq,
                 };
-                shared.memory.send(now, request);
-                self.oldest = Oldest::Sent(slot);
                 core.active = true;
+                match ask(now, request, shared) {
+                    Ok(_) => self.oldest = Oldest::Sent(slot),
+                    Err(until) => {
+                        self.oldest_from = until;
+                        let seq = self.entry(n).seq;
+                        core.schedule(until, Event::Retry, c, n, seq);
+                    }
+                }
                 return Oldness::Waits;
             }
         }
@@ -90,17 +100,12 @@ impl Context {
         let (inst, class) = (entry.inst, entry.class);
         let bytes = access_width(inst.op)?.bytes();
         let hart = &mut shared.harts[self.hart_index];
-        let base = hart.regs[inst.rs1 as usize];
-        // The immediate of an atomic is zero.
-        let addr = VirtAddr(base.wrapping_add(inst.imm as i64 as u64));
+        let addr = oldest_addr(&inst, hart);
         let atomic = class == Class::Atomic;
         if addr.leaves_page(bytes) || atomic && addr.0 & (bytes - 1) != 0 {
             return None;
         }
-        let access = match (class, inst.op) {
-            (Class::Load, _) | (_, Op::LrW | Op::LrD) => Access::Load,
-            _ => Access::Store,
-        };
+        let access = oldest_kind(&inst, class);
         let found = hart.locate(shared.machine, addr, bytes, access).ok()?;
         match (shared.machine.is_ram(found, bytes), atomic) {
             (false, _) => Some((RequestKind::Device, found, Slot::Device)),
@@ -182,6 +187,9 @@ impl Context {
             core.registers.values[register as usize] = hart.regs[second as usize];
         }
         shared.tell_retired(self.hart_index, &inst, &before, now);
+        if inst.op == Op::SfenceVma {
+            self.flush_translations(core, &inst, &shared.harts[self.hart_index]);
+        }
         let serial = self.entry(n).how == How::Serial;
         self.leave(core);
         if serial {
@@ -231,6 +239,14 @@ impl Context {
         core.counters.naps += 1;
         let limit = core.params.latency.nap_short_limit_cycles;
         self.sleep(now, nap, limit, hart);
+    }
+}
+
+/// Asks memory for what the oldest instruction accesses.
+fn ask<O>(now: Cycle, request: Request, shared: &mut Shared<'_, O>) -> Result<Level, Cycle> {
+    match request.kind {
+        RequestKind::Device => Ok(shared.memory.send(now, request)),
+        _ => shared.memory.miss(now, request),
     }
 }
 

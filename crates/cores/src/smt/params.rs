@@ -1,6 +1,7 @@
 //! Parameters of an out-of-order simultaneous multithreaded core, one struct for each section of a
 //! machine file.
 
+use loiter_memory::{Tlb, TlbParams, WalkerParams};
 use loiter_types::params;
 
 use crate::predict::{BranchParams, BtbParams};
@@ -122,6 +123,12 @@ pub struct SmtParams {
     pub branch: BranchParams,
     /// Section `btb`.
     pub btb: BtbParams,
+    /// Section `itlb`.
+    pub itlb: TlbParams,
+    /// Section `dtlb`.
+    pub dtlb: TlbParams,
+    /// Section `walker`.
+    pub walker: WalkerParams,
 }
 
 impl SmtParams {
@@ -148,6 +155,9 @@ impl SmtParams {
                     units.load_store, units.integer
                 ),
             ));
+        }
+        for (section, tlb) in [("itlb", &self.itlb), ("dtlb", &self.dtlb)] {
+            Tlb::new(tlb).map_err(|problem| (section, problem))?;
         }
         crate::predict::Predictors::new(&self.branch, &self.btb, self.contexts as usize).map(drop)
     }

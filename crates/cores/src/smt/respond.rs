@@ -32,6 +32,9 @@ impl Chip {
                     context.fetch_from = context.fetch_from.max(response.done);
                 }
             }
+            RequestKind::Walk | RequestKind::Load if state.walker.owns(tag) => {
+                state.walker.entry_arrives(tag, response.done, shared);
+            }
             RequestKind::Load => context.line_arrives(c, tag, response.done, state, shared),
             RequestKind::Own if tag == 0 => context.perform_store(state, shared),
             RequestKind::Own => context.oldest_performs(c, tag, false, state, now, shared),

@@ -11,6 +11,7 @@ use super::core::{Core, CoreState};
 use super::registers::NONE;
 use super::squash;
 use crate::shared::Before;
+use crate::walker::Granted;
 use crate::{Observer, Shared};
 
 /// What came of looking at the oldest instruction.
@@ -62,7 +63,7 @@ impl Core {
     /// The oldest store of each context performs if the core owns its line, and else asks for it.
     pub(super) fn drain_stores<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         for context in &mut self.contexts {
-            if !context.buffer.is_empty() && !context.owning {
+            if !context.buffer.is_empty() && !context.owning && context.drain_from <= now {
                 context.drain_store(&mut self.state, now, shared);
             }
         }
@@ -77,12 +78,12 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) {
         core.active = true;
-        let addr = self.buffer.send_next().expect("a store that waits");
+        let addr = self.buffer.next().expect("a store that waits");
         if shared.memory.store(core.id, addr) {
+            self.buffer.send_next();
             self.perform_store(core, shared);
             return;
         }
-        self.owning = true;
         let request = Request {
             kind: RequestKind::Own,
             core: core.id,
@@ -90,7 +91,13 @@ impl Context {
             addr,
             tag: 0,
         };
-        shared.memory.send(now, request);
+        match shared.memory.miss(now, request) {
+            Ok(_) => {
+                self.buffer.send_next();
+                self.owning = true;
+            }
+            Err(until) => self.drain_from = until,
+        }
     }
 
     /// The oldest buffered store performs: its value is in memory from now on.
@@ -224,6 +231,7 @@ impl Context {
             }
         }
         self.head += 1;
+        self.oldest_granted = Granted::NOTHING;
         if self.loads.is_empty() {
             self.lines_read = 0;
         }

@@ -125,6 +125,10 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
     let walks = Bench::new("t1").set("walker.walks=1");
     vec![
         (Bench::new("smt8"), out_of_order()),
+        (
+            Bench::new("smt8").set("l1i.mshrs=1").set("l1d.mshrs=1"),
+            out_of_order(),
+        ),
         (walks, (0..3).map(paged).collect()),
         (Bench::new("t1").set("latency.pause_cycles=9"), mixed),
         (

@@ -1,0 +1,263 @@
+//! Translation as time: look-ups of the translation look-aside buffers, and what waits for walks.
+//!
+//! Fetch waits for its walk; a load or store waits while others go on; what the hart runs waits when it
+//! is the oldest. A walk goes on when who wanted it has been squashed. Walks of a context for one page
+//! and one kind of access are one.
+
+use loiter_hart::{Access, Hart, access_width};
+use loiter_isa::{Class, Inst, Op};
+use loiter_observe::Slot;
+use loiter_types::{AddressSpace, Cycle, PAGE_BYTES, VirtAddr};
+
+use super::context::{Context, Fetch, Oldest, Stage};
+use super::core::{Core, CoreState};
+use crate::walker::{Ended, Granted, Wanted, flush_of, page};
+use crate::{Observer, Shared};
+
+/// What a translation is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum For {
+    /// The next instruction.
+    Fetch,
+    /// Issued loads or stores.
+    Issued,
+    /// The oldest instruction, which the hart runs.
+    Oldest,
+}
+
+impl Core {
+    /// Walks go on, and those who waited for one that ends.
+    #[cold]
+    pub(super) fn go_on_walking<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        self.state.active = true;
+        let mut ended = std::mem::take(&mut self.state.ended_walks);
+        self.state.walker.go_on(now, shared, &mut ended);
+        for walk in ended.drain(..) {
+            self.end_walk(now, &walk, shared);
+        }
+        self.state.ended_walks = ended;
+    }
+
+    /// A walk has ended: who waited for it goes on, also if no page was found; then the access raises
+    /// its exception.
+    fn end_walk<O: Observer>(&mut self, now: Cycle, walk: &Ended<For>, shared: &mut Shared<'_, O>) {
+        let Core { state, contexts } = self;
+        let wanted = &walk.wanted;
+        let c = wanted.seat;
+        let context = &mut contexts[c];
+        match wanted.purpose {
+            For::Fetch => {
+                walk.fill(&mut state.itlb);
+                context.end_fetch_walk(wanted);
+            }
+            For::Oldest => {
+                walk.fill(&mut state.dtlb);
+                context.end_oldest_walk(wanted);
+            }
+            For::Issued => {
+                walk.fill(&mut state.dtlb);
+                let key = (page(wanted.addr.0), wanted.access);
+                context.data_walks.retain(|&walk| walk != key);
+                while let Some(n) = contexts[c].waiter(key) {
+                    let entry = contexts[c].entry_mut(n);
+                    entry.translated = true;
+                    entry.stage = Stage::Issued;
+                    match wanted.access {
+                        Access::Store => contexts[c].issue_store(c, n, state, now, shared),
+                        _ => contexts[c].access(c, n, state, now, shared),
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Context {
+    fn wanted(&self, c: usize, addr: VirtAddr, access: Access, purpose: For) -> Wanted<For> {
+        Wanted {
+            context: self.id,
+            seat: c,
+            hart: self.hart_index,
+            addr,
+            access,
+            space: match access {
+                Access::Fetch => self.fetch_space,
+                _ => self.data_space,
+            },
+            purpose,
+        }
+    }
+
+    /// Whether the translation of `addr` is at hand for fetch. If not, it waits for a walk.
+    #[inline]
+    pub(super) fn fetch_translated<O: Observer>(
+        &mut self,
+        c: usize,
+        core: &mut CoreState,
+        now: Cycle,
+        addr: VirtAddr,
+        shared: &mut Shared<'_, O>,
+    ) -> bool {
+        if self.fetch_space == AddressSpace::PHYSICAL {
+            return true;
+        }
+        let page = page(addr.0);
+        if self.fetch_granted.has(page) {
+            core.itlb.counters.accesses += 1;
+            return true;
+        }
+        if core.itlb.access(addr, self.fetch_space, false) {
+            self.fetch_granted.grant(page);
+            return true;
+        }
+        core.active = true;
+        self.fetch = Fetch::Walk;
+        // A walk that a wrong way has begun comes first.
+        if !self.fetch_walks {
+            self.fetch_walks = true;
+            let wanted = self.wanted(c, addr, Access::Fetch, For::Fetch);
+            if let Some(ended) = core.walker.begin(now, wanted, shared) {
+                self.end_fetch_walk(&ended.wanted);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn end_fetch_walk(&mut self, wanted: &Wanted<For>) {
+        self.fetch_walks = false;
+        if wanted.space == self.fetch_space {
+            self.fetch_granted.grant(page(wanted.addr.0));
+        }
+        if self.fetch == Fetch::Walk {
+            self.fetch = Fetch::Ready;
+        }
+    }
+
+    /// Whether the translation of issued load or store `n` is at hand. If not, it waits for a walk.
+    #[inline]
+    pub(super) fn data_translated<O: Observer>(
+        &mut self,
+        c: usize,
+        n: u64,
+        access: Access,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) -> bool {
+        if self.data_space == AddressSpace::PHYSICAL {
+            return true;
+        }
+        let space = self.data_space;
+        let entry = self.entry_mut(n);
+        let addr = VirtAddr(entry.virt);
+        entry.translated |= core.dtlb.access(addr, space, access == Access::Store);
+        if entry.translated {
+            return true;
+        }
+        entry.stage = Stage::Walking;
+        let key = (page(addr.0), access);
+        if self.data_walks.contains(&key) {
+            return false;
+        }
+        let wanted = self.wanted(c, addr, access, For::Issued);
+        if core.walker.begin(now, wanted, shared).is_some() {
+            let entry = self.entry_mut(n);
+            entry.translated = true;
+            entry.stage = Stage::Issued;
+            return true;
+        }
+        self.data_walks.push(key);
+        false
+    }
+
+    /// The oldest load or store that waits for a walk.
+    fn waiter(&self, key: (u64, Access)) -> Option<u64> {
+        let waiting = match key.1 {
+            Access::Store => &self.stores,
+            _ => &self.loads,
+        };
+        waiting.iter().copied().find(|&n| {
+            let entry = self.entry(n);
+            entry.stage == Stage::Walking && page(entry.virt) == key.0
+        })
+    }
+
+    /// Whether the translations of the data of the oldest instruction, which the hart runs, are at hand.
+    /// If not, it waits for a walk.
+    pub(super) fn oldest_translated<O: Observer>(
+        &mut self,
+        c: usize,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) -> bool {
+        let entry = self.entry(self.head);
+        let (inst, class) = (entry.inst, entry.class);
+        if self.data_space == AddressSpace::PHYSICAL
+            || !matches!(class, Class::Load | Class::Store | Class::Atomic)
+        {
+            return true;
+        }
+        let translated = entry.translated;
+        let bytes = access_width(inst.op).map_or(1, |width| width.bytes());
+        let addr = oldest_addr(&inst, &shared.harts[self.hart_index]);
+        if translated && !addr.leaves_page(bytes) {
+            return true;
+        }
+        let access = oldest_kind(&inst, class);
+        let second = VirtAddr((addr.0 | (PAGE_BYTES - 1)).wrapping_add(1));
+        for addr in [Some(addr), addr.leaves_page(bytes).then_some(second)] {
+            let Some(addr) = addr else { continue };
+            let page = page(addr.0);
+            if self.oldest_granted.has(page) {
+                continue;
+            }
+            if core
+                .dtlb
+                .access(addr, self.data_space, access == Access::Store)
+            {
+                self.oldest_granted.grant(page);
+                continue;
+            }
+            core.active = true;
+            let wanted = self.wanted(c, addr, access, For::Oldest);
+            self.oldest = Oldest::Sent(Slot::DtlbWalk);
+            match core.walker.begin(now, wanted, shared) {
+                Some(ended) => self.end_oldest_walk(&ended.wanted),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn end_oldest_walk(&mut self, wanted: &Wanted<For>) {
+        debug_assert_eq!(self.oldest, Oldest::Sent(Slot::DtlbWalk));
+        self.oldest_granted.grant(page(wanted.addr.0));
+        self.oldest = Oldest::Idle;
+    }
+
+    /// `sfence.vma`: the translations that it names are forgotten.
+    #[cold]
+    pub(super) fn flush_translations(&mut self, core: &mut CoreState, inst: &Inst, hart: &Hart) {
+        let flush = flush_of(inst, hart);
+        for tlb in [&mut core.itlb, &mut core.dtlb] {
+            tlb.flush(flush);
+        }
+        self.fetch_granted = Granted::NOTHING;
+    }
+}
+
+/// Where the data lie of an instruction that `hart` is about to run.
+pub(super) fn oldest_addr(inst: &Inst, hart: &Hart) -> VirtAddr {
+    // The immediate of an atomic is zero.
+    VirtAddr(hart.regs[inst.rs1 as usize].wrapping_add(inst.imm as i64 as u64))
+}
+
+/// As what such an instruction accesses them.
+pub(super) fn oldest_kind(inst: &Inst, class: Class) -> Access {
+    match (class, inst.op) {
+        (Class::Load, _) | (_, Op::LrW | Op::LrD) => Access::Load,
+        _ => Access::Store,
+    }
+}

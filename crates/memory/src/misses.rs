@@ -1,0 +1,93 @@
+//! Miss registers of a first-level cache: which lines are on their way, and how many can be.
+//!
+//! A request for a line that is on its way goes no further: it performs with the one that is. A line
+//! takes the bus, and the port by which it fills, for some cycles, so lines arrive that far apart.
+
+use loiter_types::Cycle;
+
+use crate::params::L1MissParams;
+use crate::system::Level;
+
+/// A line on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OnItsWay {
+    line: u64,
+    /// It will be the core's own.
+    owned: bool,
+    pub(crate) performs: Cycle,
+    pub(crate) done: Cycle,
+    pub(crate) level: Level,
+}
+
+/// The miss registers of a cache.
+#[derive(Debug)]
+pub(crate) struct MissRegisters {
+    params: L1MissParams,
+    taken: Vec<OnItsWay>,
+    /// When the next line can have arrived.
+    next_fill: Cycle,
+}
+
+/// What a request finds in the miss registers.
+pub(crate) enum Found {
+    /// Its line is on its way.
+    Line(OnItsWay),
+    /// A free register.
+    Free,
+    /// None; the first is free in this cycle.
+    Full(Cycle),
+}
+
+impl MissRegisters {
+    pub(crate) fn new(params: &L1MissParams) -> Self {
+        Self {
+            params: params.clone(),
+            taken: Vec::with_capacity(params.mshrs as usize),
+            next_fill: Cycle(0),
+        }
+    }
+
+    pub(crate) fn is_perfect(&self) -> bool {
+        self.params.perfect
+    }
+
+    /// What a request for `line` finds at `now`; `owns` says that the line is to be the core's own.
+    pub(crate) fn find(&mut self, now: Cycle, line: u64, owns: bool) -> Found {
+        self.taken.retain(|miss| miss.done > now);
+        let merges = |miss: &&OnItsWay| miss.line == line && (miss.owned || !owns);
+        if let Some(&miss) = self.taken.iter().find(merges) {
+            return Found::Line(miss);
+        }
+        if (self.taken.len() as u64) < self.params.mshrs {
+            return Found::Free;
+        }
+        let first = self.taken.iter().map(|miss| miss.done).min();
+        Found::Full(first.unwrap_or(now).max(now.after(1)))
+    }
+
+    /// When a line that could have arrived at `done` has, as others arrive too.
+    pub(crate) fn arrives(&mut self, done: Cycle) -> Cycle {
+        let done = done.max(self.next_fill);
+        self.next_fill = done.after(self.params.fill_cycles);
+        done
+    }
+
+    /// A line is on its way, in a register that was seen to be free.
+    pub(crate) fn take(
+        &mut self,
+        line: u64,
+        owned: bool,
+        performs: Cycle,
+        done: Cycle,
+        level: Level,
+    ) {
+        debug_assert!((self.taken.len() as u64) < self.params.mshrs);
+        self.taken.push(OnItsWay {
+            line,
+            owned,
+            performs,
+            done,
+            level,
+        });
+    }
+}
