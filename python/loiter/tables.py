@@ -24,6 +24,24 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("cycles", pa.uint64()),
         ]
     ),
+    "activities": pa.schema(
+        [
+            ("context", pa.uint32()),
+            ("hart", pa.uint32()),
+            ("activity", pa.string()),
+            ("cycles", pa.uint64()),
+            ("instructions", pa.uint64()),
+        ]
+    ),
+    "histograms": pa.schema(
+        [
+            ("component", pa.string()),
+            ("name", pa.string()),
+            ("unit", pa.string()),
+            ("value", pa.uint64()),
+            ("cycles", pa.uint64()),
+        ]
+    ),
     "marks": pa.schema(
         [
             ("hart", pa.uint32()),

@@ -120,6 +120,10 @@ def run(request_text: str, elf: bytes, progress: Callable[[str], bool] | None) -
                  "slot": "retired" if each == 0 else "idle", "cycles": end - start}
                 for each in range(cores * contexts)
             ],
+            "activities": [
+                {"context": 0, "hart": 0, "activity": "machine", "cycles": end - start, "instructions": end * 2}
+            ],
+            "histograms": [],
             "marks": marks,
             "reports": [{"hart": 0, "name": "repetitions", "value": REPETITIONS, "cycle": end}],
             "lock_reads": [_reads(loop, hart, end) for loop, harts in spinners.items() for hart in harts],

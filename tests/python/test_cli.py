@@ -150,7 +150,8 @@ def test_run_writes_a_result_directory_and_replaces_its_own(loiter, tmp_path: Pa
         said = loiter("run", "-m", "t1", "hello", "--out", "out/first")
         assert said.status == 0
     assert sorted(each.name for each in (tmp_path / "out" / "first").iterdir()) == [
-        *("accounts.parquet", "counters.parquet", "host.json", "lock_reads.parquet"),
+        *("accounts.parquet", "activities.parquet", "counters.parquet", "histograms.parquet", "host.json"),
+        "lock_reads.parquet",
         *("manifest.json", "marks.parquet", "reports.parquet"),
     ]
     assert [each.name for each in (tmp_path / "out").iterdir()] == ["first"]

@@ -41,7 +41,7 @@ def written(tmp_path: Path, engine: Engine, request_: Request, answer: Json) -> 
 
 def test_what_is_written_is_read_back(written: Path, engine: Engine, request_: Request, answer: Json) -> None:
     result = store.read(written, request_.key(engine))
-    for name in ("counters", "accounts", "marks", "reports", "lock_reads"):
+    for name in ("counters", "accounts", "activities", "histograms", "marks", "reports", "lock_reads"):
         assert result.rows(name) == answer[name]
         assert result.rows(name), f"{name} of the test is not empty"
     manifest = result.manifest

@@ -51,6 +51,27 @@ pub(crate) enum Forward {
     Partial,
 }
 
+/// The `bytes` bytes at `addr`, which were `value`, after a store to `stored` of `stored_bytes`.
+pub(crate) fn overlay(
+    value: u64,
+    addr: PhysAddr,
+    bytes: u64,
+    stored: PhysAddr,
+    stored_bytes: u64,
+    stored_value: u64,
+) -> u64 {
+    let byte = |n: u64| {
+        let at = (addr.0 + n).wrapping_sub(stored.0);
+        let from = if at < stored_bytes {
+            stored_value >> (8 * at)
+        } else {
+            value >> (8 * n)
+        };
+        (from & 0xff) << (8 * n)
+    };
+    (0..bytes).map(byte).fold(0, |all, byte| all | byte)
+}
+
 /// The stores of one context.
 #[derive(Debug)]
 pub(crate) struct StoreBuffer {
@@ -157,6 +178,15 @@ impl StoreBuffer {
         debug_assert!(store.is_some_and(|store| store.stage == Stage::Performed));
     }
 
+    /// What stands at `addr` when memory holds `value` there and the stores of this buffer have performed.
+    pub(crate) fn overlay(&self, addr: PhysAddr, bytes: u64, value: u64) -> u64 {
+        let waiting = self.entries.iter();
+        let waiting = waiting.filter(|store| store.stage != Stage::Performed);
+        waiting.fold(value, |value, store| {
+            overlay(value, addr, bytes, store.addr, store.bytes, store.value)
+        })
+    }
+
     /// What a load of `width` bytes at `addr` finds here.
     #[inline]
     pub(crate) fn forward(&self, addr: PhysAddr, width: Width) -> Forward {
@@ -204,6 +234,16 @@ mod tests {
         );
         assert_eq!(buffer.forward(at(0x100), Width::D), Forward::Partial);
         assert_eq!(buffer.forward(at(0x108), Width::D), Forward::Memory);
+    }
+
+    #[test]
+    fn stores_overlay_what_memory_holds() {
+        let mut buffer = StoreBuffer::new(8, 64, false);
+        buffer.push(at(0x100), Width::D, 0x1111_2222_3333_4444);
+        buffer.push(at(0x106), Width::W, 0xaabb_ccdd);
+        assert_eq!(buffer.overlay(at(0x104), 4, 0), 0xccdd_2222);
+        assert_eq!(buffer.overlay(at(0x108), 8, 0x99_0000_0000), 0x99_0000_aabb);
+        assert_eq!(buffer.overlay(at(0x200), 8, 7), 7);
     }
 
     #[test]

@@ -55,6 +55,8 @@ counters! {
         mshr_wait_cycles: "cycles",
         /// Cycles that misses waited for their memory channel.
         channel_wait_cycles: "cycles",
+        /// Lines on their way from memory, summed over cycles.
+        outstanding_misses: "lines",
         /// Changed lines written back to memory.
         writebacks: "lines",
     }

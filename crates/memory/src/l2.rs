@@ -189,6 +189,7 @@ impl L2 {
         self.channel_free[channel] = starts.after(self.memory.line_transfer_cycles);
         let ready = starts.after(self.params.miss_latency_cycles - self.params.hit_latency_cycles);
         registers[register] = ready;
+        self.counters.outstanding_misses += ready.since(looked_up);
 
         let (index, old) = self.tags.fill(line);
         let before = std::mem::replace(

@@ -22,6 +22,6 @@ pub use counters::{
     L1Counters, L2Counters, MissCounters, StoreCounters, TlbCounters, WalkerCounters,
 };
 pub use params::{L1MissParams, L1Params, L2Params, MemoryParams, TlbParams, WalkerParams, sets};
-pub use system::{Level, MemoryConfig, MemorySystem, Request, RequestKind, Response};
+pub use system::{Level, MemoryConfig, MemorySystem, Missed, Request, RequestKind, Response};
 pub use tlb::{Flush, Tlb, Translation};
 pub use wheel::Wheel;

@@ -57,6 +57,15 @@ pub enum Level {
     Device,
 }
 
+/// What becomes of a first-level miss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Missed {
+    /// What will serve it.
+    pub level: Level,
+    /// Its line was on its way already, so that nothing was sent.
+    pub merged: bool,
+}
+
 /// A request that performs in this cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
@@ -267,14 +276,18 @@ impl MemorySystem {
     ///
     /// # Errors
     /// The cycle in which a miss register is free, when there is none; nothing was sent.
-    pub fn miss(&mut self, now: Cycle, request: Request) -> Result<Level, Cycle> {
+    pub fn miss(&mut self, now: Cycle, request: Request) -> Result<Missed, Cycle> {
         let first = &mut self.first[request.core.index()];
         let (which, cache) = match request.kind {
             RequestKind::Fetch => (INSTRUCTIONS, &first.instructions),
             _ => (DATA, &first.data),
         };
         let Some(registers) = &mut first.misses else {
-            return Ok(self.send(now, request));
+            let level = self.send(now, request);
+            return Ok(Missed {
+                level,
+                merged: false,
+            });
         };
         let counters = &mut first.miss_counters[which];
         let line = cache.line(request.addr);
@@ -291,7 +304,10 @@ impl MemorySystem {
                 };
                 let performs = performs.max(now.after(1));
                 self.events.insert(performs, Event::Perform(response));
-                Ok(miss.level)
+                Ok(Missed {
+                    level: miss.level,
+                    merged: true,
+                })
             }
             Found::Full(until) => {
                 counters.refused_misses += 1;
@@ -303,7 +319,10 @@ impl MemorySystem {
                 first.miss_counters[which].outstanding_misses += done.since(now);
                 let registers = first.misses.as_mut().expect("they were there");
                 registers[which].take(line, owns, performs, done, level);
-                Ok(level)
+                Ok(Missed {
+                    level,
+                    merged: false,
+                })
             }
         }
     }

@@ -143,6 +143,7 @@ pub struct Accounts {
     /// Whose account it is.
     pub context: ContextId,
     cycles: [[u64; SLOTS]; ACTIVITIES],
+    instructions: [u64; ACTIVITIES],
     opened: Cycle,
     until: Cycle,
 }
@@ -154,6 +155,7 @@ impl Accounts {
         Self {
             context,
             cycles: [[0; SLOTS]; ACTIVITIES],
+            instructions: [0; ACTIVITIES],
             opened: now,
             until: now,
         }
@@ -188,6 +190,21 @@ impl Accounts {
         debug_assert!(now >= self.until, "a cycle would be charged twice");
         row[Slot::Retired as usize] += 1;
         self.until = Cycle(now.0 + 1);
+    }
+
+    /// Counts an instruction that retired in an activity.
+    #[inline(always)]
+    pub fn retired(&mut self, activity: Activity) {
+        self.instructions[activity as usize] += 1;
+    }
+
+    /// Activities with their cycles and the instructions that retired in them, where there are any.
+    pub fn activities(&self) -> impl Iterator<Item = (Activity, u64, u64)> + '_ {
+        Activity::ALL.iter().filter_map(|&activity| {
+            let cycles: u64 = self.cycles[activity as usize].iter().sum();
+            let instructions = self.instructions[activity as usize];
+            (cycles + instructions != 0).then_some((activity, cycles, instructions))
+        })
     }
 
     /// Takes back what was charged to a slot ahead of time, from cycle `to` on.

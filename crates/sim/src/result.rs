@@ -1,6 +1,7 @@
 //! The result of a run.
 
 use loiter_cores::Chip;
+use loiter_cores::smt::{ModeGroup, total};
 use loiter_memory::{MemorySystem, TlbCounters, WalkerCounters};
 use loiter_observe::Recorder;
 use loiter_types::{CoreId, CounterSet, Cycle};
@@ -70,6 +71,36 @@ pub struct AccountRow {
     /// What became of the slot.
     pub slot: &'static str,
     /// Context-cycles.
+    pub cycles: u64,
+}
+
+/// What a context did in one activity.
+#[derive(Clone, Debug, Serialize)]
+pub struct ActivityRow {
+    /// The context.
+    pub context: u16,
+    /// The hart in it, if any.
+    pub hart: Option<u16>,
+    /// What the hart was doing.
+    pub activity: &'static str,
+    /// Context-cycles.
+    pub cycles: u64,
+    /// Instructions that retired.
+    pub instructions: u64,
+}
+
+/// An entry of a histogram.
+#[derive(Clone, Debug, Serialize)]
+pub struct HistogramRow {
+    /// Such as `core0`.
+    pub component: String,
+    /// What was counted in every cycle.
+    pub name: &'static str,
+    /// What one of it is.
+    pub unit: &'static str,
+    /// How many.
+    pub value: u64,
+    /// In how many cycles it was so many; of the greatest value, so many or more.
     pub cycles: u64,
 }
 
@@ -149,6 +180,10 @@ pub struct RunResult {
     pub counters: Vec<CounterRow>,
     /// Context-cycle accounts; they sum to contexts x cycles of the timing model.
     pub accounts: Vec<AccountRow>,
+    /// Activities: the same cycles, and the instructions that retired.
+    pub activities: Vec<ActivityRow>,
+    /// How the cycles of cores are distributed.
+    pub histograms: Vec<HistogramRow>,
     /// Marks.
     pub marks: Vec<MarkRow>,
     /// Reported values.
@@ -157,8 +192,30 @@ pub struct RunResult {
     pub lock_reads: Vec<LockReadRow>,
 }
 
+/// What the timing model found out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TimedRows {
+    pub(crate) counters: Vec<CounterRow>,
+    pub(crate) accounts: Vec<AccountRow>,
+    pub(crate) activities: Vec<ActivityRow>,
+    pub(crate) histograms: Vec<HistogramRow>,
+}
+
 fn rows<C: CounterSet>(component: &str, counters: &C, out: &mut Vec<CounterRow>) {
-    for (info, value) in C::INFOS.iter().zip(counters.values()) {
+    value_rows::<C>(component, counters.values(), out);
+}
+
+/// Counters of both groups of modes: `core0.branch` for all, `core0.user.branch` and `core0.kernel.branch`.
+fn mode_rows<C: CounterSet>(core: CoreId, part: &str, modes: &[C; 2], out: &mut Vec<CounterRow>) {
+    let core = core.0;
+    value_rows::<C>(&format!("core{core}{part}"), total(modes), out);
+    for (group, counters) in ModeGroup::ALL.iter().zip(modes) {
+        rows(&format!("core{core}.{}{part}", group.word()), counters, out);
+    }
+}
+
+fn value_rows<C: CounterSet>(component: &str, values: Vec<u64>, out: &mut Vec<CounterRow>) {
+    for (info, value) in C::INFOS.iter().zip(values) {
         out.push(CounterRow {
             component: component.to_owned(),
             name: info.name,
@@ -193,15 +250,18 @@ pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow
             }
         }
         Chip::Smt(chip) => {
-            for (core, counters, branches) in chip.counters() {
+            for (core, counters) in chip.counters() {
                 rows(&format!("core{}", core.0), counters, &mut out);
-                rows(&format!("core{}.branch", core.0), branches, &mut out);
                 first_level(core, &mut out);
                 let stores = memory.store_counters(core);
                 rows(&format!("core{}.l1d", core.0), stores, &mut out);
                 let [instructions, data] = memory.miss_counters(core);
                 rows(&format!("core{}.l1i", core.0), instructions, &mut out);
                 rows(&format!("core{}.l1d", core.0), data, &mut out);
+            }
+            for (core, modes, branches) in chip.mode_counters() {
+                mode_rows(core, "", modes, &mut out);
+                mode_rows(core, ".branch", branches, &mut out);
             }
             for counters in chip.translation_counters() {
                 translation(counters, &mut out);
@@ -216,21 +276,59 @@ pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow
 ///
 /// # Panics
 /// When they do not add up to contexts x cycles, which is our error.
-pub(crate) fn account_rows(chip: &mut Chip, opened: Cycle, now: Cycle) -> Vec<AccountRow> {
+pub(crate) fn account_rows(
+    chip: &mut Chip,
+    opened: Cycle,
+    now: Cycle,
+) -> (Vec<AccountRow>, Vec<ActivityRow>) {
     let mut out = Vec::new();
+    let mut activities = Vec::new();
     for (hart, accounts) in chip.close(now) {
         assert_eq!(accounts.total(), now.since(opened), "{}", accounts.context);
+        let hart = hart.map(|hart| hart.0);
+        activities.extend(
+            accounts
+                .activities()
+                .map(|(activity, cycles, instructions)| ActivityRow {
+                    context: accounts.context.0,
+                    hart,
+                    activity: activity.word(),
+                    cycles,
+                    instructions,
+                }),
+        );
         out.extend(
             accounts
                 .entries()
                 .map(|(activity, slot, cycles)| AccountRow {
                     context: accounts.context.0,
-                    hart: hart.map(|hart| hart.0),
+                    hart,
                     activity: activity.word(),
                     slot: slot.word(),
                     cycles,
                 }),
         );
+    }
+    (out, activities)
+}
+
+/// How the cycles of the cores of a chip are distributed.
+pub(crate) fn histogram_rows(chip: &Chip) -> Vec<HistogramRow> {
+    let Chip::Smt(chip) = chip else {
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    for (core, histograms) in chip.histograms() {
+        for histogram in histograms.all() {
+            let entries = histogram.cycles.iter().zip(0..);
+            out.extend(entries.map(|(&cycles, value)| HistogramRow {
+                component: format!("core{}", core.0),
+                name: histogram.name,
+                unit: histogram.unit,
+                value,
+                cycles,
+            }));
+        }
     }
     out
 }

@@ -120,10 +120,10 @@ pub fn run(
         return Err(Error::User(fault));
     }
     let instructions = system.instructions();
-    let (counters, accounts) = match &mut timing {
-        Some(timing) => timing.close(system.now),
-        None => (Vec::new(), Vec::new()),
-    };
+    let timed = timing
+        .as_mut()
+        .map(|timing| timing.close(system.now))
+        .unwrap_or_default();
     let (marks, reports, lock_reads) = recorder_rows(&system.recorder);
     Ok(RunResult {
         exit,
@@ -136,8 +136,10 @@ pub fn run(
         timing_instructions: instructions - timing_from_instructions,
         clock_mhz: file.system().clock_mhz,
         host_seconds: report.started.elapsed().as_secs_f64(),
-        counters,
-        accounts,
+        counters: timed.counters,
+        accounts: timed.accounts,
+        activities: timed.activities,
+        histograms: timed.histograms,
         marks,
         reports,
         lock_reads,

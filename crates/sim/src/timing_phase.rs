@@ -8,7 +8,7 @@ use loiter_types::{ContextId, Cycle, HartId};
 
 use crate::error::Error;
 use crate::params::CoreKind;
-use crate::result::{AccountRow, CounterRow, Exit, account_rows, counter_rows};
+use crate::result::{Exit, TimedRows, account_rows, counter_rows, histogram_rows};
 use crate::run::Report;
 use crate::system::System;
 
@@ -118,10 +118,15 @@ impl Timing {
         }))
     }
 
-    /// Counters and accounts up to `now`.
-    pub(crate) fn close(&mut self, now: Cycle) -> (Vec<CounterRow>, Vec<AccountRow>) {
-        let accounts = account_rows(&mut self.chip, self.opened, now);
-        (counter_rows(&self.chip, &self.memory), accounts)
+    /// What has been found out up to `now`.
+    pub(crate) fn close(&mut self, now: Cycle) -> TimedRows {
+        let (accounts, activities) = account_rows(&mut self.chip, self.opened, now);
+        TimedRows {
+            counters: counter_rows(&self.chip, &self.memory),
+            accounts,
+            activities,
+            histograms: histogram_rows(&self.chip),
+        }
     }
 
     /// Runs to the end.

@@ -12,7 +12,7 @@ from loiter.engine import Engine, Json
 from loiter.machines import Machine
 from loiter.programs import Placement, Program
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of the result directory; results of another version are run again."""
 
 

@@ -74,8 +74,9 @@ fn run(hart: &mut Hart, machine: &mut Machine, stores: &mut StoreBuffer, inst: &
 impl Context {
     /// Counts an instruction, and tells the observer.
     #[inline(always)]
-    fn retire<O: Observer>(&self, before: &Before, now: Cycle, shared: &mut Shared<'_, O>) {
+    fn retire<O: Observer>(&mut self, before: &Before, now: Cycle, shared: &mut Shared<'_, O>) {
         shared.harts[self.hart_index].retired += 1;
+        self.accounts.retired(self.activity);
         shared.tell_retired(self.hart_index, &self.inst, before, now);
     }
 

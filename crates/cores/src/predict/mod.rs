@@ -63,6 +63,8 @@ struct Context {
     /// Directions of its conditional branches, the latest in bit 0.
     history: u32,
     stack: ReturnStack,
+    /// Which of the counters count what it does.
+    mode: usize,
 }
 
 impl Context {
@@ -84,8 +86,8 @@ pub struct Predictors {
     direction: Direction,
     btb: Btb,
     contexts: Vec<Context>,
-    /// What has happened to them.
-    pub counters: BranchCounters,
+    /// What has happened to them, by the mode that a context was in.
+    pub counters: [BranchCounters; 2],
 }
 
 impl Predictors {
@@ -101,13 +103,19 @@ impl Predictors {
         let context = Context {
             history: 0,
             stack: ReturnStack::new(branch.return_stack_entries),
+            mode: 0,
         };
         Ok(Self {
             direction: Direction::new(branch).map_err(|problem| ("branch", problem))?,
             btb: Btb::new(btb).map_err(|problem| ("btb", problem))?,
             contexts: vec![context; contexts],
-            counters: BranchCounters::default(),
+            counters: Default::default(),
         })
+    }
+
+    /// What `context` does from now on is counted in the counters of this mode.
+    pub fn set_mode(&mut self, context: usize, mode: usize) {
+        self.contexts[context].mode = mode;
     }
 
     /// Predicts the transfer at `pc` (`next` is the address behind it) for fetch, and moves the
@@ -135,7 +143,8 @@ impl Predictors {
         let target = match returns_to {
             Some(target) => Some(target),
             None => {
-                self.counters.btb_lookups += 1;
+                let mode = self.contexts[context].mode;
+                self.counters[mode].btb_lookups += 1;
                 self.btb.target(pc)
             }
         };
@@ -191,7 +200,7 @@ impl Predictors {
         target: u64,
     ) {
         debug_assert!(context < self.contexts.len(), "no context {context}");
-        self.count(transfer, prediction, taken, target);
+        self.count(context, transfer, prediction, taken, target);
         let checkpoint = &prediction.checkpoint;
         if transfer == Transfer::Branch {
             self.direction
@@ -204,8 +213,15 @@ impl Predictors {
         }
     }
 
-    fn count(&mut self, transfer: Transfer, prediction: &Prediction, taken: bool, target: u64) {
-        let counters = &mut self.counters;
+    fn count(
+        &mut self,
+        context: usize,
+        transfer: Transfer,
+        prediction: &Prediction,
+        taken: bool,
+        target: u64,
+    ) {
+        let counters = &mut self.counters[self.contexts[context].mode];
         let elsewhere = u64::from(prediction.target != Some(target));
         match transfer {
             Transfer::Branch => {

@@ -7,8 +7,8 @@ params! {
     pub struct BranchParams {
         /// Which way a conditional branch is predicted: hybrid is McFarling's, which chooses between
         /// a local and a global side; bimodal one two-bit counter for each branch; taken and
-        /// not_taken always the same.
-        kind: choice("hybrid", "bimodal", "taken", "not_taken"),
+        /// not_taken always the same; oracle, for what-if runs, knows, and the targets too.
+        kind: choice("hybrid", "bimodal", "taken", "not_taken", "oracle"),
         /// Branches of which hybrid remembers the latest directions, a power of two.
         local_history_entries: int(1..=1048576),
         /// Counters of the local side of hybrid, a power of two; its logarithm is the length of a

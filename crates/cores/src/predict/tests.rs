@@ -68,11 +68,11 @@ fn branch(predictors: &mut Predictors, context: usize, pc: u64, taken: bool) -> 
 
 /// How many of these directions of one branch are mispredicted.
 fn misses(predictors: &mut Predictors, pattern: impl Iterator<Item = bool>) -> u64 {
-    let before = predictors.counters.branches_mispredicted;
+    let before = predictors.counters[0].branches_mispredicted;
     let wrong = pattern
         .filter(|&taken| !branch(predictors, 0, 0x4000, taken))
         .count() as u64;
-    assert_eq!(predictors.counters.branches_mispredicted - before, wrong);
+    assert_eq!(predictors.counters[0].branches_mispredicted - before, wrong);
     wrong
 }
 
@@ -200,11 +200,11 @@ fn every_kind_of_transfer_is_counted_and_finds_its_target() {
         btb_lookups: 12,
         btb_misses: 6,
     };
-    assert_eq!(predictors.counters, expected);
+    assert_eq!(predictors.counters[0], expected);
     // Elsewhere than last time: known, but wrong.
     run(&mut predictors, 0, (0x201, Transfer::Indirect, true, 0x700));
-    assert_eq!(predictors.counters.indirect_jumps_mispredicted, 3);
-    assert_eq!(predictors.counters.btb_misses, 6);
+    assert_eq!(predictors.counters[0].indirect_jumps_mispredicted, 3);
+    assert_eq!(predictors.counters[0].btb_misses, 6);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn what_is_not_taken_is_not_in_the_buffer() {
             .target,
         None
     );
-    assert_eq!(predictors.counters.btb_misses, 0);
+    assert_eq!(predictors.counters[0].btb_misses, 0);
 }
 
 const TRANSFERS: [Transfer; 6] = [

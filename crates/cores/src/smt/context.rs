@@ -9,6 +9,8 @@ use loiter_memory::Level;
 use loiter_observe::{Accounts, Activity, Doing, Slot};
 use loiter_types::{AddressSpace, ContextId, Cycle, HartId, PhysAddr};
 
+use super::counters::ModeGroup;
+use super::oracle::Oracle;
 use super::registers::{NONE, ZERO};
 use crate::predict::{Prediction, Transfer};
 use crate::shared::mode;
@@ -154,6 +156,9 @@ pub(super) struct Context {
     pub(super) drain_from: Cycle,
     /// Instructions that have not issued.
     pub(super) unissued: u32,
+    /// Its entries of the two queues, and its registers beside those of the architecture, of both kinds.
+    pub(super) queued: [u32; 2],
+    pub(super) renamings: [u32; 2],
     pub(super) fetch: Fetch,
     pub(super) fetch_pc: u64,
     pub(super) fetch_from: Cycle,
@@ -175,6 +180,8 @@ pub(super) struct Context {
     pub(super) data_space: AddressSpace,
     pub(super) check_interrupts: bool,
     pub(super) spinning: bool,
+    /// The [`super::ModeGroup`] of its hart's mode.
+    pub(super) mode: usize,
     pub(super) activity: Activity,
     /// What cycles from the last one charged on are charged to.
     pub(super) slot_now: Slot,
@@ -184,6 +191,8 @@ pub(super) struct Context {
     /// Lines of loads that have read and not retired, by hash; may have bits of others.
     pub(super) lines_read: u64,
     pub(super) accounts: Accounts,
+    /// For what-if runs.
+    pub(super) oracle: Option<Box<Oracle>>,
 }
 
 /// No line: larger than the number of any line.
@@ -247,6 +256,8 @@ impl Context {
             owning: false,
             drain_from: now,
             unissued: 0,
+            queued: [0; 2],
+            renamings: [0; 2],
             fetch: Fetch::Vacant,
             fetch_pc: 0,
             fetch_from: now,
@@ -262,12 +273,14 @@ impl Context {
             data_space: AddressSpace::PHYSICAL,
             check_interrupts: true,
             spinning: false,
+            mode: 0,
             activity: Activity::Vacant,
             slot_now: Slot::Vacant,
             retired_now: false,
             nap_until: Cycle::NEVER,
             lines_read: 0,
             accounts: Accounts::new(id, now),
+            oracle: None,
         }
     }
 
@@ -317,7 +330,9 @@ impl Context {
     /// Charges what has been, then notes what the hart does from now on.
     pub(super) fn reconsider(&mut self, now: Cycle, hart: &Hart, doing: Doing) {
         self.settle(now);
-        self.activity = Activity::of(doing, self.spinning, mode(hart));
+        let mode = mode(hart);
+        self.mode = ModeGroup::of(mode) as usize;
+        self.activity = Activity::of(doing, self.spinning, mode);
         let fetch_space = hart.address_space(Access::Fetch);
         if fetch_space != self.fetch_space {
             self.fetch_space = fetch_space;

@@ -8,9 +8,10 @@ use loiter_observe::{Accounts, Doing, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 
 use super::context::{Context, Fetch, NO_LINE, Oldest, Stage};
-use super::counters::SmtCounters;
+use super::counters::{Histograms, SmtCounters, SmtModeCounters};
+use super::oracle::Oracle;
 use super::params::SmtParams;
-use super::policy::FetchPolicy;
+use super::policy::{FetchPolicy, Shares};
 use super::queue::Queue;
 use super::registers::{File, NONE, Registers};
 use super::squash;
@@ -74,6 +75,12 @@ pub(super) struct CoreState {
     pub(super) waits_cleared: u64,
     pub(super) next_seq: u64,
     pub(super) counters: SmtCounters,
+    /// By [`super::ModeGroup`].
+    pub(super) modes: [SmtModeCounters; 2],
+    pub(super) histograms: Histograms,
+    /// Instructions that retired in this cycle.
+    pub(super) retired_now: u64,
+    pub(super) shares: Shares,
     /// The first cycle that has not been counted.
     counted_to: Cycle,
     /// Whether a full queue, or the want of a register, kept an instruction in the front end.
@@ -248,11 +255,23 @@ impl Chip {
     }
 
     /// Counters by core.
-    pub fn counters(&self) -> impl Iterator<Item = (CoreId, &SmtCounters, &BranchCounters)> {
-        self.cores.iter().map(|core| {
-            let state = &core.state;
-            (state.id, &state.counters, &state.predictors.counters)
-        })
+    pub fn counters(&self) -> impl Iterator<Item = (CoreId, &SmtCounters)> {
+        let states = self.cores.iter().map(|core| &core.state);
+        states.map(|state| (state.id, &state.counters))
+    }
+
+    /// Counters by core and by [`super::ModeGroup`].
+    pub fn mode_counters(
+        &self,
+    ) -> impl Iterator<Item = (CoreId, &[SmtModeCounters; 2], &[BranchCounters; 2])> {
+        let states = self.cores.iter().map(|core| &core.state);
+        states.map(|state| (state.id, &state.modes, &state.predictors.counters))
+    }
+
+    /// How the cycles of each core are distributed.
+    pub fn histograms(&self) -> impl Iterator<Item = (CoreId, &Histograms)> {
+        let states = self.cores.iter().map(|core| &core.state);
+        states.map(|state| (state.id, &state.histograms))
     }
 
     /// Counters of translation, by core: of instructions, of data, and of walks.
@@ -298,7 +317,7 @@ impl Core {
             target: None,
             checkpoint: predictors.checkpoint(0),
         };
-        predictors.counters = BranchCounters::default();
+        predictors.counters = Default::default();
         let window = core.reorder_entries as usize;
         let tlb = |params: &TlbParams| Tlb::new(params).expect("SmtParams::check has passed it");
         let buffer = || StoreBuffer::new(core.store_buffer_entries as usize, line_bytes, false);
@@ -327,6 +346,10 @@ impl Core {
                 waits_cleared: now.0 / core.store_wait_clear_cycles,
                 next_seq: 1,
                 counters: SmtCounters::default(),
+                modes: Default::default(),
+                histograms: Histograms::new(params),
+                retired_now: 0,
+                shares: Shares::new(params),
                 counted_to: now,
                 queue_full: false,
                 registers_full: false,
@@ -340,7 +363,10 @@ impl Core {
             contexts: (0..contexts)
                 .map(|n| {
                     let id = ContextId::new(id * contexts + n);
-                    Context::new(id, window, buffer(), prediction, now)
+                    let mut context = Context::new(id, window, buffer(), prediction, now);
+                    let oracle = || Box::new(Oracle::new(window.next_power_of_two()));
+                    context.oracle = (params.branch.kind == "oracle").then(oracle);
+                    context
                 })
                 .collect(),
         })
@@ -352,6 +378,7 @@ impl Core {
         let next = self.cycle(now, shared);
         if cfg!(debug_assertions) && next > now.after(1) && shared.unhandled.is_none() {
             let (counters, counted_to) = (self.state.counters.clone(), self.state.counted_to);
+            let histograms = self.state.histograms.clone();
             let again = self.cycle(now.after(1), shared);
             debug_assert!(
                 !self.state.active && again == next,
@@ -359,6 +386,7 @@ impl Core {
                 self.state.id
             );
             (self.state.counters, self.state.counted_to) = (counters, counted_to);
+            self.state.histograms = histograms;
         }
         next
     }
@@ -397,6 +425,22 @@ impl Core {
         counters.zero_fetch_cycles += cycles;
         counters.zero_issue_cycles += cycles;
         counters.zero_retire_cycles += cycles;
+        let histograms = &mut self.state.histograms;
+        // What ended the run retired in a cycle that the core has not been through.
+        let last = std::mem::take(&mut self.state.retired_now);
+        if last > 0 && cycles > 0 {
+            counters.zero_retire_cycles -= 1;
+            histograms.retired.count(last, 1);
+            histograms.retired.cycles[0] -= 1;
+        }
+        for histogram in [
+            &mut histograms.fetched,
+            &mut histograms.issued,
+            &mut histograms.retired,
+            &mut histograms.fetchable,
+        ] {
+            histogram.count(0, cycles);
+        }
         self.state.count(cycles);
         self.state.counted_to = now.max(self.state.counted_to);
     }
@@ -416,17 +460,17 @@ impl Core {
         let state = &mut self.state;
         state.count(1);
         state.counted_to = now.after(1);
-        let mut retired = false;
+        let retired = std::mem::take(&mut state.retired_now);
+        state.histograms.retired.count(retired, 1);
         for context in &mut self.contexts {
             if std::mem::take(&mut context.retired_now) {
-                retired = true;
                 context
                     .accounts
                     .charge(now.after(1), context.activity, Slot::Retired);
             }
             context.slot_now = context.waits_for(now, state);
         }
-        state.counters.zero_retire_cycles += u64::from(!retired);
+        state.counters.zero_retire_cycles += u64::from(retired == 0);
     }
 
     /// The first cycle after `now` in which something happens, if nothing comes from outside.
@@ -510,6 +554,7 @@ impl Core {
         let Core { state, contexts } = self;
         let context = &mut contexts[c];
         squash::behind(context, state, n);
+        context.correct_oracle(state);
         let entry = context.entry(n);
         let transfer = entry.transfer.expect("only transfers redirect");
         let (next, behind) = (entry.done.next, entry.behind());
@@ -530,8 +575,11 @@ impl CoreState {
         counters.cycles += cycles;
         counters.queue_full_cycles += cycles * u64::from(self.queue_full);
         counters.registers_full_cycles += cycles * u64::from(self.registers_full);
-        counters.integer_queue_occupancy += cycles * self.queues[0].occupancy();
-        counters.fp_queue_occupancy += cycles * self.queues[1].occupancy();
+        let [integer, fp] = self.queues.each_ref().map(Queue::occupancy);
+        counters.integer_queue_occupancy += cycles * integer;
+        counters.fp_queue_occupancy += cycles * fp;
+        self.histograms.integer_queue.count(integer, cycles);
+        self.histograms.fp_queue.count(fp, cycles);
     }
 
     /// Instructions that read `register` may issue now.

@@ -1,16 +1,44 @@
-//! Counters of an out-of-order core.
+//! Counters of an out-of-order core, and how its cycles are distributed.
 
-use loiter_types::counters;
+use loiter_memory::{Level, Missed};
+use loiter_observe::Mode;
+use loiter_types::{CounterSet, counters};
 
 counters! {
     /// Counters of an out-of-order core.
     pub struct SmtCounters {
         /// Cycles since the timing model took over, or began.
         cycles: "cycles",
-        /// Instructions fetched, on the right way or a wrong one.
-        fetched: "instructions",
         /// Instructions issued.
         issued: "instructions",
+        /// Cycles in which nothing was fetched.
+        zero_fetch_cycles: "cycles",
+        /// Cycles in which nothing was issued.
+        zero_issue_cycles: "cycles",
+        /// Cycles in which nothing retired.
+        zero_retire_cycles: "cycles",
+        /// Contexts that could have been fetched from, summed over cycles.
+        fetchable_contexts: "contexts",
+        /// Cycles in which an instruction could not be renamed because its queue, or its context's share
+        /// of it, was full.
+        queue_full_cycles: "cycles",
+        /// Cycles in which an instruction could not be renamed because no register was free, or its
+        /// context's share of them was used up.
+        registers_full_cycles: "cycles",
+        /// Instructions in the integer queue, summed over cycles.
+        integer_queue_occupancy: "instructions",
+        /// Instructions in the floating-point queue, summed over cycles.
+        fp_queue_occupancy: "instructions",
+        /// Naps (wfi, wrs) begun.
+        naps: "events",
+    }
+}
+
+counters! {
+    /// Counters of what an out-of-order core did in user mode, or in the modes of kernel and firmware.
+    pub struct SmtModeCounters {
+        /// Instructions fetched, on the right way or a wrong one.
+        fetched: "instructions",
         /// Instructions retired.
         retired: "instructions",
         /// Instructions squashed after they were fetched.
@@ -21,31 +49,157 @@ counters! {
         stores: "instructions",
         /// Atomics retired.
         atomics: "instructions",
+        /// Floating-point operations retired, loads and stores not counted.
+        fp_operations: "instructions",
         /// Loads whose value came from an older store that had not performed.
         forwarded_loads: "instructions",
         /// Loads squashed because an older store to the same bytes came after them.
         order_violations: "events",
         /// Loads squashed because the line was written before they retired.
         replayed_loads: "events",
-        /// Cycles in which nothing was fetched.
-        zero_fetch_cycles: "cycles",
-        /// Cycles in which nothing was issued.
-        zero_issue_cycles: "cycles",
-        /// Cycles in which nothing retired.
-        zero_retire_cycles: "cycles",
-        /// Contexts that could have been fetched from, summed over cycles.
-        fetchable_contexts: "contexts",
-        /// Cycles in which an instruction could not be renamed because its queue was full.
-        queue_full_cycles: "cycles",
-        /// Cycles in which an instruction could not be renamed because no register was free.
-        registers_full_cycles: "cycles",
-        /// Instructions in the integer queue, summed over cycles.
-        integer_queue_occupancy: "instructions",
-        /// Instructions in the floating-point queue, summed over cycles.
-        fp_queue_occupancy: "instructions",
-        /// Traps entered, interrupts included.
+        /// Look-ups of fetches in the instruction cache.
+        l1i_accesses: "accesses",
+        /// Those that found no line.
+        l1i_misses: "accesses",
+        /// Look-ups of loads and stores in the data cache.
+        l1d_accesses: "accesses",
+        /// Those that found no line, or for a store none of the core's own.
+        l1d_misses: "accesses",
+        /// Lines asked of the second level by fetches, loads, stores and atomics.
+        l2_accesses: "accesses",
+        /// Those that it did not have.
+        l2_misses: "accesses",
+        /// Look-ups of fetches for a translation.
+        itlb_accesses: "accesses",
+        /// Those that found none.
+        itlb_misses: "accesses",
+        /// Look-ups of loads, stores and atomics for a translation.
+        dtlb_accesses: "accesses",
+        /// Those that found none, or none that is enough for a store.
+        dtlb_misses: "accesses",
+        /// Traps entered from there, interrupts included.
         traps: "events",
-        /// Naps (wfi, wrs) begun.
-        naps: "events",
     }
+}
+
+impl SmtModeCounters {
+    /// Counts what a first-level miss asks of the second level.
+    #[inline]
+    pub(super) fn count_l2(&mut self, missed: Missed) {
+        self.l2_accesses += u64::from(!missed.merged);
+        self.l2_misses += u64::from(!missed.merged && missed.level == Level::Memory);
+    }
+}
+
+/// In which modes: by place in pairs of counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModeGroup {
+    /// User mode.
+    User,
+    /// Supervisor and machine mode.
+    Kernel,
+}
+
+impl ModeGroup {
+    /// Both, in order.
+    pub const ALL: [ModeGroup; 2] = [ModeGroup::User, ModeGroup::Kernel];
+
+    /// The group of a mode.
+    #[must_use]
+    pub fn of(mode: Mode) -> Self {
+        match mode {
+            Mode::User => ModeGroup::User,
+            Mode::Supervisor | Mode::Machine => ModeGroup::Kernel,
+        }
+    }
+
+    /// Its word in names of components.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            ModeGroup::User => "user",
+            ModeGroup::Kernel => "kernel",
+        }
+    }
+}
+
+/// In how many cycles something was so many.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    /// What was counted.
+    pub name: &'static str,
+    /// What one of it is.
+    pub unit: &'static str,
+    /// Entry n: cycles in which it was n; the last entry: that many or more.
+    pub cycles: Vec<u64>,
+}
+
+impl Histogram {
+    fn new(name: &'static str, unit: &'static str, most: u64) -> Self {
+        Self {
+            name,
+            unit,
+            cycles: vec![0; most as usize + 1],
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn count(&mut self, value: u64, cycles: u64) {
+        let last = self.cycles.len() - 1;
+        self.cycles[last.min(value as usize)] += cycles;
+    }
+}
+
+/// How the cycles of a core are distributed.
+#[derive(Clone, Debug)]
+pub struct Histograms {
+    pub(super) fetched: Histogram,
+    pub(super) issued: Histogram,
+    pub(super) retired: Histogram,
+    pub(super) fetchable: Histogram,
+    pub(super) integer_queue: Histogram,
+    pub(super) fp_queue: Histogram,
+}
+
+impl Histograms {
+    pub(super) fn new(params: &super::SmtParams) -> Self {
+        let (core, units) = (&params.core, &params.units);
+        let new = Histogram::new;
+        Self {
+            fetched: new("fetched", "instructions", core.fetch_width),
+            issued: new(
+                "issued",
+                "instructions",
+                units.integer + units.floating_point,
+            ),
+            retired: new("retired", "instructions", core.retire_width),
+            fetchable: new("fetchable_contexts", "contexts", params.contexts),
+            integer_queue: new("integer_queue", "instructions", core.integer_queue_entries),
+            fp_queue: new("fp_queue", "instructions", core.fp_queue_entries),
+        }
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> [&Histogram; 6] {
+        [
+            &self.fetched,
+            &self.issued,
+            &self.retired,
+            &self.fetchable,
+            &self.integer_queue,
+            &self.fp_queue,
+        ]
+    }
+}
+
+/// Counters of both groups of modes together.
+#[must_use]
+pub fn total<C: CounterSet>(modes: &[C; 2]) -> Vec<u64> {
+    let [user, kernel] = modes;
+    user.values()
+        .into_iter()
+        .zip(kernel.values())
+        .map(|(user, kernel)| user + kernel)
+        .collect()
 }

@@ -9,7 +9,7 @@ use loiter_types::{Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 use super::context::{Context, Fetch, How, Stage};
 use super::core::{Core, CoreState, MOST_CONTEXTS};
 use super::registers::NONE;
-use crate::predict::Transfer;
+use crate::predict::{Prediction, Transfer};
 use crate::{Observer, Shared};
 
 /// Where fetch goes on behind a transfer whose target nobody knows: at no instruction.
@@ -22,6 +22,7 @@ impl Core {
         let count = self.fetchable(now, &mut order);
         let state = &mut self.state;
         state.counters.fetchable_contexts += count as u64;
+        state.histograms.fetchable.count(count as u64, 1);
         let mut left = state.params.core.fetch_width;
         let mut contexts = state.params.core.fetch_contexts;
         let mut banks = 0;
@@ -34,7 +35,7 @@ impl Core {
             }
         }
         let fetched = self.state.params.core.fetch_width - left;
-        self.state.counters.fetched += fetched;
+        self.state.histograms.fetched.count(fetched, 1);
         self.state.counters.zero_fetch_cycles += u64::from(fetched == 0);
         self.state.active |= fetched > 0;
     }
@@ -70,6 +71,7 @@ impl Context {
         banks: &mut u64,
         shared: &mut Shared<'_, O>,
     ) -> u64 {
+        core.predictors.set_mode(c, self.mode);
         let mut pc = self.fetch_pc;
         if !self.fetch_translated(c, core, now, VirtAddr(pc), shared) {
             return 0;
@@ -85,10 +87,7 @@ impl Context {
             return 0;
         }
         *banks |= bank;
-        // A line that has just come serves, also if others have pushed it out again.
-        if shared.machine.is_ram(first, 2)
-            && !(shared.memory.fetch(core.id, first) || self.fetch_line == line)
-        {
+        if shared.machine.is_ram(first, 2) && !self.line_is_there(core, first, line, shared) {
             core.active = true;
             let request = Request {
                 kind: RequestKind::Fetch,
@@ -98,7 +97,8 @@ impl Context {
                 tag: line,
             };
             match shared.memory.miss(now, request) {
-                Ok(_) => {
+                Ok(missed) => {
+                    core.modes[self.mode].count_l2(missed);
                     self.fetch = Fetch::Line;
                     self.fetch_line = line;
                 }
@@ -134,7 +134,10 @@ impl Context {
                 continue;
             }
             let fp_off = shared.harts[self.hart_index].csr.fp_off();
-            let goes_on = self.enter(c, core, now, pc, inst, fp_off);
+            let how = how(&inst, fp_off);
+            let hart = &mut shared.harts[self.hart_index];
+            let foreseen = self.foresee(pc, &inst, how, hart, shared.machine);
+            let goes_on = self.enter(c, core, now, pc, inst, how, foreseen);
             fetched += 1;
             pc = self.fetch_pc;
             if !goes_on {
@@ -142,6 +145,22 @@ impl Context {
             }
         }
         fetched
+    }
+
+    /// Looks up the instruction cache. A line that has just come serves, also if others have pushed it
+    /// out again.
+    fn line_is_there<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        first: PhysAddr,
+        line: u64,
+        shared: &mut Shared<'_, O>,
+    ) -> bool {
+        let hit = shared.memory.fetch(core.id, first) || self.fetch_line == line;
+        let counters = &mut core.modes[self.mode];
+        counters.l1i_accesses += 1;
+        counters.l1i_misses += u64::from(!hit);
+        hit
     }
 
     /// Whether the translation of the second half of an instruction at the end of a page is at hand, if
@@ -186,8 +205,12 @@ impl Context {
         self.fetch = Fetch::Blocked;
     }
 
-    /// Takes an instruction in and decides where fetch goes on. Answers whether that is behind it in
-    /// the same cycle.
+    /// Takes an instruction in and decides where fetch goes on, if that is not foreseen. Answers whether
+    /// that is behind it in the same cycle.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what fetch knows of an instruction"
+    )]
     fn enter(
         &mut self,
         c: usize,
@@ -195,15 +218,22 @@ impl Context {
         now: Cycle,
         pc: u64,
         inst: Inst,
-        fp_off: bool,
+        how: How,
+        foreseen: Option<u64>,
     ) -> bool {
         let behind = pc.wrapping_add(u64::from(inst.len));
-        let how = how(&inst, fp_off);
         let transfer = Transfer::of(&inst);
         let mut next = behind;
         let n = self.tail;
         if let Some(transfer) = transfer {
-            let prediction = core.predictors.predict(c, pc, behind, transfer);
+            let prediction = match foreseen {
+                Some(next) => Prediction {
+                    taken: transfer != Transfer::Branch || next != behind,
+                    target: Some(next),
+                    checkpoint: core.predictors.checkpoint(c),
+                },
+                None => core.predictors.predict(c, pc, behind, transfer),
+            };
             *self.prediction_mut(n) = prediction;
             if prediction.taken {
                 let direct = matches!(transfer, Transfer::Branch | Transfer::Jump | Transfer::Call);
@@ -243,6 +273,7 @@ impl Context {
         transfer: Option<Transfer>,
         predicted: u64,
     ) {
+        core.modes[self.mode].fetched += 1;
         let seq = core.next_seq;
         core.next_seq += 1;
         core.active = true;

@@ -33,6 +33,7 @@ impl Core {
         self.issue_from(1, fp, now, shared);
         let issued = self.state.counters.issued - before;
         self.state.counters.zero_issue_cycles += u64::from(issued == 0);
+        self.state.histograms.issued.count(issued, 1);
         self.state.active |= issued > 0;
     }
 
@@ -74,6 +75,7 @@ impl Core {
             accesses -= u64::from(matches!(class, Class::Load | Class::Store));
             ports -= u64::from(class == Class::Load);
             self.state.queues[queue].remove(slot);
+            context.queued[queue] -= 1;
             self.state.counters.issued += 1;
             context.unissued -= 1;
             context.issue(c, n, &mut self.state, now, shared);
@@ -192,9 +194,9 @@ impl Context {
         entry.data = from;
         let seq = entry.seq;
         if let Forward::Value(value) = found {
-            core.counters.forwarded_loads += 1;
+            core.modes[self.mode].forwarded_loads += 1;
             self.loaded(c, n, value, now.after(1), core);
-        } else if shared.memory.load(core.id, addr) {
+        } else if self.looked_up(shared.memory.load(core.id, addr), core) {
             let value = read(shared.machine, addr, width);
             self.loaded(c, n, value, now.after(1), core);
         } else {
@@ -206,7 +208,10 @@ impl Context {
                 tag: seq,
             };
             match shared.memory.miss(now, request) {
-                Ok(level) => self.entry_mut(n).stage = Stage::Missing(level),
+                Ok(missed) => {
+                    core.modes[self.mode].count_l2(missed);
+                    self.entry_mut(n).stage = Stage::Missing(missed.level);
+                }
                 Err(until) => {
                     // Until then it has not read, and stores find nothing to hold against it.
                     self.entry_mut(n).bytes = 0;
@@ -214,6 +219,15 @@ impl Context {
                 }
             }
         }
+    }
+
+    /// Counts a look-up in the data cache, which may have `hit`; answers that.
+    #[inline(always)]
+    pub(super) fn looked_up(&self, hit: bool, core: &mut CoreState) -> bool {
+        let counters = &mut core.modes[self.mode];
+        counters.l1d_accesses += 1;
+        counters.l1d_misses += u64::from(!hit);
+        hit
     }
 
     /// The hart runs it when it is the oldest.
@@ -341,7 +355,7 @@ impl Context {
                 && entry.addr.0 < end
         });
         if let Some(load) = violated {
-            core.counters.order_violations += 1;
+            core.modes[self.mode].order_violations += 1;
             let pc = self.entry(load).pc;
             let index = wait_index(core, pc);
             core.waits_for_stores[index] = true;

@@ -23,6 +23,7 @@ mod counters;
 mod fetch;
 mod issue;
 mod oldest;
+mod oracle;
 mod params;
 mod policy;
 mod queue;
@@ -34,5 +35,5 @@ mod squash;
 mod translate;
 
 pub use self::core::Chip;
-pub use self::counters::SmtCounters;
+pub use self::counters::{Histogram, Histograms, ModeGroup, SmtCounters, SmtModeCounters, total};
 pub use self::params::{SmtCoreParams, SmtLatencyParams, SmtParams, SmtUnitParams};

@@ -5,13 +5,14 @@ use loiter_hart::{Access, DataPort, Exec, Flow, Nap, access_width};
 use loiter_isa::csr::number::STIMECMP;
 use loiter_isa::{Class, Op, SINK, Width, dispatch};
 use loiter_machine::{AccessFault, Machine};
-use loiter_memory::{Level, Request, RequestKind};
+use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Doing, Slot};
 use loiter_types::{Cycle, HartId, PhysAddr, VirtAddr};
 
 use super::context::{Context, How, Oldest};
 use super::core::{CoreState, Event};
 use super::registers::NONE;
+use super::rename::is_fp;
 use super::retire::Oldness;
 use super::translate::{oldest_addr, oldest_kind};
 use crate::shared::Before;
@@ -65,7 +66,8 @@ impl Context {
         if matches!(class, Class::Load | Class::Store | Class::Atomic)
             && let Some((kind, addr, slot)) = self.oldest_access(n, shared)
         {
-            let owned = kind == RequestKind::Own && shared.memory.store(core.id, addr);
+            let owned = kind == RequestKind::Own
+                && self.looked_up(shared.memory.store(core.id, addr), core);
             if !owned {
                 let request = Request {
                     kind,
@@ -75,7 +77,14 @@ impl Context {
                     tag: self.entry(n).seq,
                 };
                 core.active = true;
-                match ask(now, request, shared) {
+                let asked = match kind {
+                    RequestKind::Device => Ok(shared.memory.send(now, request)),
+                    _ => shared.memory.miss(now, request).map(|missed| {
+                        core.modes[self.mode].count_l2(missed);
+                        missed.level
+                    }),
+                };
+                match asked {
                     Ok(_) => self.oldest = Oldest::Sent(slot),
                     Err(until) => {
                         self.oldest_from = until;
@@ -134,7 +143,6 @@ impl Context {
             shared.device_accessed = true;
         }
         if self.run_by_hart(c, core, now, shared) == Oldness::Retired {
-            core.counters.retired += 1;
             self.retired_now = true;
         }
     }
@@ -174,7 +182,11 @@ impl Context {
         }
         let hart = &mut shared.harts[self.hart_index];
         hart.retired += 1;
-        core.counters.atomics += u64::from(class == Class::Atomic);
+        let counters = &mut core.modes[self.mode];
+        counters.atomics += u64::from(class == Class::Atomic);
+        counters.loads += u64::from(class == Class::Load);
+        counters.stores += u64::from(class == Class::Store);
+        counters.fp_operations += u64::from(is_fp(class));
         let destination = self.entry(n).destination;
         if destination != NONE {
             core.registers.values[destination as usize] = hart.regs[inst.rd as usize];
@@ -239,14 +251,6 @@ impl Context {
         core.counters.naps += 1;
         let limit = core.params.latency.nap_short_limit_cycles;
         self.sleep(now, nap, limit, hart);
-    }
-}
-
-/// Asks memory for what the oldest instruction accesses.
-fn ask<O>(now: Cycle, request: Request, shared: &mut Shared<'_, O>) -> Result<Level, Cycle> {
-    match request.kind {
-        RequestKind::Device => Ok(shared.memory.send(now, request)),
-        _ => shared.memory.miss(now, request),
     }
 }
 

@@ -41,6 +41,16 @@ params! {
         integer_registers: int(1..=2048),
         /// Floating-point registers beside those of the architecture.
         fp_registers: int(1..=2048),
+        /// Who may have how much of the queues: shared is all that is free; partitioned an equal part for
+        /// each context; capped at most queue_cap_entries of each queue.
+        queue_sharing: choice("shared", "partitioned", "capped") = "shared",
+        /// Entries of each queue that a context may have when they are capped.
+        queue_cap_entries: int(1..=64) = 64,
+        /// Who may have how many of the registers beside those of the architecture; the same words.
+        register_sharing: choice("shared", "partitioned", "capped") = "shared",
+        /// Registers of each kind, beside those of the architecture, that a context may have when they
+        /// are capped.
+        register_cap: int(1..=2048) = 2048,
         /// Loads of a context between renaming and retirement.
         load_entries: int(1..=256),
         /// Stores of a context between renaming and retirement.
@@ -145,6 +155,9 @@ impl SmtParams {
             if !value.is_power_of_two() {
                 return Err(("core", format!("{name} = {value} is not a power of two")));
             }
+        }
+        if let Some(problem) = super::policy::Shares::new(self).missing() {
+            return Err(("core", problem.to_owned()));
         }
         let units = &self.units;
         if units.load_store > units.integer {

@@ -1,6 +1,7 @@
-//! Fetch policies: which contexts are fetched from first.
+//! Policies: which contexts are fetched from first, and how much of what is shared a context may have.
 
 use super::context::Context;
+use super::params::SmtParams;
 
 /// A policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,5 +28,50 @@ impl FetchPolicy {
             Self::Icount => u64::from(context.unissued),
             Self::RoundRobin => 0,
         }
+    }
+}
+
+/// What of queues and registers a context may have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shares {
+    /// Entries of the integer queue and of the floating-point queue.
+    pub(super) queues: [u32; 2],
+    /// Integer and floating-point registers beside those of the architecture.
+    pub(super) registers: [u32; 2],
+}
+
+impl Shares {
+    pub(super) fn new(params: &SmtParams) -> Self {
+        let core = &params.core;
+        let share = |word: &str, cap: u64, all: u64| {
+            let most = match word {
+                "partitioned" => all / params.contexts,
+                "capped" => cap,
+                _ => all,
+            };
+            most as u32
+        };
+        let queue = |all| share(&core.queue_sharing, core.queue_cap_entries, all);
+        let registers = |all| share(&core.register_sharing, core.register_cap, all);
+        Self {
+            queues: [
+                queue(core.integer_queue_entries),
+                queue(core.fp_queue_entries),
+            ],
+            registers: [
+                registers(core.integer_registers),
+                registers(core.fp_registers),
+            ],
+        }
+    }
+
+    /// What contexts would have nothing of, if they would.
+    pub(super) fn missing(&self) -> Option<&'static str> {
+        if self.queues.contains(&0) {
+            return Some("queue_sharing = \"partitioned\" leaves a context no entry of a queue");
+        }
+        self.registers
+            .contains(&0)
+            .then_some("register_sharing = \"partitioned\" leaves a context no register")
     }
 }

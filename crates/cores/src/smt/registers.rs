@@ -75,6 +75,12 @@ impl Registers {
         self.free[file as usize].push(register);
     }
 
+    /// Whether the value of a register is there.
+    #[inline(always)]
+    pub(super) fn is_ready(&self, register: u16) -> bool {
+        self.ready[register as usize]
+    }
+
     /// Sets a value that is there at once.
     pub(super) fn set(&mut self, register: u16, value: u64) {
         self.values[register as usize] = value;

@@ -65,7 +65,8 @@ impl Context {
         let (inst, class, how, seq) = (entry.inst, entry.class, entry.how, entry.seq);
         let apart = how == How::Apart;
         let queue = usize::from(is_fp(class));
-        if apart && core.queues[queue].is_full() {
+        let of_queue = self.queued[queue] >= core.shares.queues[queue];
+        if apart && (of_queue || core.queues[queue].is_full()) {
             return Err(Full::Queue);
         }
         let limits = &core.params.core;
@@ -82,14 +83,17 @@ impl Context {
         let mut destination = NONE;
         if writes {
             let file = File::of(inst.rd);
-            if !core.registers.has_free(file) {
+            let own = self.renamings[file as usize] >= core.shares.registers[file as usize];
+            if own || !core.registers.has_free(file) {
                 return Err(Full::Registers);
             }
         }
         let sources = [inst.rs1, inst.rs2, inst.rs3].map(|slot| self.map[slot as usize]);
         let mut replaced = NONE;
         if writes {
-            let taken = core.registers.take(File::of(inst.rd));
+            let file = File::of(inst.rd);
+            let taken = core.registers.take(file);
+            self.renamings[file as usize] += 1;
             destination = taken.expect("one was seen to be free");
             replaced = std::mem::replace(&mut self.map[inst.rd as usize], destination);
         }
@@ -101,6 +105,7 @@ impl Context {
                 pending += u8::from(core.registers.waits(source, queue, slot));
             }
             core.queues[queue].insert(c as u8, n, seq, pending);
+            self.queued[queue] += 1;
         } else {
             self.unissued -= 1;
         }

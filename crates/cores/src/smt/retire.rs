@@ -8,7 +8,8 @@ use loiter_types::{AddressSpace, Cycle, VirtAddr};
 
 use super::context::{Context, Fetch, How, Oldest, Stage};
 use super::core::{Core, CoreState};
-use super::registers::NONE;
+use super::registers::{File, NONE};
+use super::rename::is_fp;
 use super::squash;
 use crate::shared::Before;
 use crate::walker::Granted;
@@ -55,9 +56,7 @@ impl Core {
                 }
             }
         }
-        let retired = self.state.params.core.retire_width - left;
-        self.state.counters.retired += retired;
-        self.state.active |= retired > 0;
+        self.state.active |= left < self.state.params.core.retire_width;
     }
 
     /// The oldest store of each context performs if the core owns its line, and else asks for it.
@@ -79,7 +78,7 @@ impl Context {
     ) {
         core.active = true;
         let addr = self.buffer.next().expect("a store that waits");
-        if shared.memory.store(core.id, addr) {
+        if self.looked_up(shared.memory.store(core.id, addr), core) {
             self.buffer.send_next();
             self.perform_store(core, shared);
             return;
@@ -92,7 +91,8 @@ impl Context {
             tag: 0,
         };
         match shared.memory.miss(now, request) {
-            Ok(_) => {
+            Ok(missed) => {
+                core.modes[self.mode].count_l2(missed);
                 self.buffer.send_next();
                 self.owning = true;
             }
@@ -155,7 +155,7 @@ impl Context {
             return self.run_oldest(c, core, now, shared);
         }
         if entry.stale {
-            core.counters.replayed_loads += 1;
+            core.modes[self.mode].replayed_loads += 1;
             self.fetch_again(c, core, now, pc);
             return Oldness::Gone;
         }
@@ -171,15 +171,15 @@ impl Context {
             return Oldness::Gone;
         }
         match class {
-            Class::Load => core.counters.loads += 1,
+            Class::Load => core.modes[self.mode].loads += 1,
             Class::Store => {
-                core.counters.stores += 1;
+                core.modes[self.mode].stores += 1;
                 let entry = self.entry(n);
                 let width = access_width(entry.inst.op).expect("a store has a width");
                 self.buffer.push(entry.addr, width, entry.data);
                 core.active = true;
             }
-            _ => {}
+            class => core.modes[self.mode].fp_operations += u64::from(is_fp(class)),
         }
         let entry = self.entry(n);
         let hart = &mut shared.harts[self.hart_index];
@@ -220,16 +220,21 @@ impl Context {
     /// The oldest instruction leaves: the register that its destination stood for is nobody's.
     pub(super) fn leave(&mut self, core: &mut CoreState) {
         let n = self.head;
+        core.modes[self.mode].retired += 1;
+        core.retired_now += 1;
+        self.accounts.retired(self.activity);
         let entry = self.entry(n);
-        let replaced = entry.replaced;
+        let (replaced, rd) = (entry.replaced, entry.inst.rd);
         if entry.destination != NONE && replaced != NONE {
             core.registers.release(replaced);
+            self.renamings[File::of(rd) as usize] -= 1;
         }
         for list in [&mut self.loads, &mut self.stores, &mut self.barriers] {
             if list.front() == Some(&n) {
                 list.pop_front();
             }
         }
+        self.foreseen_retires();
         self.head += 1;
         self.oldest_granted = Granted::NOTHING;
         if self.loads.is_empty() {
@@ -270,7 +275,7 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) {
         squash::from_and_recover(self, core, c, self.head);
-        core.counters.traps += 1;
+        core.modes[self.mode].traps += 1;
         core.active = true;
         shared.enter_trap(self.hart_index, trap, now);
         let hart = &shared.harts[self.hart_index];

@@ -2,7 +2,7 @@
 
 use super::context::{Context, Fetch, Stage};
 use super::core::CoreState;
-use super::registers::NONE;
+use super::registers::{File, NONE};
 
 /// Takes back all instructions of `context` behind `n`. Histories are the caller's affair.
 pub(super) fn behind(context: &mut Context, core: &mut CoreState, n: u64) {
@@ -15,7 +15,8 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
         return;
     }
     core.active = true;
-    core.counters.squashed += context.tail - first;
+    core.modes[context.mode].squashed += context.tail - first;
+    context.unforesee(first);
     // What is in the front end has not issued.
     let front = context.tail - context.renamed.max(first);
     context.unissued -= front as u32;
@@ -29,12 +30,14 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
                 core.registers.forget(source, queue, slot);
             }
             core.queues[queue].remove(slot);
+            context.queued[queue] -= 1;
             context.unissued -= 1;
         }
         let entry = context.entry(n);
         let (destination, replaced, rd) = (entry.destination, entry.replaced, entry.inst.rd);
         if destination != NONE {
             core.registers.release(destination);
+            context.renamings[File::of(rd) as usize] -= 1;
             context.map[rd as usize] = replaced;
         }
         for list in [

@@ -102,6 +102,7 @@ impl Context {
             return true;
         }
         let page = page(addr.0);
+        core.modes[self.mode].itlb_accesses += 1;
         if self.fetch_granted.has(page) {
             core.itlb.counters.accesses += 1;
             return true;
@@ -111,6 +112,7 @@ impl Context {
             return true;
         }
         core.active = true;
+        core.modes[self.mode].itlb_misses += 1;
         self.fetch = Fetch::Walk;
         // A walk that a wrong way has begun comes first.
         if !self.fetch_walks {
@@ -148,14 +150,13 @@ impl Context {
         if self.data_space == AddressSpace::PHYSICAL {
             return true;
         }
-        let space = self.data_space;
-        let entry = self.entry_mut(n);
+        let entry = self.entry(n);
         let addr = VirtAddr(entry.virt);
-        entry.translated |= core.dtlb.access(addr, space, access == Access::Store);
-        if entry.translated {
+        if entry.translated || self.looks_up(core, addr, access) {
+            self.entry_mut(n).translated = true;
             return true;
         }
-        entry.stage = Stage::Walking;
+        self.entry_mut(n).stage = Stage::Walking;
         let key = (page(addr.0), access);
         if self.data_walks.contains(&key) {
             return false;
@@ -169,6 +170,17 @@ impl Context {
         }
         self.data_walks.push(key);
         false
+    }
+
+    /// Looks up a translation for data.
+    #[inline]
+    fn looks_up(&self, core: &mut CoreState, addr: VirtAddr, access: Access) -> bool {
+        let stores = access == Access::Store;
+        let hit = core.dtlb.access(addr, self.data_space, stores);
+        let counters = &mut core.modes[self.mode];
+        counters.dtlb_accesses += 1;
+        counters.dtlb_misses += u64::from(!hit);
+        hit
     }
 
     /// The oldest load or store that waits for a walk.
@@ -213,10 +225,7 @@ impl Context {
             if self.oldest_granted.has(page) {
                 continue;
             }
-            if core
-                .dtlb
-                .access(addr, self.data_space, access == Access::Store)
-            {
+            if self.looks_up(core, addr, access) {
                 self.oldest_granted.grant(page);
                 continue;
             }

@@ -130,6 +130,10 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
             out_of_order(),
         ),
         (walks, (0..3).map(paged).collect()),
+        (
+            Bench::new("smt8").set("walker.walks=1"),
+            (0..3).map(paged).collect(),
+        ),
         (Bench::new("t1").set("latency.pause_cycles=9"), mixed),
         (
             Bench::new("t2").set("l2.mshrs_per_bank=2"),
@@ -139,11 +143,16 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
     ]
 }
 
-/// Name of a component without the number of its core.
+/// Name of a component without the number of its core and without modes.
 fn kind(component: &str) -> String {
     let digits = |letter: char| letter.is_ascii_digit();
     match component.strip_prefix("core") {
-        Some(rest) => format!("core{}", rest.trim_start_matches(digits)),
+        Some(rest) => {
+            let part = rest.trim_start_matches(digits);
+            let modes = [".user", ".kernel"].into_iter();
+            let part = modes.fold(part, |part, mode| part.strip_prefix(mode).unwrap_or(part));
+            format!("core{part}")
+        }
         None => component.to_owned(),
     }
 }

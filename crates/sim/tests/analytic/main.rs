@@ -8,6 +8,7 @@ mod latency;
 mod selection;
 mod sharing;
 mod smt;
+mod smt_memory;
 mod stores;
 mod support;
 mod translation;
