@@ -141,6 +141,53 @@ fn timing_parameters_do_not_change_results() {
     }
 }
 
+/// The same for the out-of-order core.
+const SMT_VARIANTS: &[&[&str]] = &[
+    &["branch.kind=oracle", "l1i.perfect=true", "l1d.perfect=true"],
+    &["branch.kind=not_taken", "core.fetch_policy=round_robin"],
+    &["l1d.mshrs=1", "l1i.mshrs=1", "l1d.fill_cycles=9"],
+    &[
+        "l1d.size_kib=1",
+        "l1i.size_kib=1",
+        "l2.size_kib=64",
+        "itlb.entries=2",
+        "itlb.ways=2",
+        "dtlb.entries=1",
+        "dtlb.ways=1",
+        "walker.walks=1",
+    ],
+    &[
+        "core.queue_sharing=partitioned",
+        "core.register_sharing=partitioned",
+    ],
+    &[
+        "core.queue_sharing=capped",
+        "core.queue_cap_entries=1",
+        "core.register_sharing=capped",
+        "core.register_cap=1",
+        "core.store_buffer_entries=1",
+    ],
+    &[
+        "core.integer_queue_entries=1",
+        "core.fp_queue_entries=1",
+        "core.integer_registers=1",
+        "core.fp_registers=1",
+        "core.reorder_entries=8",
+        "core.load_entries=1",
+        "core.store_entries=1",
+    ],
+];
+
+#[test]
+fn parameters_of_the_out_of_order_core_do_not_change_results() {
+    for seed in seeds(8).step_by(PROGRAMS as usize) {
+        let program = program(seed, HARTS, 12);
+        for &set in SMT_VARIANTS {
+            assert!(compare(&program, Machine::Smt8, 1, set, false) > 10_000);
+        }
+    }
+}
+
 #[test]
 fn the_timing_model_can_take_over_in_the_middle() {
     for seed in seeds(4) {
