@@ -1,7 +1,7 @@
 //! A chip of out-of-order cores, cycle by cycle.
 
 use loiter_hart::{Hart, HartState, Nap};
-use loiter_isa::SINK;
+use loiter_isa::{Inst, SINK, decode};
 use loiter_machine::Machine;
 use loiter_memory::{Tlb, TlbCounters, TlbParams, WalkerCounters, Wheel};
 use loiter_observe::{Accounts, Doing, Slot};
@@ -12,7 +12,7 @@ use super::counters::{Histograms, SmtCounters, SmtModeCounters};
 use super::oracle::Oracle;
 use super::params::SmtParams;
 use super::policy::{FetchPolicy, Shares};
-use super::queue::Queue;
+use super::queue::{MOST, Queue};
 use super::registers::{File, NONE, Registers};
 use super::squash;
 use super::translate::For;
@@ -22,9 +22,6 @@ use crate::shared::doing;
 use crate::store_buffer::StoreBuffer;
 use crate::walker::{Ended, Walker};
 use crate::{Observer, Shared};
-
-/// Most contexts of a core.
-pub(super) const MOST_CONTEXTS: usize = 64;
 
 /// What is to happen to an instruction in a coming cycle.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +71,8 @@ pub(super) struct CoreState {
     /// How often those bits have been forgotten.
     pub(super) waits_cleared: u64,
     pub(super) next_seq: u64,
+    /// What stands in the place of an instruction that cannot be fetched.
+    pub(super) nothing: Inst,
     pub(super) counters: SmtCounters,
     /// By [`super::ModeGroup`].
     pub(super) modes: [SmtModeCounters; 2],
@@ -93,6 +92,9 @@ pub(super) struct CoreState {
     /// Stores that performed in this cycle: who, and where.
     pub(super) performed: Vec<(HartId, PhysAddr)>,
     due: Vec<Due>,
+    /// Contexts by what they are preferred by, and entries of a queue by age; kept for their room.
+    pub(super) order: Vec<(u64, usize)>,
+    pub(super) ready: Vec<(u64, u8)>,
 }
 
 /// One core.
@@ -323,6 +325,8 @@ impl Core {
         let buffer = || StoreBuffer::new(core.store_buffer_entries as usize, line_bytes, false);
         Ok(Self {
             state: CoreState {
+                order: Vec::with_capacity(contexts),
+                ready: Vec::with_capacity(MOST),
                 id: CoreId::new(id),
                 fetch_line_log2,
                 registers: Registers::new(
@@ -345,6 +349,7 @@ impl Core {
                 waits_for_stores: vec![false; core.store_wait_entries as usize],
                 waits_cleared: now.0 / core.store_wait_clear_cycles,
                 next_seq: 1,
+                nothing: decode(0),
                 counters: SmtCounters::default(),
                 modes: Default::default(),
                 histograms: Histograms::new(params),

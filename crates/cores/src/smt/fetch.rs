@@ -7,7 +7,7 @@ use loiter_observe::Slot;
 use loiter_types::{Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
 use super::context::{Context, Fetch, How, Stage};
-use super::core::{Core, CoreState, MOST_CONTEXTS};
+use super::core::{Core, CoreState};
 use super::registers::NONE;
 use crate::predict::{Prediction, Transfer};
 use crate::{Observer, Shared};
@@ -18,15 +18,16 @@ const UNKNOWN: u64 = u64::MAX;
 impl Core {
     /// Fetches from the contexts that the policy prefers.
     pub(super) fn fetch<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
-        let mut order = [(0, 0); MOST_CONTEXTS];
-        let count = self.fetchable(now, &mut order);
+        let mut order = std::mem::take(&mut self.state.order);
+        self.fetchable(now, &mut order);
         let state = &mut self.state;
-        state.counters.fetchable_contexts += count as u64;
-        state.histograms.fetchable.count(count as u64, 1);
+        let count = order.len() as u64;
+        state.counters.fetchable_contexts += count;
+        state.histograms.fetchable.count(count, 1);
         let mut left = state.params.core.fetch_width;
         let mut contexts = state.params.core.fetch_contexts;
         let mut banks = 0;
-        for &(_, c) in &order[..count] {
+        for &(_, c) in &order {
             let fetched = self.contexts[c].fetch(c, &mut self.state, now, left, &mut banks, shared);
             left -= fetched;
             contexts -= u64::from(fetched > 0);
@@ -34,28 +35,28 @@ impl Core {
                 break;
             }
         }
+        self.state.order = order;
         let fetched = self.state.params.core.fetch_width - left;
         self.state.histograms.fetched.count(fetched, 1);
         self.state.counters.zero_fetch_cycles += u64::from(fetched == 0);
         self.state.active |= fetched > 0;
     }
 
-    /// The contexts that can be fetched from, the preferred first; their number.
-    fn fetchable(&self, now: Cycle, order: &mut [(u64, usize); MOST_CONTEXTS]) -> usize {
+    /// Puts the contexts that can be fetched from into `order`, the preferred first.
+    fn fetchable(&self, now: Cycle, order: &mut Vec<(u64, usize)>) {
+        order.clear();
         let core = &self.state.params.core;
         let contexts = self.contexts.len();
-        let mut count = 0;
+        let mut c = self.state.turn;
         for turn in 0..contexts {
-            let c = (self.state.turn + turn) % contexts;
             let context = &self.contexts[c];
             if context.is_fetchable(now, core.fetch_buffer_entries) {
                 let rank = self.state.fetch_policy.rank(context);
-                order[count] = (rank << 8 | turn as u64, c);
-                count += 1;
+                order.push((rank << 8 | turn as u64, c));
             }
+            c = if c + 1 == contexts { 0 } else { c + 1 };
         }
-        order[..count].sort_unstable();
-        count
+        order.sort_unstable();
     }
 }
 
@@ -121,10 +122,18 @@ impl Context {
             {
                 break;
             }
-            let Some(inst) = self.decoded(pc, first, shared) else {
-                self.fault(core, now, pc);
-                return fetched + 1;
-            };
+            let mut inst = core.nothing;
+            let at = PhysAddr((first.0 & !(PAGE_BYTES - 1)) | pc & (PAGE_BYTES - 1));
+            // A copy of the whole, not of parts that an option would be put together from.
+            match shared.code.decoded(at) {
+                Some(found) if !shared.machine.pages.code_written() => inst = *found,
+                _ => {
+                    if !self.decode(pc, shared, &mut inst) {
+                        self.fault(core, now, pc);
+                        return fetched + 1;
+                    }
+                }
+            }
             let behind = pc.wrapping_add(u64::from(inst.len));
             if inst.op == Op::Probe {
                 // It takes no place; who retires the next instruction passes it.
@@ -137,7 +146,7 @@ impl Context {
             let how = how(&inst, fp_off);
             let hart = &mut shared.harts[self.hart_index];
             let foreseen = self.foresee(pc, &inst, how, hart, shared.machine);
-            let goes_on = self.enter(c, core, now, pc, inst, how, foreseen);
+            let goes_on = self.enter(c, core, now, pc, &inst, how, foreseen);
             fetched += 1;
             pc = self.fetch_pc;
             if !goes_on {
@@ -180,28 +189,27 @@ impl Context {
         !crosses || self.fetch_translated(c, core, now, VirtAddr(pc.wrapping_add(2)), shared)
     }
 
-    /// The instruction at `pc`, whose page is that of `first`.
-    #[inline(always)]
-    fn decoded<O: Observer>(
+    /// The instruction at `pc`, which has not been decoded yet, into `inst`. Answers whether it can be
+    /// fetched.
+    #[cold]
+    fn decode<O: Observer>(
         &mut self,
         pc: u64,
-        first: PhysAddr,
         shared: &mut Shared<'_, O>,
-    ) -> Option<Inst> {
-        let addr = PhysAddr((first.0 & !(PAGE_BYTES - 1)) | pc & (PAGE_BYTES - 1));
-        if !shared.machine.pages.code_written()
-            && let Some(inst) = shared.code.decoded(addr)
-        {
-            return Some(*inst);
-        }
+        inst: &mut Inst,
+    ) -> bool {
         let hart = &mut shared.harts[self.hart_index];
-        hart.fetch_at(pc, shared.machine, shared.code).ok()
+        let found = hart.fetch_at(pc, shared.machine, shared.code);
+        if let Ok(found) = &found {
+            *inst = *found;
+        }
+        found.is_ok()
     }
 
     /// What cannot be fetched raises its exception when it is the oldest.
     fn fault(&mut self, core: &mut CoreState, now: Cycle, pc: u64) {
-        let inst = loiter_isa::decode(0);
-        self.push(core, now, pc, inst, How::Fault, None, pc);
+        let nothing = core.nothing;
+        self.push(core, now, pc, &nothing, How::Fault, None, pc);
         self.fetch = Fetch::Blocked;
     }
 
@@ -217,12 +225,12 @@ impl Context {
         core: &mut CoreState,
         now: Cycle,
         pc: u64,
-        inst: Inst,
+        inst: &Inst,
         how: How,
         foreseen: Option<u64>,
     ) -> bool {
         let behind = pc.wrapping_add(u64::from(inst.len));
-        let transfer = Transfer::of(&inst);
+        let transfer = Transfer::of(inst);
         let mut next = behind;
         let n = self.tail;
         if let Some(transfer) = transfer {
@@ -268,7 +276,7 @@ impl Context {
         core: &mut CoreState,
         now: Cycle,
         pc: u64,
-        inst: Inst,
+        inst: &Inst,
         how: How,
         transfer: Option<Transfer>,
         predicted: u64,
@@ -280,7 +288,7 @@ impl Context {
         let due = now.after(core.params.core.front_cycles);
         let n = self.tail;
         let entry = self.entry_mut(n);
-        entry.inst = inst;
+        entry.inst = *inst;
         entry.class = inst.op.class();
         entry.stage = Stage::Fetched;
         entry.how = how;

@@ -13,7 +13,6 @@ use loiter_types::{Cycle, PhysAddr, VirtAddr};
 use super::context::{Context, How, Stage};
 use super::core::{Core, CoreState, Event, line_bit};
 use super::params::SmtLatencyParams;
-use super::queue::MOST;
 use super::registers::NONE;
 use super::squash;
 use crate::store_buffer::Forward;
@@ -45,11 +44,14 @@ impl Core {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
-        let mut ready = [(0, 0); MOST];
-        let count = self.state.queues[queue].oldest_first(&mut ready);
+        if !self.state.queues[queue].has_ready() {
+            return;
+        }
+        let mut ready = std::mem::take(&mut self.state.ready);
+        self.state.queues[queue].oldest_first(&mut ready);
         let units = &self.state.params.units;
         let (mut accesses, mut ports) = (units.load_store, units.data_ports);
-        for &(seq, slot) in &ready[..count] {
+        for &(seq, slot) in &ready {
             if left == 0 {
                 break;
             }
@@ -80,6 +82,7 @@ impl Core {
             context.unissued -= 1;
             context.issue(c, n, &mut self.state, now, shared);
         }
+        self.state.ready = ready;
     }
 }
 

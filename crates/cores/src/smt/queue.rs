@@ -88,25 +88,25 @@ impl Queue {
         self.ready &= !(1 << slot);
     }
 
-    /// The entries whose operands are all there, oldest first, into `out`; their number.
+    /// Whether there is an entry whose operands are all there.
     #[inline(always)]
-    pub(super) fn oldest_first(&self, out: &mut [(u64, u8); MOST]) -> usize {
+    pub(super) fn has_ready(&self) -> bool {
+        self.ready != 0
+    }
+
+    /// Puts the entries whose operands are all there into `out`, oldest first.
+    #[inline(always)]
+    pub(super) fn oldest_first(&self, out: &mut Vec<(u64, u8)>) {
+        out.clear();
         let mut ready = self.ready;
-        let mut count = 0;
         while ready != 0 {
             let slot = ready.trailing_zeros() as u8;
             ready &= ready - 1;
             let seq = self.entries[slot as usize].seq;
             // Few are ready at a time, so that each finds its place in a step or two.
-            let mut at = count;
-            while at > 0 && out[at - 1].0 > seq {
-                out[at] = out[at - 1];
-                at -= 1;
-            }
-            out[at] = (seq, slot);
-            count += 1;
+            let before = out.iter().rposition(|&(other, _)| other < seq);
+            out.insert(before.map_or(0, |at| at + 1), (seq, slot));
         }
-        count
     }
 
     #[inline(always)]

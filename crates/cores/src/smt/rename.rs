@@ -4,7 +4,7 @@ use loiter_isa::{Class, SINK};
 use loiter_types::Cycle;
 
 use super::context::{Context, How, Stage};
-use super::core::{Core, CoreState, MOST_CONTEXTS};
+use super::core::{Core, CoreState};
 use super::registers::{File, NONE};
 
 /// What keeps an instruction in the front end.
@@ -19,19 +19,18 @@ impl Core {
         let mut left = self.state.params.core.rename_width;
         (self.state.queue_full, self.state.registers_full) = (false, false);
         // The context first whose instructions were fetched first.
-        let mut order = [(0, 0); MOST_CONTEXTS];
-        let mut count = 0;
+        let mut order = std::mem::take(&mut self.state.order);
+        order.clear();
         for (c, context) in self.contexts.iter().enumerate() {
             if context.renamed < context.tail {
                 let front = context.entry(context.renamed);
                 if front.due <= now {
-                    order[count] = (front.seq, c);
-                    count += 1;
+                    order.push((front.seq, c));
                 }
             }
         }
-        order[..count].sort_unstable();
-        for &(_, c) in &order[..count] {
+        order.sort_unstable();
+        for &(_, c) in &order {
             let context = &mut self.contexts[c];
             while left > 0 && context.renamed < context.tail {
                 let n = context.renamed;
@@ -52,6 +51,7 @@ impl Core {
                 }
             }
         }
+        self.state.order = order;
         self.state.active |= left < self.state.params.core.rename_width;
     }
 }
