@@ -162,7 +162,7 @@ FAULTS = [
     ('[machine]\nbase = "t1"\nname = "mine"\n', ["base stands in [machine]", "before any section"]),
     ('base = "t1"\n[core]\nbase = "t1"\n', ["base stands in [core]", "before any section"]),
     ('[sources]\nown = "a book"\nbase = "t1"\n', ["base stands in [sources]", "before any section"]),
-    ("[core]\npipes = 1\npipes = 2\n", ["no TOML", '"pipes" already exists']),
+    ("[core]\npipes = 1\npipes = 2\n", ["no TOML", "duplicate key", "line 3"]),
     ('base = "t9"\n', ['unknown machine "t9"', 'base = "./t9.toml"']),
     ("base = 1\n", ["base must be the name"]),
     ('base = "./bad.toml"\n', ["leads back to the machine itself"]),
@@ -184,6 +184,15 @@ def test_a_fault_in_a_machine_file_is_at_the_path_that_was_given(
     for part in parts:
         assert part in said.err
     assert "Traceback" not in said.err
+
+
+def test_a_machine_file_that_is_no_text_or_is_not_there_is_named(loiter, tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
+    for name, parts in (("./bad.toml", ["UTF-8", "byte 0"]), ("./none.toml", ["cannot read", "No such file"])):
+        said = loiter("machine", "show", name)
+        assert said.status == 2
+        assert said.err.startswith(f"error: {name}: ")
+        assert [part for part in parts if part not in said.err] == []
 
 
 def test_a_tag_may_be_called_base(loiter, tmp_path: Path) -> None:
