@@ -13,6 +13,7 @@ pub(crate) enum Machine {
     T1,
     T2,
     Smt8,
+    PCore,
 }
 
 impl Machine {
@@ -22,6 +23,7 @@ impl Machine {
             Machine::T1 => "t1",
             Machine::T2 => "t2",
             Machine::Smt8 => "smt8",
+            Machine::PCore => "p-core",
         }
     }
 
