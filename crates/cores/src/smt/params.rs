@@ -18,7 +18,8 @@ params! {
         /// Banks of the instruction cache, interleaved by lines, a power of two. Two contexts are not
         /// fetched from one bank in a cycle.
         fetch_banks: int(1..=64),
-        /// Instructions of a context in the front end, up to renaming.
+        /// Instructions in the front end, up to renaming, of all contexts: where the first of them find
+        /// no room behind it, nobody is fetched from.
         fetch_buffer_entries: int(1..=256),
         /// From fetch of an instruction to its entry into a queue.
         front_cycles: int(1..=32),
