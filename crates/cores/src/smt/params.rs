@@ -160,6 +160,15 @@ impl SmtParams {
         if let Some(problem) = super::policy::Shares::new(self).missing() {
             return Err(("core", problem.to_owned()));
         }
+        if core.fetch_contexts > self.contexts {
+            return Err((
+                "core",
+                format!(
+                    "fetch_contexts = {} is more than contexts = {}",
+                    core.fetch_contexts, self.contexts
+                ),
+            ));
+        }
         let units = &self.units;
         if units.load_store > units.integer {
             return Err((
@@ -167,6 +176,15 @@ impl SmtParams {
                 format!(
                     "load_store = {} is more than integer = {}; loads and stores are done by integer units",
                     units.load_store, units.integer
+                ),
+            ));
+        }
+        if units.data_ports > units.load_store {
+            return Err((
+                "units",
+                format!(
+                    "data_ports = {} is more than load_store = {}; only loads use a port",
+                    units.data_ports, units.load_store
                 ),
             ));
         }

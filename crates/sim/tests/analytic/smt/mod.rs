@@ -11,7 +11,9 @@ const COUNT: u64 = 240;
 
 /// One context of the core, with changes.
 fn bench(set: &[&str]) -> Bench {
-    let bench = Bench::new("smt8").set("core.contexts=1");
+    let bench = Bench::new("smt8")
+        .set("core.contexts=1")
+        .set("core.fetch_contexts=1");
     set.iter().fold(bench, |bench, change| bench.set(change))
 }
 
@@ -116,8 +118,8 @@ fn loads_are_limited_by_units_and_by_ports() {
     for (set, a_cycle) in [
         (["units.load_store=4", "units.data_ports=4"], 4),
         (["units.load_store=4", "units.data_ports=2"], 2),
-        (["units.load_store=3", "units.data_ports=4"], 3),
-        (["units.load_store=1", "units.data_ports=4"], 1),
+        (["units.load_store=3", "units.data_ports=3"], 3),
+        (["units.load_store=1", "units.data_ports=1"], 1),
     ] {
         let found = steady(&set, &setup, "ld x5, 0(a0); ld x6, 8(a0); ld x7, 16(a0)");
         assert_eq!(found, 3 * COUNT / a_cycle, "{set:?}");
