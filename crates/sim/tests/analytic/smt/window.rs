@@ -118,6 +118,30 @@ fn as_many_misses_overlap_as_the_second_level_has_registers() {
 }
 
 #[test]
+fn as_many_misses_overlap_as_the_data_cache_has_registers() {
+    // A register is free in the cycle in which its line is there.
+    let busy = number("l2.miss_latency_cycles");
+    for (block, lines) in [
+        ("ld x5, 0(a0); add a0, a0, a2", 1),
+        // Loads of a line that is on its way need no other register.
+        (
+            "ld x5, 0(a0); ld x6, 8(a0); ld x7, 56(a0); add a0, a0, a2",
+            1,
+        ),
+        (
+            "ld x5, 0(a0); ld x6, 64(a0); add a0, a0, a2; add a0, a0, a2",
+            2,
+        ),
+    ] {
+        for registers in [2, 6, 12] {
+            let set = format!("l1d.mshrs={registers}");
+            let found = limited(&[&set], block);
+            assert_eq!(found, lines * COUNT / registers * busy, "{set}: {block}");
+        }
+    }
+}
+
+#[test]
 fn misses_without_another_limit_are_bound_by_memory() {
     for transfer in [4, 10, 50] {
         let set = format!("memory.line_transfer_cycles={transfer}");
