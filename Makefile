@@ -3,6 +3,7 @@
 # make test     set up, then every check, cheapest first
 # make test-long  what takes too long for every change: boots of timing cores and of many harts (a quarter of an hour)
 # make bench    speed of the simulator: a table, and target/bench.json
+# make bench-peers  the same beside rvsim, which is installed from PyPI for it: a table, and target/bench-peers.json
 # make setup    only set up: system packages, .venv, the Python package (release), the guests
 # make study    the whole study, as published figures are compared (about three minutes on two processors)
 #
@@ -14,11 +15,13 @@ export CROSS
 
 bin := .venv/bin
 stamps := build/stamps
+# Other simulators, in an environment of their own.
+peers := build/peers
 export PYO3_PYTHON := $(CURDIR)/$(bin)/python
 
 sources := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c')
 
-.PHONY: demo debian study test test-long bench setup packages packages-test guests lint test-rust test-guests test-python clean
+.PHONY: demo debian study test test-long bench bench-peers setup packages packages-test guests lint test-rust test-guests test-python clean
 .NOTPARALLEL:
 
 demo: setup
@@ -34,6 +37,10 @@ debian: setup
 bench: setup packages-test
 	$(bin)/python tools/bench.py target/bench.json
 
+bench-peers: setup $(stamps)/peers
+	@$(MAKE) --no-print-directory -s -C guests peers
+	$(bin)/python tools/bench_peers.py guests/build/peers/coremix.elf $(peers)/bin/python target/bench-peers.json
+
 setup: packages $(stamps)/package guests
 
 packages:
@@ -47,6 +54,11 @@ $(bin)/python: | packages
 
 $(stamps)/maturin: | $(bin)/python
 	$(bin)/pip install -q --disable-pip-version-check 'maturin>=1.8,<2'
+	@mkdir -p $(@D) && touch $@
+
+$(stamps)/peers: | packages
+	$(PYTHON) -m venv $(peers)
+	$(peers)/bin/pip install -q --disable-pip-version-check 'rvsim==2.1.0'
 	@mkdir -p $(@D) && touch $@
 
 $(stamps)/package: $(sources) | $(stamps)/maturin

@@ -79,6 +79,15 @@ CASES = (
     Case("t1, integer mix on 4 contexts", "t1", "coremix", ("intmix=0,1,2,3",), ("iterations=30",), target=15),
     Case("t1, integer mix on 1 context", "t1", "coremix", ("intmix=0",), ("iterations=60",)),
     Case("t2, integer mix on 8 contexts", "t2", "coremix", ("intmix=0,1,2,3,4,5,6,7",), ("iterations=15",)),
+    Case("superscalar, integer mix", "superscalar", "coremix", ("intmix=0",), ("iterations=20",), target=3),
+    Case(
+        "smt8, integer mix on 8 contexts",
+        "smt8",
+        "coremix",
+        ("intmix=0,1,2,3,4,5,6,7",),
+        ("iterations=3",),
+        target=2.5,
+    ),
     Case("t1, sort with 3 spinners", "t1", "spinloops", ("sort=0", "spin_default=1,2,3"), (), fast_forward=True),
     Case("t1, mbv_fp alone", "t1", "spinloops", ("mbv_fp=0",), ("iterations=4",), fast_forward=True),
 )
@@ -193,6 +202,20 @@ def _figure(value: float) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.3f}"
 
 
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 150)
+
+
+def report(rows: list[Row], output: Path) -> None:
+    """Prints the rows and writes them as JSON."""
+    console = _console()
+    console.print(show(rows))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    values = {row.name: {"value": row.value, "unit": row.unit} for row in rows}
+    output.write_text(json.dumps(values, indent=2) + "\n")
+    console.print(f"wrote {output}", highlight=False)
+
+
 def main() -> None:
     """Measures, prints, writes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -209,7 +232,7 @@ def main() -> None:
         cases.append(("reference engine against QEMU", lambda: [against_qemu(engine, repeats)]))
     cases.append(("Debian's kernel", lambda: list(boot(repeats))))
     cases.append(("loiter exec", lambda: [exec_true(repeats)]))
-    console = Console(width=None if sys.stdout.isatty() else 150)
+    console = _console()
     rows: list[Row] = []
     with console.status("") as status:
         for name, measure in cases:
@@ -218,11 +241,7 @@ def main() -> None:
                 rows.extend(measure())
     if not rows:
         raise SystemExit(f'no case has "{options.only}" in its name')
-    console.print(show(rows))
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    values = {row.name: {"value": row.value, "unit": row.unit} for row in rows}
-    options.output.write_text(json.dumps(values, indent=2) + "\n")
-    console.print(f"wrote {options.output}", highlight=False)
+    report(rows, options.output)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,12 @@ class Engine:
         self.name = name
         self._module = module
 
+    def machine_text(self, shown: str, path: Path, presets: Path) -> str:
+        """The text of a machine file with what the machine it builds on says; presets lie in `presets`."""
+        with self._faults():
+            text: str = self._module.machine_text(shown, path, presets)
+        return text
+
     def describe_machine(self, name: str, toml: str, sets: list[str]) -> Json:
         """Name, description, hash and every parameter of a machine after its overrides."""
         with self._faults():

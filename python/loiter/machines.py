@@ -6,10 +6,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import tomlkit
-from tomlkit import TOMLDocument
-from tomlkit.items import Table
-
 from loiter import resources
 from loiter.engine import Engine
 from loiter.errors import UserFault, unknown
@@ -85,7 +81,7 @@ def load(engine: Engine, name: str, sets: list[str] | None = None) -> Machine:
         if "=" not in each.strip("="):
             raise UserFault(f'--set {each}: an override is written key=value, as in "--set core.contexts=8".')
     path = _path(name)
-    toml = _with_base(path, name, ())
+    toml = engine.machine_text(name, path, resources.MACHINES)
     # The simulator calls a machine without a name as its file is called in messages, which is a path.
     return _describe(engine, name, path.stem, toml, overrides)
 
@@ -131,62 +127,3 @@ def _path(name: str) -> Path:
     if name not in known:
         raise unknown("machine", name, known, advice=f"A file of your own is given by its path: -m ./{name}.toml")
     return resources.MACHINES / f"{name}.toml"
-
-
-def _with_base(path: Path, shown: str, below: tuple[Path, ...]) -> str:
-    """The text of a machine file, with what it does not say itself from the machine its `base` names.
-
-    Comments stay with their values, for they are the values' sources; a value that replaces another has only its own.
-    `shown` is what messages call the file; `below` are the files that lead here.
-    """
-    text = resources.read_text(path, "the machine file")
-    try:
-        own = tomlkit.parse(text)
-    except tomlkit.exceptions.TOMLKitError as error:
-        raise UserFault(f"{shown}: this is no TOML: {str(error).rstrip('.')}.") from None
-    base = own.pop("base", None)
-    _refuse_base_in_section(own, shown)
-    if base is None:
-        return text
-    if not isinstance(base, str):
-        raise UserFault(f'{shown}: base must be the name or the file of a machine, as in base = "t1".')
-    if not is_file(base) and base not in names():
-        advice = f'A file of your own is given by its path: base = "./{base}.toml"'
-        raise UserFault(f"{shown}: base: {unknown('machine', base, names(), advice)}")
-    base_path = path.parent / base if is_file(base) else _path(base)
-    if base_path.resolve() in (each.resolve() for each in (path, *below)):
-        raise UserFault(f"{shown}: base {base} leads back to the machine itself.")
-    merged = tomlkit.parse(_with_base(base_path, str(base_path), (path, *below)))
-    for section, values in own.items():
-        replaced = merged.get(section)
-        if replaced is None:
-            merged[section] = values
-        elif isinstance(replaced, Table) and isinstance(values, Table):
-            _overlay(replaced, values)
-        else:
-            raise UserFault(f"{shown}: {section} must be written as a section: [{section}], and its values below it.")
-    return tomlkit.dumps(merged)
-
-
-def _refuse_base_in_section(own: TOMLDocument, shown: str) -> None:
-    """A `base` below a section's header belongs to that section, where nothing looks for it."""
-    for section, values in own.items():
-        if not isinstance(values, Table) or "base" not in values:
-            continue
-        # A source may have the tag "base"; then a citation follows, not the name of a machine.
-        if section != "sources" or values["base"] in names():
-            raise UserFault(
-                f"{shown}: base stands in [{section}]; it must stand at the top of the file, before any section."
-            )
-
-
-def _overlay(section: Table, own: Table) -> None:
-    """Puts a file's own values into a section of its base."""
-    # The body has the items as they are written; the mapping gives a boolean without its comment.
-    for key, item in own.value.body:
-        if key is None:
-            continue
-        comment = item.trivia.comment
-        section[key.key] = item
-        # tomlkit lends an item without a comment that of the one it replaces, which says nothing about the new value.
-        item.trivia.comment = comment

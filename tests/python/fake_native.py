@@ -13,6 +13,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import tomlkit
@@ -40,6 +41,10 @@ class Interrupted(Exception):
 
 class PanicException(BaseException):
     """As pyo3 raises it for a panic."""
+
+
+def machine_text(shown: str, path: Path, presets: Path) -> str:
+    return path.read_text()
 
 
 def describe_machine(name: str, toml: str, sets: list[str]) -> str:

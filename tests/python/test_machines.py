@@ -162,7 +162,7 @@ FAULTS = [
     ('[machine]\nbase = "t1"\nname = "mine"\n', ["base stands in [machine]", "before any section"]),
     ('base = "t1"\n[core]\nbase = "t1"\n', ["base stands in [core]", "before any section"]),
     ('[sources]\nown = "a book"\nbase = "t1"\n', ["base stands in [sources]", "before any section"]),
-    ("[core]\npipes = 1\npipes = 2\n", ["no TOML", '"pipes" already exists']),
+    ("[core]\npipes = 1\npipes = 2\n", ["no TOML", "duplicate key", "line 3"]),
     ('base = "t9"\n', ['unknown machine "t9"', 'base = "./t9.toml"']),
     ("base = 1\n", ["base must be the name"]),
     ('base = "./bad.toml"\n', ["leads back to the machine itself"]),
@@ -184,6 +184,58 @@ def test_a_fault_in_a_machine_file_is_at_the_path_that_was_given(
     for part in parts:
         assert part in said.err
     assert "Traceback" not in said.err
+
+
+CONTRADICTIONS = [
+    (["core.integer_queue_entries=0"], ["core.integer_queue_entries=0", "out of range, 1 to"]),
+    (["core.fetch_width=0"], ["core.fetch_width=0", "1 to 16"]),
+    (["core.contexts=65"], ["core.contexts=65", "1 to 64"]),
+    (["core.fetch_policy=icont"], ["core.fetch_policy=icont", '"icont" is not known', "icount, round_robin"]),
+    (["branch.kind=tage"], ["branch.kind=tage", '"tage" is not known', "hybrid, bimodal"]),
+    (["core.pipes=2"], ['unknown key "core.pipes"']),
+    (["units.load_store=7"], ["section units", "load_store = 7 is more than integer = 6"]),
+    (["units.integer=3"], ["section units", "load_store = 4 is more than integer = 3"]),
+    (["units.data_ports=5"], ["section units", "data_ports = 5 is more than load_store = 4"]),
+    (["core.contexts=1"], ["section core", "fetch_contexts = 2 is more than contexts = 1"]),
+    (["core.contexts=4", "core.fetch_contexts=5"], ["section core", "fetch_contexts = 5 is more than contexts = 4"]),
+    (["core.fetch_banks=3"], ["section core", "fetch_banks = 3 is not a power of two"]),
+    (["btb.ways=3"], ["section btb", "power of two"]),
+]
+
+
+@pytest.mark.parametrize("command", [("machine", "show", "smt8"), ("run", "-m", "smt8", "hello")])
+@pytest.mark.parametrize(("sets", "parts"), CONTRADICTIONS, ids=[" ".join(each[0]) for each in CONTRADICTIONS])
+def test_options_that_make_no_core_are_one_clear_error(
+    loiter, command: tuple[str, ...], sets: list[str], parts: list[str]
+) -> None:
+    said = loiter(*command, *(word for each in sets for word in ("--set", each)))
+    assert said.status == 2
+    assert said.out == ""
+    assert said.err.count("error:") == 1
+    assert [part for part in parts if part not in " ".join(said.err.split())] == []
+
+
+def test_a_task_beyond_the_contexts_is_refused(loiter) -> None:
+    said = loiter("run", "-m", "smt8", "coremix", "--place", "intmix=0,1,2,3,4,5,6,7,8")
+    assert said.status == 2
+    assert "1 core of 8 contexts" in said.err
+    assert "system.cores=2" in said.err
+
+
+def test_more_harts_than_contexts_are_refused(loiter) -> None:
+    said = loiter("boot", "-m", "smt8", "--set", "system.cores=1", "--harts", "9", "--kernel", "none")
+    assert said.status == 2
+    assert "--harts 9 and --set system.cores contradict each other" in said.err
+    assert "8 contexts" in said.err
+
+
+def test_a_machine_file_that_is_no_text_or_is_not_there_is_named(loiter, tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
+    for name, parts in (("./bad.toml", ["UTF-8", "byte 0"]), ("./none.toml", ["cannot read", "No such file"])):
+        said = loiter("machine", "show", name)
+        assert said.status == 2
+        assert said.err.startswith(f"error: {name}: ")
+        assert [part for part in parts if part not in said.err] == []
 
 
 def test_a_tag_may_be_called_base(loiter, tmp_path: Path) -> None:

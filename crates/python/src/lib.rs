@@ -6,6 +6,8 @@
 
 mod session;
 
+use std::path::PathBuf;
+
 use loiter_sim::{Error, MachineFile, Request};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
@@ -30,6 +32,13 @@ fn to_python(error: Error) -> PyErr {
 
 fn to_json<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_string(value).expect("results have text keys and finite numbers")
+}
+
+/// Reads the machine file at `path`, called `shown` in messages, with what its `base` says; presets are
+/// looked for in the folder `presets`.
+#[pyfunction]
+fn machine_text(shown: &str, path: PathBuf, presets: PathBuf) -> PyResult<String> {
+    loiter_sim::machine_text(shown, &path, &presets).map_err(to_python)
 }
 
 /// Describes the machine file `toml`, called `name` in messages, with the changes `sets`; JSON.
@@ -95,6 +104,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("UserError", module.py().get_type::<UserError>())?;
     module.add("GuestError", module.py().get_type::<GuestError>())?;
     module.add("Interrupted", module.py().get_type::<Interrupted>())?;
+    module.add_function(wrap_pyfunction!(machine_text, module)?)?;
     module.add_function(wrap_pyfunction!(describe_machine, module)?)?;
     module.add_function(wrap_pyfunction!(inspect_program, module)?)?;
     module.add_function(wrap_pyfunction!(show_snapshot, module)?)?;

@@ -6,9 +6,10 @@
 //! from where on.
 
 use std::io::Write;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use loiter_sim::{BootRequest, Limits, Session, Status, TraceRequest};
+use loiter_sim::{BootRequest, Limits, Session, Status, TraceRequest, machine_text};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,7 +33,7 @@ fn main() {
     let symbols: Vec<&str> = symbols.split_whitespace().collect();
     let request = serde_json::json!({
         "machine_name": machine,
-        "machine_toml": std::fs::read_to_string(machine).expect("the machine file"),
+        "machine_toml": text_of(machine),
         "set": set,
         "harts": harts.parse::<usize>().expect("a number of harts"),
         "firmware": firmware,
@@ -93,4 +94,11 @@ fn main() {
         session.seconds_since_power_on(),
         session.instructions() as f64 / host_s / 1e6,
     );
+}
+
+/// The text of a machine file; the machines that it builds on lie beside it.
+fn text_of(machine: &str) -> String {
+    let path = Path::new(machine);
+    let folder = path.parent().unwrap_or(Path::new(""));
+    machine_text(machine, path, folder).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -1,7 +1,9 @@
 //! One run without Python around it, for `perf` and `callgrind`:
 //! `profile MACHINE.toml PROGRAM.elf "BOOTARGS" [KEY=VALUE ...]`.
 
-use loiter_sim::{Observation, Request, run};
+use std::path::Path;
+
+use loiter_sim::{Observation, Request, machine_text, run};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -11,7 +13,7 @@ fn main() {
     };
     let request = Request {
         machine_name: machine.clone(),
-        machine_toml: std::fs::read_to_string(machine).expect("the machine file"),
+        machine_toml: text_of(machine),
         set: set.to_vec(),
         program: program.clone(),
         bootargs: bootargs.clone(),
@@ -28,4 +30,11 @@ fn main() {
         result.cycles,
         result.instructions as f64 / result.host_seconds / 1e6
     );
+}
+
+/// The text of a machine file; the machines that it builds on lie beside it.
+fn text_of(machine: &str) -> String {
+    let path = Path::new(machine);
+    let folder = path.parent().unwrap_or(Path::new(""));
+    machine_text(machine, path, folder).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -343,10 +343,15 @@ impl Context {
 
     /// Whether it is fetched from at `now`.
     #[inline(always)]
-    pub(super) fn is_fetchable(&self, now: Cycle, buffer_entries: u64) -> bool {
+    pub(super) fn is_fetchable(&self, now: Cycle) -> bool {
         self.fetch == Fetch::Ready
             && self.fetch_from <= now
-            && self.tail - self.renamed < buffer_entries
             && self.tail - self.head < self.capacity
+    }
+
+    /// Instructions in the front end.
+    #[inline(always)]
+    pub(super) fn in_front(&self) -> u64 {
+        self.tail - self.renamed
     }
 }

@@ -20,23 +20,26 @@ impl Core {
     pub(super) fn fetch<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         let mut order = std::mem::take(&mut self.state.order);
         self.fetchable(now, &mut order);
+        let front: u64 = self.contexts.iter().map(Context::in_front).sum();
         let state = &mut self.state;
         let count = order.len() as u64;
         state.counters.fetchable_contexts += count;
         state.histograms.fetchable.count(count, 1);
-        let mut left = state.params.core.fetch_width;
+        let core = &state.params.core;
+        let most = core.fetch_width.min(core.fetch_buffer_entries - front);
+        let mut left = most;
         let mut contexts = state.params.core.fetch_contexts;
         let mut banks = 0;
         for &(_, c) in &order {
-            let fetched = self.contexts[c].fetch(c, &mut self.state, now, left, &mut banks, shared);
-            left -= fetched;
-            contexts -= u64::from(fetched > 0);
             if left == 0 || contexts == 0 {
                 break;
             }
+            let fetched = self.contexts[c].fetch(c, &mut self.state, now, left, &mut banks, shared);
+            left -= fetched;
+            contexts -= u64::from(fetched > 0);
         }
         self.state.order = order;
-        let fetched = self.state.params.core.fetch_width - left;
+        let fetched = most - left;
         self.state.histograms.fetched.count(fetched, 1);
         self.state.counters.zero_fetch_cycles += u64::from(fetched == 0);
         self.state.active |= fetched > 0;
@@ -45,12 +48,11 @@ impl Core {
     /// Puts the contexts that can be fetched from into `order`, the preferred first.
     fn fetchable(&self, now: Cycle, order: &mut Vec<(u64, usize)>) {
         order.clear();
-        let core = &self.state.params.core;
         let contexts = self.contexts.len();
         let mut c = self.state.turn;
         for turn in 0..contexts {
             let context = &self.contexts[c];
-            if context.is_fetchable(now, core.fetch_buffer_entries) {
+            if context.is_fetchable(now) {
                 let rank = self.state.fetch_policy.rank(context);
                 order.push((rank << 8 | turn as u64, c));
             }
@@ -111,10 +113,7 @@ impl Context {
             return 0;
         }
         let virtual_line = pc >> core.fetch_line_log2;
-        let limits = &core.params.core;
-        let room = (limits.fetch_buffer_entries - (self.tail - self.renamed))
-            .min(self.capacity - (self.tail - self.head))
-            .min(most);
+        let room = (self.capacity - (self.tail - self.head)).min(most);
         let mut fetched = 0;
         while fetched < room && pc >> core.fetch_line_log2 == virtual_line {
             if VirtAddr(pc).leaves_page(4)

@@ -18,7 +18,8 @@ params! {
         /// Banks of the instruction cache, interleaved by lines, a power of two. Two contexts are not
         /// fetched from one bank in a cycle.
         fetch_banks: int(1..=64),
-        /// Instructions of a context in the front end, up to renaming.
+        /// Instructions in the front end, up to renaming, of all contexts: where the first of them find
+        /// no room behind it, nobody is fetched from.
         fetch_buffer_entries: int(1..=256),
         /// From fetch of an instruction to its entry into a queue.
         front_cycles: int(1..=32),
@@ -159,6 +160,15 @@ impl SmtParams {
         if let Some(problem) = super::policy::Shares::new(self).missing() {
             return Err(("core", problem.to_owned()));
         }
+        if core.fetch_contexts > self.contexts {
+            return Err((
+                "core",
+                format!(
+                    "fetch_contexts = {} is more than contexts = {}",
+                    core.fetch_contexts, self.contexts
+                ),
+            ));
+        }
         let units = &self.units;
         if units.load_store > units.integer {
             return Err((
@@ -166,6 +176,15 @@ impl SmtParams {
                 format!(
                     "load_store = {} is more than integer = {}; loads and stores are done by integer units",
                     units.load_store, units.integer
+                ),
+            ));
+        }
+        if units.data_ports > units.load_store {
+            return Err((
+                "units",
+                format!(
+                    "data_ports = {} is more than load_store = {}; only loads use a port",
+                    units.data_ports, units.load_store
                 ),
             ));
         }

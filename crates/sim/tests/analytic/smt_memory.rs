@@ -7,7 +7,9 @@ use crate::support::{Bench, DATA, Outcome, WAIT};
 const COUNT: u64 = 240;
 
 fn bench(set: &[&str]) -> Bench {
-    let bench = Bench::new("smt8").set("core.contexts=1");
+    let bench = Bench::new("smt8")
+        .set("core.contexts=1")
+        .set("core.fetch_contexts=1");
     set.iter().fold(bench, |bench, change| bench.set(change))
 }
 
@@ -212,6 +214,7 @@ fn a_context_has_no_more_than_its_share() {
         "core.register_sharing=capped",
         "core.register_cap=3",
         "core.contexts=1",
+        "core.fetch_contexts=1",
     ];
     let cycles = |set: &[&str]| {
         steady(

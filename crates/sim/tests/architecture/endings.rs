@@ -225,6 +225,9 @@ fn nothing_runs_behind_the_store_that_ends_the_program() {
         if matches!(machine, Machine::T1 | Machine::T2) {
             request.set.push("core.pipes=1".into());
         }
+        if machine == Machine::Smt8 {
+            request.set.push("core.fetch_contexts=1".into());
+        }
         let result = try_run(&request, &guest.elf()).expect("no error");
         assert_eq!(result.exit.reason, ExitReason::Finisher);
         assert_eq!(result.exit.code, 7);

@@ -102,7 +102,7 @@ fn one_hart_retires_what_the_reference_engine_does() {
     let mut retired = 0;
     for seed in seeds(1) {
         let program = program(seed, 1, 200);
-        for machine in [Machine::T1, Machine::T2, Machine::Smt8] {
+        for machine in [Machine::T1, Machine::T2, Machine::Smt8, Machine::PCore] {
             retired += compare(&program, machine, 1, &[], false);
         }
     }
@@ -121,6 +121,7 @@ fn busy_contexts_do_not_disturb_one_another() {
             (Machine::T2, 2),
             (Machine::Smt8, 1),
             (Machine::Smt8, 2),
+            (Machine::PCore, 4),
         ] {
             retired += compare(&program, machine, cores, &[], false);
         }

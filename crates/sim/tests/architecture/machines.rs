@@ -1,8 +1,9 @@
 //! Running programs on loiter's machines.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use loiter_sim::{Error, ExitReason, Observation, Request, RunResult, run};
+use loiter_sim::{Error, ExitReason, Observation, Request, RunResult, machine_text, run};
 
 /// The machine files of the repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,24 +13,27 @@ pub(crate) enum Machine {
     T1,
     T2,
     Smt8,
+    PCore,
 }
 
 impl Machine {
-    fn file(self) -> (&'static str, &'static str) {
+    fn name(self) -> &'static str {
         match self {
-            Machine::Virt => ("virt", include_str!("../../../../machines/virt.toml")),
-            Machine::T1 => ("t1", include_str!("../../../../machines/t1.toml")),
-            Machine::T2 => ("t2", include_str!("../../../../machines/t2.toml")),
-            Machine::Smt8 => ("smt8", include_str!("../../../../machines/smt8.toml")),
+            Machine::Virt => "virt",
+            Machine::T1 => "t1",
+            Machine::T2 => "t2",
+            Machine::Smt8 => "smt8",
+            Machine::PCore => "p-core",
         }
     }
 
     /// A request for so many cores with the contexts that the machine has.
     pub(crate) fn request(self, cores: usize) -> Request {
-        let (name, text) = self.file();
+        let presets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
+        let path = presets.join(format!("{}.toml", self.name()));
         Request {
-            machine_name: name.into(),
-            machine_toml: text.into(),
+            machine_name: self.name().into(),
+            machine_toml: machine_text(self.name(), &path, &presets).expect("a preset"),
             set: vec![
                 format!("system.cores={cores}"),
                 format!("system.ram_mib={RAM_MIB}"),

@@ -5,10 +5,9 @@ pub mod paging;
 pub mod rule;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
-use loiter_sim::{MachineFile, Observation, Request, RunResult, run};
+use loiter_sim::{MachineFile, Observation, Request, RunResult, machine_text, run};
 
 use assembler::assemble;
 
@@ -79,8 +78,9 @@ impl Bench {
     }
 
     fn preset(&self) -> String {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
-        fs::read_to_string(root.join(format!("{}.toml", self.machine))).unwrap()
+        let presets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
+        let path = presets.join(format!("{}.toml", self.machine));
+        machine_text(&self.machine, &path, &presets).unwrap()
     }
 
     /// Runs it.

@@ -1,0 +1,116 @@
+//! How contexts share fetch.
+
+use crate::support::{Bench, Outcome};
+
+const CYCLES: u64 = 20_000;
+
+/// Instructions of [`LOOP`].
+const INSTRUCTIONS: u64 = 4;
+
+/// A line with a loop of four instructions, of which no fetch gets more, since the jump is taken.
+const LOOP: &str = ".line; again: mark; addi x5, x0, 1; addi x6, x0, 1; addi x7, x0, 1; j again";
+
+/// A core on which only fetch is a limit.
+fn bench(set: &[&str]) -> Bench {
+    let bench = Bench::new("smt8")
+        .set("units.integer=16")
+        .for_cycles(CYCLES);
+    set.iter().fold(bench, |bench, change| bench.set(change))
+}
+
+/// Instructions that hart `hart` has retired by its loop of so many.
+fn retired(outcome: &Outcome, hart: usize, instructions: u64) -> u64 {
+    instructions * outcome.marks(hart).len() as u64
+}
+
+/// `found` is `a_cycle` times [`CYCLES`] but for the first misses.
+fn assert_rate(found: u64, a_cycle: u64, what: &str) {
+    let most = a_cycle * CYCLES;
+    assert!(
+        (most * 97 / 100..=most).contains(&found),
+        "{what}: {found} of {most}"
+    );
+}
+
+#[test]
+fn a_context_is_fetched_from_up_to_a_taken_transfer() {
+    for contexts in [1, 2] {
+        let set = format!("core.fetch_contexts={contexts}");
+        let outcome = bench(&[&set]).hart(0, LOOP).run();
+        assert_rate(retired(&outcome, 0, INSTRUCTIONS), 4, &set);
+    }
+}
+
+#[test]
+fn so_many_contexts_share_a_cycle_of_fetch_in_equal_parts() {
+    for policy in ["icount", "round_robin"] {
+        for (contexts, width, a_cycle) in [(1, 8, 4), (2, 8, 8), (2, 4, 4), (4, 8, 8)] {
+            let set = [
+                format!("core.fetch_policy={policy}"),
+                format!("core.fetch_contexts={contexts}"),
+                format!("core.fetch_width={width}"),
+            ];
+            let set = set.each_ref().map(String::as_str);
+            // Eight lines behind one another, each in a bank of its own.
+            let bench = (0..8).fold(bench(&set), |bench, hart| bench.hart(hart, LOOP));
+            let outcome = bench.run();
+            let shares: Vec<u64> = (0..8)
+                .map(|hart| retired(&outcome, hart, INSTRUCTIONS))
+                .collect();
+            let total = shares.iter().sum();
+            assert_rate(total, a_cycle, &format!("{set:?}"));
+            for share in shares {
+                assert!(
+                    share.abs_diff(total / 8) * 20 < total / 8,
+                    "{set:?}: {share} of {total}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn two_lines_of_one_bank_are_not_fetched_in_a_cycle() {
+    // Hart 0's line, and lines up to the one that is as many lines behind it as given.
+    let padded = |lines: u64| format!("{LOOP}\n.rept {}\nnop\n.endr", 16 * (lines - 1));
+    for (banks, apart, a_cycle) in [
+        (8, 1, 8),
+        (8, 7, 8),
+        (8, 8, 4),
+        (4, 4, 4),
+        (4, 6, 8),
+        (1, 1, 4),
+    ] {
+        let set = format!("core.fetch_banks={banks}");
+        let outcome = bench(&[&set]).hart(0, &padded(apart)).hart(1, LOOP).run();
+        let total = retired(&outcome, 0, INSTRUCTIONS) + retired(&outcome, 1, INSTRUCTIONS);
+        assert_rate(total, a_cycle, &format!("{set}, {apart} apart"));
+    }
+}
+
+/// One context executes a chain, the other could use every unit. ICOUNT "prevents any one thread from
+/// filling the IQ" (Tullsen et al. 1996, 5.2): of the chain is fetched only as long as no more of it waits
+/// than of the other. In turn, both are fetched from alike; the chain fills the queue, and then the other
+/// gets an entry whenever one of the chain issues.
+#[test]
+fn icount_keeps_a_context_that_waits_from_filling_the_queue() {
+    let code = |what: &str| format!(".line; again: mark; .rept 15; {what}; .endr; j again");
+    let (chain, free) = (code("mul a1, a1, a1"), code("addi x5, x0, 1"));
+    let latency = bench(&[]).parameters().number("latency.mul_cycles");
+    let both = |policy: &str| {
+        let set = format!("core.fetch_policy={policy}");
+        let outcome = bench(&[&set]).hart(0, &chain).hart(1, &free).run();
+        [0, 1].map(|hart| retired(&outcome, hart, 16))
+    };
+    let [chained, alongside] = both("icount");
+    let [chained_in_turn, alongside_in_turn] = both("round_robin");
+    for chained in [chained, chained_in_turn] {
+        let most = CYCLES / latency * 16 / 15;
+        assert!((most * 97 / 100..=most).contains(&chained), "{chained}");
+    }
+    assert!(
+        alongside_in_turn < 2 * chained_in_turn,
+        "{alongside_in_turn}"
+    );
+    assert!(alongside > 4 * chained, "{alongside}");
+}
