@@ -44,14 +44,14 @@ params! {
         fp_registers: int(1..=2048),
         /// Who may have how much of the queues: shared is all that is free; partitioned an equal part for
         /// each context; capped at most queue_cap_entries of each queue.
-        queue_sharing: choice("shared", "partitioned", "capped") = "shared",
+        queue_sharing: choice("shared", "partitioned", "capped"),
         /// Entries of each queue that a context may have when they are capped.
-        queue_cap_entries: int(1..=64) = 64,
+        queue_cap_entries: int(1..=64),
         /// Who may have how many of the registers beside those of the architecture; the same words.
-        register_sharing: choice("shared", "partitioned", "capped") = "shared",
+        register_sharing: choice("shared", "partitioned", "capped"),
         /// Registers of each kind, beside those of the architecture, that a context may have when they
         /// are capped.
-        register_cap: int(1..=2048) = 2048,
+        register_cap: int(1..=2048),
         /// Loads of a context between renaming and retirement.
         load_entries: int(1..=256),
         /// Stores of a context between renaming and retirement.
