@@ -4,7 +4,7 @@ use loiter_hart::{Hart, HartState, Nap};
 use loiter_isa::SINK;
 use loiter_machine::Machine;
 use loiter_memory::{Tlb, TlbCounters, TlbParams, WalkerCounters, Wheel};
-use loiter_observe::{Accounts, Doing, Slot};
+use loiter_observe::{Accounts, Change, Doing, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 
 use super::context::{Context, Fetch, NO_LINE, Oldest, Stage};
@@ -254,6 +254,19 @@ impl Chip {
             .collect()
     }
 
+    /// Keeps changes of activity of every context from now on.
+    pub fn follow_activities(&mut self) {
+        for context in self.cores.iter_mut().flat_map(|core| &mut core.contexts) {
+            context.accounts.follow(context.activity);
+        }
+    }
+
+    /// The changes of each context since they were last taken.
+    pub fn take_changes(&mut self) -> impl Iterator<Item = (ContextId, Vec<Change>)> + '_ {
+        let contexts = self.cores.iter_mut().flat_map(|core| &mut core.contexts);
+        contexts.map(|context| (context.id, context.accounts.take_changes()))
+    }
+
     /// Counters by core.
     pub fn counters(&self) -> impl Iterator<Item = (CoreId, &SmtCounters)> {
         let states = self.cores.iter().map(|core| &core.state);
@@ -408,7 +421,10 @@ impl Core {
         self.drain_stores(now, shared);
         self.retire(now, shared);
         self.issue(now, shared);
-        self.rename(now);
+        self.rename(now, shared);
+        if O::PIPELINE {
+            self.tell_squashed(now, shared);
+        }
         self.fetch(now, shared);
         self.account(now);
         if self.state.active || !self.state.waking.is_empty() {
@@ -540,6 +556,9 @@ impl Core {
                 Event::Access => {
                     let Core { state, contexts } = self;
                     contexts[c as usize].access(c as usize, n, state, now, shared);
+                    if O::PIPELINE {
+                        contexts[c as usize].tell_accessed(state, n, now, shared);
+                    }
                 }
                 Event::Redirect => self.redirect(c as usize, n, now),
                 Event::Retry => {}

@@ -28,6 +28,9 @@ impl Core {
         let mut banks = 0;
         for &(_, c) in &order[..count] {
             let fetched = self.contexts[c].fetch(c, &mut self.state, now, left, &mut banks, shared);
+            if O::PIPELINE {
+                self.contexts[c].tell_fetched(&self.state, fetched, now, shared);
+            }
             left -= fetched;
             contexts -= u64::from(fetched > 0);
             if left == 0 || contexts == 0 {
