@@ -58,6 +58,8 @@ pub mod proto {
     pub struct CounterDescriptor {
         #[prost(string, tag = "6")]
         pub unit_name: String,
+        #[prost(string, tag = "7")]
+        pub y_axis_share_key: String,
     }
 
     #[derive(Clone, PartialEq, prost::Message)]
@@ -163,10 +165,13 @@ impl<W: Write> Perfetto<W> {
         self.new_track(name, parent, None)
     }
 
-    /// A track of numbers in `unit`, the next within `parent`.
+    /// A track of numbers in `unit`, the next within `parent`. All of one unit are drawn to one scale.
     pub fn counter_track(&mut self, name: String, unit: &str, parent: Option<Track>) -> Track {
-        let unit_name = unit.to_owned();
-        self.new_track(name, parent, Some(CounterDescriptor { unit_name }))
+        let counter = CounterDescriptor {
+            unit_name: unit.to_owned(),
+            y_axis_share_key: unit.to_owned(),
+        };
+        self.new_track(name, parent, Some(counter))
     }
 
     fn new_track(

@@ -278,6 +278,14 @@ impl Chip {
         accounts
     }
 
+    /// Every context, with its core and the hart that sits there.
+    pub fn seats(&self) -> impl Iterator<Item = (CoreId, ContextId, Option<HartId>)> + '_ {
+        self.cores.iter().flat_map(|core| {
+            let contexts = core.contexts.iter();
+            contexts.map(|context| (core.state.id, context.id, context.hart))
+        })
+    }
+
     /// Keeps changes of activity of every context from now on.
     pub fn follow_activities(&mut self) {
         for context in self.cores.iter_mut().flat_map(|core| &mut core.contexts) {
