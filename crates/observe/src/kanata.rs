@@ -19,6 +19,7 @@ enum Step {
         label: String,
         detail: String,
     },
+    Detail(&'static str),
     Stage(&'static str),
     Wake(Id),
     End {
@@ -35,6 +36,8 @@ struct Live {
     stage: Option<&'static str>,
     /// Stages that it is to enter.
     ahead: Vec<When>,
+    /// Whether its end is known.
+    ends: bool,
 }
 
 /// Writes a log of a pipeline.
@@ -108,6 +111,9 @@ impl<W: Write> Kanata<W> {
     pub fn end(&mut self, cycle: u64, id: Id, retired: bool) {
         self.forget(cycle, id);
         self.add(cycle, id, Step::End { retired });
+        if let Some(live) = self.live.get_mut(&id) {
+            live.ends = true;
+        }
     }
 
     /// Nothing will be told any more of cycles before `cycle`.
@@ -129,20 +135,21 @@ impl<W: Write> Kanata<W> {
         self.failed.is_some()
     }
 
-    /// Writes what is known to come; instructions that are in flight still count as flushed.
+    /// Ends the log in `cycle`, which lies behind all that was told of the present. Instructions that are
+    /// in flight still count as flushed.
     ///
     /// # Errors
     /// What could not be written.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.advance(u64::MAX);
-        let at = self.at.unwrap_or_default();
-        for id in self.live.keys().copied().collect::<Vec<_>>() {
-            let label = writeln!(self.out, "L\t{}\t1\tin flight where the log ends", id.0);
-            let written = label.and(self.write(at, id, Step::End { retired: false }));
-            self.failed = self.failed.take().or(written.err());
+    pub fn finish(mut self, cycle: u64) -> io::Result<()> {
+        let live = self.live.iter();
+        let in_flight = live.filter_map(|(&id, live)| (!live.ends).then_some(id));
+        for id in in_flight.collect::<Vec<_>>() {
+            self.add(cycle, id, Step::Detail("\nin flight where the log ends"));
+            self.end(cycle, id, false);
         }
+        self.advance(u64::MAX);
         if self.at.is_none() {
-            self.header(0)?;
+            self.header(cycle)?;
         }
         match self.failed {
             Some(error) => Err(error),
@@ -194,6 +201,7 @@ impl<W: Write> Kanata<W> {
                 writeln!(out, "L\t{n}\t0\t{}", in_one_column(&label))?;
                 writeln!(out, "L\t{n}\t1\t{}", in_one_column(&detail))
             }
+            Step::Detail(text) => writeln!(out, "L\t{n}\t1\t{}", in_one_column(text)),
             Step::Stage(stage) => {
                 let Some(live) = self.live.get_mut(&id) else {
                     return Ok(());
@@ -237,7 +245,7 @@ mod tests {
         let mut bytes = Vec::new();
         let mut log = Kanata::new(&mut bytes);
         write(&mut log);
-        log.finish().unwrap();
+        log.finish(200).unwrap();
         String::from_utf8(bytes).unwrap()
     }
 
@@ -295,12 +303,16 @@ mod tests {
         let text = text(|log| {
             let id = begin(log, 1);
             log.stage(1, id, "F");
+            log.stage(300, id, "X");
             log.advance(100);
+            // Known to end, if later.
+            let id = begin(log, 150);
+            log.stage(150, id, "F");
+            log.end(210, id, true);
         });
-        assert!(
-            text.ends_with("in flight where the log ends\nE\t0\t0\tF\nR\t0\t0\t1\n"),
-            "{text}"
-        );
-        assert_eq!(super::tests::text(|_| {}), "Kanata\t0004\nC=\t0\n");
+        let expected = "C\t50\nL\t0\t1\t\\nin flight where the log ends\nE\t0\t0\tF\nR\t0\t0\t1\n\
+            C\t10\nE\t1\t0\tF\nR\t1\t0\t0\n";
+        assert!(text.ends_with(expected), "{text}");
+        assert_eq!(super::tests::text(|_| {}), "Kanata\t0004\nC=\t200\n");
     }
 }

@@ -221,7 +221,7 @@ impl System {
         };
         let faults = [
             inspector.trace.take().and_then(Trace::end),
-            inspector.pipeline.take().and_then(Pipeline::end),
+            inspector.pipeline.take().and_then(|it| it.end(self.now)),
             inspector
                 .timeline
                 .take()

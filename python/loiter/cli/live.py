@@ -5,6 +5,7 @@ It comes when nothing has been seen for two seconds, and goes before anything el
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from loiter.systems.facts import Meter
 
 SILENCE_SECONDS = 2.0
 _REFRESH_SECONDS = 0.2
+_COLUMNS = 80
+"""Of a terminal that does not say."""
 _ERASE = "\r\x1b[K"
 _FULL_SCREEN = (b"\x1b[?1049h", b"\x1b[?1049l")
 """What programs that use the whole screen send when they begin and when they end."""
@@ -54,7 +57,7 @@ class LiveLine:
             return
         self._last_drawn = now
         # One column is left free: some terminals go on to the next line when the last one is written.
-        line = f"{self._title}{text()}"[: max(0, err().width - 1)]
+        line = f"{self._title}{text()}"[: max(0, _columns() - 1)]
         self._write(f"{_ERASE}{line}")
         self._drawn = True
 
@@ -78,6 +81,14 @@ class LiveLine:
     def _write(self, text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
+
+
+def _columns() -> int:
+    """The width of the terminal now, whatever an environment that was inherited says."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or _COLUMNS
+    except (OSError, ValueError):
+        return _COLUMNS
 
 
 class SystemLine(LiveLine):

@@ -146,7 +146,7 @@ def describe_progress(facts: Json) -> str:
     rate = facts["instructions"] / seconds / 1e6 if seconds > 0 else 0.0
     times = f"{simulated(facts['simulated_seconds'])} simulated, {duration(seconds)} host"
     work = _ipc(facts) if facts["phase"] == "timing" else f"{facts['phase']} engine"
-    return f"{times}, {rate:.1f} M instructions/s, {work}"
+    return f"{times}, {rate:.1f} M instr/s, {work}"
 
 
 def _ipc(facts: Json) -> str:

@@ -164,9 +164,9 @@ impl Pipeline {
         }
     }
 
-    /// Writes what is still held back. Answers what went wrong, if anything did.
-    pub(crate) fn end(self) -> Option<String> {
-        let error = self.log.finish().err()?;
+    /// Ends the log at `now` and writes what is still held back. Answers what went wrong, if anything did.
+    pub(crate) fn end(self, now: Cycle) -> Option<String> {
+        let error = self.log.finish(now.0).err()?;
         Some(output::not_whole(&self.path, WHAT, &error))
     }
 
@@ -249,8 +249,11 @@ impl Pipeline {
             }
             PipelineStep::Wakes => {
                 if let Some(live) = self.live.get_mut(&key) {
-                    for producer in std::mem::take(&mut live.waits_for).into_iter().flatten() {
-                        self.log.wake(cycle, live.id, producer);
+                    let producers = std::mem::take(&mut live.waits_for);
+                    for (n, producer) in producers.into_iter().enumerate() {
+                        if let Some(id) = producer.filter(|_| !producers[..n].contains(&producer)) {
+                            self.log.wake(cycle, live.id, id);
+                        }
                     }
                 }
             }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use loiter_cores::Chip;
-use loiter_hart::{Retired, Trapped};
+use loiter_hart::{Retired, Trap, Trapped};
 use loiter_observe::perfetto::{Note, Perfetto, Track};
 use loiter_observe::{Activity, Change, MarkKind, Moment, Probe};
 use loiter_types::{ContextId, Cycle, HartId};
@@ -160,12 +160,20 @@ impl Timeline {
 
     /// A trap was entered.
     pub(crate) fn trapped(&mut self, event: &Trapped<'_>) {
-        let notes = vec![
+        let mut notes = vec![
             Note::number("cycle", event.cycle),
             Note::text("pc", format!("{:#x}", event.pc)),
             Note::text("on to", format!("{:#x}", event.hart.pc)),
         ];
-        self.instant(event.hart.id, event.cycle, &event.trap.to_string(), notes);
+        // Traps of one kind have one name, so that they can be counted.
+        let name = match event.trap {
+            Trap::Exception(cause, value) => {
+                notes.push(Note::text("value", format!("{value:#x}")));
+                cause.to_string()
+            }
+            Trap::Interrupt(_) => event.trap.to_string(),
+        };
+        self.instant(event.hart.id, event.cycle, &name, notes);
     }
 
     /// A probe has passed.

@@ -93,7 +93,7 @@ fn start(machine: Machine, cores: usize, elf: &[u8]) -> Session {
 }
 
 /// Runs to the end. Answers all that can be seen then.
-fn finish(session: &mut Session) -> (u64, u64, String, Vec<u8>) {
+pub(crate) fn finish(session: &mut Session) -> (u64, u64, String, Vec<u8>) {
     loop {
         match session.step(STEP, &Limits::default()).expect("no trap") {
             Status::Running | Status::Held => {}
