@@ -415,7 +415,9 @@ impl Context {
         core.counters.traps += 1;
         shared.enter_trap(self.hart_index, trap, now);
         if O::PIPELINE {
-            self.tell(core, (now, now), PipelineStep::Squashed, shared);
+            // Its last cycle is the one in which it raises the trap.
+            let when = (now, now.after(1));
+            self.tell(core, when, PipelineStep::Squashed, shared);
         }
         self.refetch();
         self.fetch_granted = Granted::NOTHING;
