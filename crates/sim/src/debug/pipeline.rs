@@ -290,6 +290,7 @@ fn name(stage: PipelineStage) -> &'static str {
         PipelineStage::Queue => "Iq",
         PipelineStage::Issue => "Is",
         PipelineStage::Execute => "X",
+        PipelineStage::Walk => "Wk",
         PipelineStage::Memory => "Mem",
         PipelineStage::Oldest => "Wo",
         PipelineStage::Complete => "Cm",
