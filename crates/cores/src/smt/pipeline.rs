@@ -1,14 +1,15 @@
-//! What an observer is told of the way of instructions.
+//! What an observer is told of the way of instructions, and of what contexts do.
 //!
 //! A result is computed when its instruction issues, and the cycles of register read are charged
 //! behind that (see `issue`). Here an instruction executes behind register read: as in the core that
 //! is modelled, what executes stands that much later than what the model computes.
 
 use loiter_isa::Class;
-use loiter_types::Cycle;
+use loiter_observe::Change;
+use loiter_types::{ContextId, CoreId, Cycle, HartId};
 
 use super::context::{Context, How, Stage};
-use super::core::{Core, CoreState};
+use super::core::{Chip, Core, CoreState};
 use super::registers::{NONE, Registers};
 use crate::Shared;
 use crate::observer::{InstructionId, Observer, PipelineStage, PipelineStep};
@@ -162,6 +163,29 @@ impl Context {
             _ => return,
         };
         self.enters(core, n, (now, at), stage, shared);
+    }
+}
+
+impl Chip {
+    /// Every context, with its core and the hart that sits there.
+    pub fn seats(&self) -> impl Iterator<Item = (CoreId, ContextId, Option<HartId>)> + '_ {
+        self.cores.iter().flat_map(|core| {
+            let contexts = core.contexts.iter();
+            contexts.map(|context| (core.state.id, context.id, context.hart))
+        })
+    }
+
+    /// Keeps changes of activity of every context from now on.
+    pub fn follow_activities(&mut self) {
+        for context in self.cores.iter_mut().flat_map(|core| &mut core.contexts) {
+            context.accounts.follow(context.activity);
+        }
+    }
+
+    /// The changes of each context since they were last taken.
+    pub fn take_changes(&mut self) -> impl Iterator<Item = (ContextId, Vec<Change>)> + '_ {
+        let contexts = self.cores.iter_mut().flat_map(|core| &mut core.contexts);
+        contexts.map(|context| (context.id, context.accounts.take_changes()))
     }
 }
 
