@@ -162,10 +162,20 @@ class Session:
         with self._faults():
             self._native.begin_trace(json.dumps(request))
 
-    def end_trace(self) -> str | None:
-        """Ends the trace, if there is one; what went wrong with it."""
-        fault: str | None = self._native.end_trace()
-        return fault
+    def begin_pipeline(self, request: Json) -> None:
+        """Writes a log of the cores' pipelines from now on: `path`, and `from` and `to` if wanted."""
+        with self._faults():
+            self._native.begin_pipeline(json.dumps(request))
+
+    def begin_timeline(self, path: Path) -> None:
+        """Writes what every context does from now on, for Perfetto."""
+        with self._faults():
+            self._native.begin_timeline(str(path))
+
+    def end_logs(self) -> list[str]:
+        """Ends the trace, the pipeline log and the timeline, if there are such; what went wrong with them."""
+        faults: list[str] = self._native.end_logs()
+        return faults
 
     def begin_profile(self) -> None:
         """Counts instructions by function and call from now on."""
@@ -204,6 +214,18 @@ class Session:
         """Instructions retired by all harts."""
         instructions: int = self._native.instructions
         return instructions
+
+    @property
+    def instructions_by_hart(self) -> list[int]:
+        """Instructions retired by each hart; hart n sits in context n."""
+        instructions: list[int] = self._native.instructions_by_hart
+        return instructions
+
+    @property
+    def timed(self) -> bool:
+        """Whether the cores are timed."""
+        timed: bool = self._native.timed
+        return timed
 
 
 @functools.cache

@@ -188,6 +188,7 @@ def _misbehave(label: str, progress: Callable[[str], bool] | None) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         time.sleep(0.01)
-        facts = {"cycle": 1, "instructions": 1, "host_seconds": 0.01, "ipc": 1.0, "phase": "timing"}
+        facts = {"cycle": 1, "simulated_seconds": 1e-9, "instructions": 1, "host_seconds": 0.01, "ipc": 1.0,
+                 "ipc_by_context": [1.0], "phase": "timing"}  # fmt: skip
         if progress is not None and not progress(json.dumps(facts)):
             raise Interrupted("stopped")

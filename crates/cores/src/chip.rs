@@ -3,8 +3,8 @@
 use loiter_hart::Hart;
 use loiter_machine::Machine;
 use loiter_memory::Response;
-use loiter_observe::Accounts;
-use loiter_types::{ContextId, Cycle, HartId, PhysAddr};
+use loiter_observe::{Accounts, Change};
+use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 
 use crate::{Observer, Shared, fgmt, smt};
 
@@ -75,6 +75,22 @@ impl Chip {
     /// Charges every context up to `now`, and answers the accounts with the hart of each.
     pub fn close(&mut self, now: Cycle) -> Vec<(Option<HartId>, Accounts)> {
         each!(self, chip => chip.close(now))
+    }
+
+    /// Every context, with its core and the hart that sits there.
+    #[must_use]
+    pub fn seats(&self) -> Vec<(CoreId, ContextId, Option<HartId>)> {
+        each!(self, chip => chip.seats().collect())
+    }
+
+    /// Keeps changes of activity of every context from now on.
+    pub fn follow_activities(&mut self) {
+        each!(self, chip => chip.follow_activities());
+    }
+
+    /// Hands `take` the changes of activity of each context since they were last taken.
+    pub fn take_changes(&mut self, mut take: impl FnMut(ContextId, Vec<Change>)) {
+        each!(self, chip => chip.take_changes().for_each(|(context, changes)| take(context, changes)));
     }
 
     /// What every seated context waits for, for the watchdog's message.

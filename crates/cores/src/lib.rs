@@ -19,5 +19,5 @@ mod store_buffer;
 mod walker;
 
 pub use chip::Chip;
-pub use observer::Observer;
+pub use observer::{InstructionId, Observer, PipelineObserver, PipelineStage, PipelineStep};
 pub use shared::Shared;

@@ -137,6 +137,15 @@ impl Activity {
 const ACTIVITIES: usize = Activity::ALL.len();
 const SLOTS: usize = Slot::ALL.len();
 
+/// From a cycle on, a context's cycles are charged to an activity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The first cycle.
+    pub from: Cycle,
+    /// The activity.
+    pub activity: Activity,
+}
+
 /// The account of one context.
 #[derive(Clone, Debug)]
 pub struct Accounts {
@@ -146,6 +155,8 @@ pub struct Accounts {
     instructions: [u64; ACTIVITIES],
     opened: Cycle,
     until: Cycle,
+    /// Changes of activity since they were last taken, if anybody takes them.
+    changes: Option<Vec<Change>>,
 }
 
 impl Accounts {
@@ -158,7 +169,35 @@ impl Accounts {
             instructions: [0; ACTIVITIES],
             opened: now,
             until: now,
+            changes: None,
         }
+    }
+
+    /// Keeps changes of activity from now on, the present one first.
+    pub fn follow(&mut self, activity: Activity) {
+        self.changes = Some(Vec::new());
+        self.changed(activity);
+    }
+
+    /// Cycles that have not been charged will be charged to `activity`.
+    #[inline]
+    pub fn changed(&mut self, activity: Activity) {
+        // Harts change what they do rarely, so this may be looked at each time.
+        if let Some(changes) = &mut self.changes {
+            changes.push(Change {
+                from: self.until,
+                activity,
+            });
+        }
+    }
+
+    /// The changes since they were last taken, in order. One may take the place of the one before from
+    /// the same cycle on, or be none.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        self.changes
+            .as_mut()
+            .map(std::mem::take)
+            .unwrap_or_default()
     }
 
     /// The first cycle that has not been charged.
@@ -245,6 +284,24 @@ impl Accounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn changes_begin_where_charges_end() {
+        let mut accounts = Accounts::new(ContextId(0), Cycle(10));
+        accounts.changed(Activity::User);
+        assert_eq!(accounts.take_changes(), [], "nobody has asked for it");
+        accounts.follow(Activity::User);
+        // Charged ahead of time: what changes before shows behind.
+        accounts.charge(Cycle(15), Activity::User, Slot::UnitBusy);
+        accounts.changed(Activity::Pausing);
+        let changes = accounts.take_changes();
+        let begins: Vec<_> = changes
+            .iter()
+            .map(|change| (change.from.0, change.activity))
+            .collect();
+        assert_eq!(begins, [(10, Activity::User), (15, Activity::Pausing)]);
+        assert_eq!(accounts.take_changes(), []);
+    }
 
     #[test]
     fn every_cycle_is_charged_once() {

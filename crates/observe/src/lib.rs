@@ -6,10 +6,12 @@
 //! decides the activity ([`Activity::of`]).
 
 mod accounts;
+pub mod kanata;
+pub mod perfetto;
 mod probe;
 pub mod profile;
 mod recorder;
 
-pub use accounts::{Accounts, Activity, Doing, Mode, Slot};
+pub use accounts::{Accounts, Activity, Change, Doing, Mode, Slot};
 pub use probe::{Probe, ProbeCode};
 pub use recorder::{LockReads, Mark, MarkKind, Moment, Observer, Recorder, Report, Silent};

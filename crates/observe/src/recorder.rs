@@ -45,6 +45,32 @@ pub enum MarkKind {
 }
 
 impl MarkKind {
+    /// All, in order.
+    pub const ALL: [MarkKind; 7] = [
+        MarkKind::RoiBegin,
+        MarkKind::RoiEnd,
+        MarkKind::WorkBegin,
+        MarkKind::WorkEnd,
+        MarkKind::Acquire,
+        MarkKind::Acquired,
+        MarkKind::Released,
+    ];
+
+    /// The mark that `probe` leaves, if it leaves one, and its value.
+    #[must_use]
+    pub fn of(probe: &Probe) -> Option<(MarkKind, u64)> {
+        Some(match *probe {
+            Probe::RoiBegin(value) => (MarkKind::RoiBegin, value),
+            Probe::RoiEnd(value) => (MarkKind::RoiEnd, value),
+            Probe::WorkBegin(value) => (MarkKind::WorkBegin, value),
+            Probe::WorkEnd(value) => (MarkKind::WorkEnd, value),
+            Probe::Acquire(lock) => (MarkKind::Acquire, lock),
+            Probe::Acquired(lock) => (MarkKind::Acquired, lock),
+            Probe::Released(lock) => (MarkKind::Released, lock),
+            Probe::LockRead(_) | Probe::ReportName(_) | Probe::ReportValue(_) => return None,
+        })
+    }
+
     /// Its word in result tables.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -170,17 +196,13 @@ impl Recorder {
 
 impl Observer for Recorder {
     fn probe(&mut self, moment: Moment, probe: Probe) {
-        match probe {
-            Probe::RoiBegin(value) => self.mark(moment, MarkKind::RoiBegin, value),
-            Probe::RoiEnd(value) => self.mark(moment, MarkKind::RoiEnd, value),
-            Probe::WorkBegin(value) => self.mark(moment, MarkKind::WorkBegin, value),
-            Probe::WorkEnd(value) => self.mark(moment, MarkKind::WorkEnd, value),
-            Probe::Acquire(lock) => {
-                self.forget_last_read(moment.hart, lock);
-                self.mark(moment, MarkKind::Acquire, lock);
+        if let Some((kind, value)) = MarkKind::of(&probe) {
+            if kind == MarkKind::Acquire {
+                self.forget_last_read(moment.hart, value);
             }
-            Probe::Acquired(lock) => self.mark(moment, MarkKind::Acquired, lock),
-            Probe::Released(lock) => self.mark(moment, MarkKind::Released, lock),
+            self.mark(moment, kind, value);
+        }
+        match probe {
             Probe::LockRead(lock) => self
                 .lock_reads
                 .entry((moment.hart, lock))
@@ -197,6 +219,7 @@ impl Observer for Recorder {
                     value,
                 });
             }
+            _ => {}
         }
     }
 }

@@ -97,9 +97,22 @@ impl Session {
         self.0.begin_trace(&request).map_err(to_python)
     }
 
-    /// Ends the trace, if there is one; answers what went wrong with it.
-    fn end_trace(&mut self) -> Option<String> {
-        self.0.end_trace()
+    /// Writes a log of the cores' pipelines, as JSON asks for it, from now on.
+    fn begin_pipeline(&mut self, request: &str) -> PyResult<()> {
+        let request = serde_json::from_str(request)
+            .map_err(|error| UserError::new_err(format!("the request of a log: {error}")))?;
+        self.0.begin_pipeline(&request).map_err(to_python)
+    }
+
+    /// Writes what every context does from now on to `path`.
+    fn begin_timeline(&mut self, path: &str) -> PyResult<()> {
+        self.0.begin_timeline(path).map_err(to_python)
+    }
+
+    /// Ends the trace, the pipeline log and the timeline, if there are such; answers what went wrong with
+    /// them.
+    fn end_logs(&mut self) -> Vec<String> {
+        self.0.end_logs()
     }
 
     /// Counts instructions by function and call from now on.
@@ -152,6 +165,18 @@ impl Session {
     #[getter]
     fn instructions(&self) -> u64 {
         self.0.instructions()
+    }
+
+    /// Instructions retired by each hart; hart n sits in context n.
+    #[getter]
+    fn instructions_by_hart(&self) -> Vec<u64> {
+        self.0.instructions_by_hart()
+    }
+
+    /// Whether the cores are timed.
+    #[getter]
+    fn timed(&self) -> bool {
+        self.0.is_timed()
     }
 
     /// What the user should know of disks that fail and of drivers that break the rules.

@@ -85,7 +85,7 @@ fn main() {
         let written = session.write_profile(&path, kernel);
         written.unwrap_or_else(|error| panic!("{error}"));
     }
-    session.end_trace();
+    session.end_logs();
     let host_s = started.elapsed().as_secs_f64();
     println!(
         "\n{status:?}\n{}\n{} instructions, {:.3} s simulated, {host_s:.2} s host, {:.1} M/s",

@@ -26,7 +26,7 @@ mod system;
 mod timing_phase;
 
 pub use config::{Description, MachineFile, ParameterDescription};
-pub use debug::TraceRequest;
+pub use debug::{PipelineRequest, TraceRequest};
 pub use error::Error;
 pub use inspect::{Inspection, inspect};
 pub use loiter_machine::snapshot::StateHash;

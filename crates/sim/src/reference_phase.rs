@@ -6,6 +6,7 @@ use loiter_hart::{
 use loiter_observe::{Moment, Observer, Probe};
 use loiter_types::{Cycle, HartId, VirtAddr};
 
+use crate::debug::Watcher;
 use crate::error::Error;
 use crate::result::Exit;
 use crate::run::Report;
@@ -288,6 +289,9 @@ impl System {
             cycle,
             retired: self.harts[hart.index()].retired,
         };
+        if let Some(inspector) = &mut self.inspector {
+            inspector.probe(moment, &probe);
+        }
         self.recorder.probe(moment, probe);
         begins
     }

@@ -3,7 +3,7 @@
 use loiter_machine::DiskConfig;
 use serde::{Deserialize, Serialize};
 
-use crate::debug::TraceRequest;
+use crate::debug::{PipelineRequest, TraceRequest};
 
 /// A run: which machine, with which changes, and the program's command line.
 #[derive(Clone, Debug, Deserialize)]
@@ -46,6 +46,13 @@ pub struct Observation {
     /// Callgrind's.
     #[serde(default)]
     pub profile: Option<String>,
+    /// A log of the cores' pipelines.
+    #[serde(default)]
+    pub pipeline: Option<PipelineRequest>,
+    /// Where goes what every context does, for Perfetto; compressed with gzip if the name ends in
+    /// `.gz`.
+    #[serde(default)]
+    pub timeline: Option<String>,
 }
 
 /// A system that boots firmware and a kernel.
@@ -121,16 +128,20 @@ impl DiskRequest {
 }
 
 /// How far a run has come.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Progress {
     /// Simulated time.
     pub cycle: u64,
+    /// The same in seconds.
+    pub simulated_seconds: f64,
     /// Instructions retired by all harts.
     pub instructions: u64,
     /// Host time since the start.
     pub host_seconds: f64,
     /// Instructions a cycle since the last report.
     pub ipc: f64,
+    /// The same of each context.
+    pub ipc_by_context: Vec<f64>,
     /// `reference` or `timing`.
     pub phase: &'static str,
 }

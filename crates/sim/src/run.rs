@@ -9,7 +9,7 @@ use crate::config::{MachineFile, hex};
 use crate::error::Error;
 use crate::request::{Progress, Request};
 use crate::result::{Exit, RunResult, recorder_rows};
-use crate::session::{Limits, Session, Status};
+use crate::session::{Limits, Session, Status, require_timed};
 use crate::snapshot::Origin;
 use crate::system::{PhaseEnd, System};
 use crate::timing_phase::Timing;
@@ -23,7 +23,7 @@ pub(crate) struct Report<'a> {
     started: Instant,
     last: Instant,
     last_cycle: u64,
-    last_instructions: u64,
+    last_retired: Vec<u64>,
 }
 
 impl<'a> Report<'a> {
@@ -34,7 +34,7 @@ impl<'a> Report<'a> {
             started: now,
             last: now,
             last_cycle: 0,
-            last_instructions: 0,
+            last_retired: Vec::new(),
         }
     }
 
@@ -44,18 +44,24 @@ impl<'a> Report<'a> {
         if now - self.last < REPORT_EVERY {
             return Ok(());
         }
-        let instructions = system.instructions();
-        let cycles = (system.now.0 - self.last_cycle).max(1);
+        let cycles = (system.now.0 - self.last_cycle).max(1) as f64;
+        let harts = system.harts.iter();
+        let retired: Vec<u64> = harts.map(|hart| hart.retired).collect();
+        self.last_retired.resize(retired.len(), 0);
+        let since = retired.iter().zip(&self.last_retired);
+        let since: Vec<u64> = since.map(|(now, last)| now - last).collect();
         let progress = Progress {
             cycle: system.now.0,
-            instructions,
+            simulated_seconds: system.now.0 as f64 / system.clock_hz as f64,
+            instructions: retired.iter().sum(),
             host_seconds: (now - self.started).as_secs_f64(),
-            ipc: (instructions - self.last_instructions) as f64 / cycles as f64,
+            ipc: since.iter().sum::<u64>() as f64 / cycles,
+            ipc_by_context: since.iter().map(|&count| count as f64 / cycles).collect(),
             phase,
         };
         self.last = now;
         self.last_cycle = system.now.0;
-        self.last_instructions = instructions;
+        self.last_retired = retired;
         if (self.progress)(progress) {
             Ok(())
         } else {
@@ -94,6 +100,15 @@ pub fn run(
     if observe.profile.is_some() {
         session.begin_profile();
     }
+    let timed = file.core().is_timed();
+    if let Some(pipeline) = &observe.pipeline {
+        require_timed("--pipeline", timed)?;
+        session.system.begin_pipeline(pipeline)?;
+    }
+    if let Some(path) = &observe.timeline {
+        require_timed("--timeline", timed)?;
+        session.system.begin_timeline(path)?;
+    }
     let mut report = Report::new(progress);
     let outcome = match &observe.gdb {
         Some(address) => {
@@ -106,7 +121,7 @@ pub fn run(
         }
     };
     // Of a program that fails one wants to see most of all.
-    let trace_fault = session.end_trace();
+    let faults = session.end_logs();
     if let Some(path) = &observe.profile {
         session.write_profile(path, &format!("{} {}", request.program, request.bootargs))?;
     }
@@ -116,8 +131,8 @@ pub fn run(
         ..
     } = session;
     let (exit, timing_from, timing_from_instructions) = outcome?;
-    if let Some(fault) = trace_fault {
-        return Err(Error::User(fault));
+    if !faults.is_empty() {
+        return Err(Error::User(faults.join("\n")));
     }
     let instructions = system.instructions();
     let timed = timing

@@ -9,7 +9,7 @@ use loiter_types::HartId;
 use serde::Serialize;
 
 use crate::config::MachineFile;
-use crate::debug::{Served, Server, TraceRequest, symbol_elf};
+use crate::debug::{PipelineRequest, Served, Server, TraceRequest, symbol_elf};
 use crate::error::Error;
 use crate::reference_phase::Round;
 use crate::request::{BootRequest, DiskRequest, Request};
@@ -153,7 +153,8 @@ impl Session {
     }
 
     /// Whether the cores are timed.
-    pub(crate) fn is_timed(&self) -> bool {
+    #[must_use]
+    pub fn is_timed(&self) -> bool {
         self.timing.is_some()
     }
 
@@ -219,9 +220,29 @@ impl Session {
         self.system.begin_trace(request)
     }
 
-    /// Ends the trace, if there is one; answers what went wrong with it.
-    pub fn end_trace(&mut self) -> Option<String> {
-        self.system.end_trace()
+    /// Writes a log of the cores' pipelines from now on, for Konata.
+    ///
+    /// # Errors
+    /// Cores that are not timed, a file that cannot be written, a place to begin or end that is none.
+    pub fn begin_pipeline(&mut self, request: &PipelineRequest) -> Result<(), Error> {
+        require_timed("--pipeline", self.is_timed())?;
+        self.system.begin_pipeline(request)
+    }
+
+    /// Writes what every context does from now on to `path`, for Perfetto.
+    ///
+    /// # Errors
+    /// Cores that are not timed, a file that cannot be written.
+    pub fn begin_timeline(&mut self, path: &str) -> Result<(), Error> {
+        require_timed("--timeline", self.is_timed())?;
+        self.system.begin_timeline(path)
+    }
+
+    /// Ends the trace, the pipeline log and the timeline, if there are such; answers what went wrong with
+    /// them.
+    pub fn end_logs(&mut self) -> Vec<String> {
+        let chip = self.timing.as_mut().map(Timing::chip);
+        self.system.end_logs(chip)
     }
 
     /// Counts instructions by function and call from now on.
@@ -371,6 +392,12 @@ impl Session {
         self.system.instructions()
     }
 
+    /// Instructions retired by each hart; hart n sits in context n.
+    #[must_use]
+    pub fn instructions_by_hart(&self) -> Vec<u64> {
+        self.system.harts.iter().map(|hart| hart.retired).collect()
+    }
+
     /// Where every hart stands, one line each.
     #[must_use]
     pub fn where_harts_stand(&self) -> Vec<String> {
@@ -384,6 +411,20 @@ impl Session {
     fn clock_hz(&self) -> f64 {
         self.system.clock_hz as f64
     }
+}
+
+/// What `option` asks for is only to be had of cores that are timed.
+///
+/// # Errors
+/// When they are not.
+pub(crate) fn require_timed(option: &str, timed: bool) -> Result<(), Error> {
+    if timed {
+        return Ok(());
+    }
+    Err(Error::User(format!(
+        "{option}: the reference engine has no time to show; name a machine whose cores are timed, such as \
+         -m t1 or -m smt8"
+    )))
 }
 
 /// What programs see of the machine that `request` asks for.

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use loiter_cores::Chip;
 use loiter_hart::{CodeCache, Extensions, Hart, Unhandled};
 use loiter_machine::{ElfImage, Machine, MachineConfig, Mmu};
 use loiter_observe::Recorder;
 use loiter_types::{Cycle, HartId, PhysAddr};
 
 use crate::config::MachineFile;
-use crate::debug::{Inspector, Profiler, Trace, TraceRequest};
+use crate::debug::{Inspector, Pipeline, PipelineRequest, Profiler, Timeline, Trace, TraceRequest};
 use crate::error::Error;
 use crate::reference_phase::Turn;
 use crate::request::Request;
@@ -198,9 +199,35 @@ impl System {
         Ok(())
     }
 
-    /// Ends the trace, if there is one; answers what went wrong with it.
-    pub(crate) fn end_trace(&mut self) -> Option<String> {
-        self.inspector.as_mut()?.trace.take()?.end()
+    /// Writes a log of the pipelines of timing cores from now on.
+    pub(crate) fn begin_pipeline(&mut self, request: &PipelineRequest) -> Result<(), Error> {
+        let pipeline = Pipeline::new(request, Arc::clone(&self.symbols))?;
+        self.inspector().pipeline = Some(pipeline);
+        Ok(())
+    }
+
+    /// Writes what the contexts of timing cores do from now on to `path`, for Perfetto.
+    pub(crate) fn begin_timeline(&mut self, path: &str) -> Result<(), Error> {
+        let timeline = Timeline::new(path, self.clock_hz)?;
+        self.inspector().timeline = Some(timeline);
+        Ok(())
+    }
+
+    /// Ends the trace, the pipeline log and the timeline, if there are such; answers what went wrong with
+    /// them.
+    pub(crate) fn end_logs(&mut self, chip: Option<&mut Chip>) -> Vec<String> {
+        let Some(inspector) = &mut self.inspector else {
+            return Vec::new();
+        };
+        let faults = [
+            inspector.trace.take().and_then(Trace::end),
+            inspector.pipeline.take().and_then(|it| it.end(self.now)),
+            inspector
+                .timeline
+                .take()
+                .and_then(|it| it.end(chip, self.now)),
+        ];
+        faults.into_iter().flatten().collect()
     }
 
     /// Counts instructions by function and call from now on.

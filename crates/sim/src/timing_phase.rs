@@ -1,11 +1,12 @@
 //! Running on the timing model: the loop over cycles, and the watchdog.
 
-use loiter_cores::{Chip, Shared, fgmt, smt};
+use loiter_cores::{Chip, InstructionId, PipelineObserver, PipelineStep, Shared, fgmt, smt};
 use loiter_hart::{Hart, InstructionObserver, Retired, Trapped, Unobserved};
 use loiter_memory::{MemorySystem, Response};
 use loiter_observe::{Moment, Observer, Probe, Recorder};
 use loiter_types::{ContextId, Cycle, HartId};
 
+use crate::debug::{Inspector, Watcher};
 use crate::error::Error;
 use crate::params::CoreKind;
 use crate::result::{Exit, TimedRows, account_rows, counter_rows, histogram_rows};
@@ -28,19 +29,29 @@ pub(crate) struct Timing {
     performed: Vec<Response>,
 }
 
-/// The recorder of probes, and who watches instructions.
-struct Observers<'a, W> {
+/// The recorder of probes, and who watches instructions, and with `PIPELINE` their way through
+/// pipelines.
+struct Observers<'a, W, const PIPELINE: bool> {
     recorder: &'a mut Recorder,
     watcher: &'a mut W,
 }
 
-impl<W> Observer for Observers<'_, W> {
+impl<W: Watcher, const PIPELINE: bool> Observer for Observers<'_, W, PIPELINE> {
     fn probe(&mut self, moment: Moment, probe: Probe) {
+        self.watcher.probe(moment, &probe);
         self.recorder.probe(moment, probe);
     }
 }
 
-impl<W: InstructionObserver> InstructionObserver for Observers<'_, W> {
+impl<W: Watcher, const PIPELINE: bool> PipelineObserver for Observers<'_, W, PIPELINE> {
+    const PIPELINE: bool = PIPELINE;
+
+    fn pipeline(&mut self, now: Cycle, cycle: Cycle, id: InstructionId, step: PipelineStep<'_>) {
+        self.watcher.pipeline(now, cycle, id, step);
+    }
+}
+
+impl<W: Watcher, const PIPELINE: bool> InstructionObserver for Observers<'_, W, PIPELINE> {
     const ACTIVE: bool = W::ACTIVE;
 
     fn enters_page(&mut self, hart: &Hart, pc: u64) -> bool {
@@ -151,31 +162,58 @@ impl Timing {
     ///
     /// With `sleep` they end when all harts sleep, else when no timer is set either.
     pub(crate) fn steps(&mut self, system: &mut System, sleep: bool) -> Result<Steps, Error> {
-        match system.inspector.take() {
-            // Time may leap.
-            Some(mut inspector) if inspector.is_active(Cycle(u64::MAX / 2)) => {
-                let steps = self.steps_observed(system, &mut *inspector, sleep);
-                system.inspector = Some(inspector);
-                steps
-            }
-            inspector => {
-                system.inspector = inspector;
-                self.steps_observed(system, &mut Unobserved, sleep)
-            }
-        }
+        let Some(mut inspector) = system.inspector.take() else {
+            return self.steps_observed::<_, false>(system, &mut Unobserved, sleep, Cycle::NEVER);
+        };
+        let steps = self.steps_inspected(system, &mut inspector, sleep);
+        system.inspector = Some(inspector);
+        steps
     }
 
-    fn steps_observed<W: InstructionObserver>(
+    fn steps_inspected(
+        &mut self,
+        system: &mut System,
+        inspector: &mut Inspector,
+        sleep: bool,
+    ) -> Result<Steps, Error> {
+        if let Some(timeline) = &mut inspector.timeline {
+            timeline.follow(&mut self.chip, system.now);
+        }
+        // Before a log begins, cores run as if there was none.
+        let from = inspector.pipeline_from();
+        let next = self.next(system.next_timer().unwrap_or(Cycle::NEVER));
+        let steps = if next >= from {
+            self.steps_observed::<_, true>(system, inspector, sleep, Cycle::NEVER)
+        } else if inspector.watches_cores() {
+            self.steps_observed::<_, false>(system, inspector, sleep, from)
+        } else {
+            self.steps_observed::<_, false>(system, &mut Unobserved, sleep, from)
+        };
+        if let Some(timeline) = &mut inspector.timeline {
+            timeline.take_changes(&mut self.chip);
+        }
+        steps
+    }
+
+    /// The first cycle in which anything happens, if `timer` is when a timer is due.
+    fn next(&self, timer: Cycle) -> Cycle {
+        self.chip.next().min(self.memory.next()).min(timer)
+    }
+
+    /// Many cycles, all of them before `until`.
+    fn steps_observed<W: Watcher, const PIPELINE: bool>(
         &mut self,
         system: &mut System,
         watcher: &mut W,
         sleep: bool,
+        until: Cycle,
     ) -> Result<Steps, Error> {
         let performed = &mut self.performed;
         let mut now = system.now;
         let mut timer = system.next_timer().unwrap_or(Cycle::NEVER);
         let max_cycles = Cycle(system.max_cycles);
-        let mut observers = Observers {
+        let limit = max_cycles.min(until);
+        let mut observers = Observers::<W, PIPELINE> {
             recorder: &mut system.recorder,
             watcher,
         };
@@ -205,6 +243,9 @@ impl Timing {
                 return Ok(Steps::Asleep);
             }
             let next = busy.min(timer);
+            if next >= until && next < max_cycles {
+                break;
+            }
             if next >= max_cycles || next == Cycle::NEVER {
                 end = Some(next);
                 break;
@@ -236,7 +277,7 @@ impl Timing {
             // While memory and timers have nothing to say, only the cores are asked.
             now = self
                 .chip
-                .run(now, timer.min(max_cycles), CORE_STEPS, &mut shared);
+                .run(now, timer.min(limit), CORE_STEPS, &mut shared);
             if shared.unhandled.is_some() || shared.machine.ended().is_some() {
                 end = Some(now);
                 break;

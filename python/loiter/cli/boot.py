@@ -10,11 +10,16 @@ from typing import Annotated
 import typer
 
 from loiter import engine as engines
+from loiter.cli.live import SystemLine
 from loiter.cli.observe import (
     GdbOption,
     Observation,
+    PipelineFromOption,
+    PipelineOption,
+    PipelineToOption,
     ProfileOption,
     SymbolsOption,
+    TimelineOption,
     TraceCountOption,
     TraceFromOption,
     TraceOption,
@@ -67,6 +72,10 @@ def boot(
     trace_from: TraceFromOption = None,
     trace_count: TraceCountOption = None,
     profile: ProfileOption = None,
+    pipeline: PipelineOption = None,
+    pipeline_from: PipelineFromOption = None,
+    pipeline_to: PipelineToOption = None,
+    timeline: TimelineOption = None,
     out_directory: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write a result directory: manifest and console.")
     ] = None,
@@ -81,7 +90,9 @@ def boot(
 
     Example: [bold]loiter boot --kernel Image --append "loglevel=8" --until "login:" --timeout 60[/]
     """
-    observation = Observation(gdb, trace, trace_from, trace_count, profile)
+    observation = Observation(
+        gdb, trace, trace_from, trace_count, profile, pipeline, pipeline_from, pipeline_to, timeline
+    )
     engine = engines.load()
     if out_directory is not None:
         from loiter import store
@@ -90,7 +101,11 @@ def boot(
     session, manifest, request = _start(engine, system, snapshot, symbols or [], out_directory is not None)
     began, first = time.monotonic(), session.instructions
     keep = as_json or out_directory is not None
-    with observation.watching(session, [request["kernel"], request["bootargs"]]) as faults, Terminal() as terminal:
+    with (
+        observation.watching(session, [request["kernel"], request["bootargs"]]) as faults,
+        Terminal() as terminal,
+        SystemLine(session, wanted=not as_json) as live,
+    ):
         driver = Driver(
             session=session,
             terminal=terminal,
@@ -101,12 +116,14 @@ def boot(
             instructions=None if max_instructions is None else first + max_instructions,
             timeout_s=timeout_s,
             console=bytearray() if keep else None,
+            live=live,
         )
         if terminal.interactive:
             terminal.say("Ctrl-A x ends the simulation, Ctrl-A h is help.")
         try:
             end = driver.run()
         finally:
+            live.clear()
             if terminal.interactive:
                 # The guest may be in the middle of a line.
                 terminal.say("")

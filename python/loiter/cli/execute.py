@@ -15,11 +15,16 @@ import typer
 
 from loiter import engine as engines
 from loiter.cli.booting import Booting
+from loiter.cli.live import SystemLine
 from loiter.cli.observe import (
     GdbOption,
     Observation,
+    PipelineFromOption,
+    PipelineOption,
+    PipelineToOption,
     ProfileOption,
     SymbolsOption,
+    TimelineOption,
     TraceCountOption,
     TraceFromOption,
     TraceOption,
@@ -72,6 +77,10 @@ def execute(
     trace_from: TraceFromOption = None,
     trace_count: TraceCountOption = None,
     profile: ProfileOption = None,
+    pipeline: PipelineOption = None,
+    pipeline_from: PipelineFromOption = None,
+    pipeline_to: PipelineToOption = None,
+    timeline: TimelineOption = None,
     stats: Annotated[bool, typer.Option("--stats", help="Say at the end what it took, on standard error.")] = False,
 ) -> None:
     """Run one Linux program on a booted Debian, and leave with its exit status.
@@ -87,7 +96,9 @@ def execute(
     from loiter.systems import execute as executing
     from loiter.systems.facts import describe, facts
 
-    observation = Observation(gdb, trace, trace_from, trace_count, profile)
+    observation = Observation(
+        gdb, trace, trace_from, trace_count, profile, pipeline, pipeline_from, pipeline_to, timeline
+    )
     if out_directory is not None:
         from loiter import store
 
@@ -111,8 +122,9 @@ def execute(
     with (
         executing.archive(agent.script(command, variables), files, stdin) as archive,
         observation.watching(session, command) as faults,
+        SystemLine(session) as live,
     ):
-        done = executing.run(session, archive, keep=out_directory is not None, timeout_s=timeout_s)
+        done = executing.run(session, archive, keep=out_directory is not None, timeout_s=timeout_s, live=live)
     found = facts(session, time.monotonic() - began, first)
     if out_directory is not None:
         from loiter.systems import results

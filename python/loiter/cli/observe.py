@@ -1,4 +1,4 @@
-"""Options by which a system is looked into: symbols, a debugger, a trace, a profile."""
+"""Options by which a system is looked into: symbols, a debugger, a trace, a profile, a pipeline log, a timeline."""
 
 from __future__ import annotations
 
@@ -44,6 +44,30 @@ ProfileOption = Annotated[
         "else for KCachegrind.",
     ),
 ]
+PipelineOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--pipeline",
+        metavar="FILE",
+        help="Write each instruction's way through the pipeline, for Konata; compressed if it ends in .gz.",
+    ),
+]
+_EDGE = "CYCLE|SYMBOL|probe:KIND[=VALUE]"
+PipelineFromOption = Annotated[
+    str | None, typer.Option("--pipeline-from", metavar=_EDGE, help="Begin the pipeline log there.")
+]
+PipelineToOption = Annotated[
+    str | None,
+    typer.Option("--pipeline-to", metavar=_EDGE, help="End the pipeline log with what is fetched before that."),
+]
+TimelineOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--timeline",
+        metavar="FILE",
+        help="Write what every context does over time, for ui.perfetto.dev; compressed if it ends in .gz.",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -55,19 +79,37 @@ class Observation:
     trace_from: str | None = None
     trace_count: int | None = None
     profile: Path | None = None
+    pipeline: Path | None = None
+    pipeline_from: str | None = None
+    pipeline_to: str | None = None
+    timeline: Path | None = None
 
     def __post_init__(self) -> None:
         for option, value in (("--trace-from", self.trace_from), ("--trace-count", self.trace_count)):
             if value is not None and self.trace is None:
                 raise UserFault(f"{option} {value}: there is no trace; give it a file with --trace FILE.")
-        for option, path in (("--trace", self.trace), ("--profile", self.profile)):
-            if path is not None and not path.absolute().parent.is_dir():
+        for option, value in (("--pipeline-from", self.pipeline_from), ("--pipeline-to", self.pipeline_to)):
+            if value is not None and self.pipeline is None:
+                raise UserFault(f"{option} {value}: there is no pipeline log; give it a file with --pipeline FILE.")
+        files: dict[Path, str] = {}
+        for option, path in (
+            ("--trace", self.trace),
+            ("--profile", self.profile),
+            ("--pipeline", self.pipeline),
+            ("--timeline", self.timeline),
+        ):
+            if path is None:
+                continue
+            if not path.absolute().parent.is_dir():
                 raise UserFault(f"{option} {path}: there is no directory {path.parent}.")
+            other = files.setdefault(path.absolute(), option)
+            if other != option:
+                raise UserFault(f"{option} {path}: {other} goes there already; give each a file of its own.")
 
     @property
     def names_functions(self) -> bool:
         """Whether symbols are of use."""
-        return any(each is not None for each in (self.gdb, self.trace, self.profile))
+        return any(each is not None for each in (self.gdb, self.trace, self.profile, self.pipeline))
 
     def native(self) -> Json:
         """What is written down, as the simulator reads it."""
@@ -75,12 +117,19 @@ class Observation:
             "gdb": self.gdb,
             "trace": self._trace(),
             "profile": None if self.profile is None else str(self.profile),
+            "pipeline": self._pipeline(),
+            "timeline": None if self.timeline is None else str(self.timeline),
         }
 
     def _trace(self) -> Json | None:
         if self.trace is None:
             return None
         return {"path": str(self.trace), "from": self.trace_from, "count": self.trace_count}
+
+    def _pipeline(self) -> Json | None:
+        if self.pipeline is None:
+            return None
+        return {"path": str(self.pipeline), "from": self.pipeline_from, "to": self.pipeline_to}
 
     @contextlib.contextmanager
     def watching(self, session: Session, command: Sequence[str]) -> Iterator[list[Fault]]:
@@ -89,19 +138,21 @@ class Observation:
         A guest's results are not lost with its trace: whoever watches raises the fault when those are safe.
         """
         faults: list[Fault] = []
-        if self.gdb is not None:
-            err().print(f"waiting for GDB: target remote {session.listen_gdb(self.gdb)}", highlight=False)
-        trace = self._trace()
+        trace, pipeline = self._trace(), self._pipeline()
+        if pipeline is not None:
+            session.begin_pipeline(pipeline)
+        if self.timeline is not None:
+            session.begin_timeline(self.timeline)
         if trace is not None:
             session.begin_trace(trace)
         if self.profile is not None:
             session.begin_profile()
+        if self.gdb is not None:
+            err().print(f"waiting for GDB: target remote {session.listen_gdb(self.gdb)}", highlight=False)
         try:
             yield faults
         finally:
-            fault = session.end_trace()
-            if fault is not None:
-                faults.append(RunFault(fault))
+            faults += [RunFault(fault) for fault in session.end_logs()]
             if self.profile is not None:
                 try:
                     session.write_profile(self.profile, " ".join(command))

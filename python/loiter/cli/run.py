@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich import box
-from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
 from loiter import engine as engines
 from loiter import machines, programs
 from loiter.cli import summary
-from loiter.cli.observe import GdbOption, Observation, ProfileOption, TraceCountOption, TraceFromOption, TraceOption
+from loiter.cli.live import LiveLine
+from loiter.cli.observe import (
+    GdbOption,
+    Observation,
+    PipelineFromOption,
+    PipelineOption,
+    PipelineToOption,
+    ProfileOption,
+    TimelineOption,
+    TraceCountOption,
+    TraceFromOption,
+    TraceOption,
+)
 from loiter.cli.options import JsonOption, MachineOption, SetOption, err, load_machine, out, print_json
 from loiter.engine import Engine, Json
 from loiter.errors import Interrupted, RunFault, UserFault
@@ -90,6 +100,10 @@ def run(
     trace_from: TraceFromOption = None,
     trace_count: TraceCountOption = None,
     profile: ProfileOption = None,
+    pipeline: PipelineOption = None,
+    pipeline_from: PipelineFromOption = None,
+    pipeline_to: PipelineToOption = None,
+    timeline: TimelineOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a program on a machine.
@@ -98,14 +112,16 @@ def run(
 
     Example: [bold]loiter run -m t1 spinloops --place add=0 --place spin_default=1,2,3 -- iterations=100[/]
     """
-    observation = Observation(gdb, trace, trace_from, trace_count, profile)
+    observation = Observation(
+        gdb, trace, trace_from, trace_count, profile, pipeline, pipeline_from, pipeline_to, timeline
+    )
     engine = engines.load()
     request = _request(engine, machine, sets, program, places, arguments, fast_forward, max_cycles)
     if out_directory is not None:
         from loiter import store
 
         store.claim(out_directory)
-    result = _simulate(engine, request, observation)
+    result = _simulate(engine, request, observation, live=not as_json)
     # Before anything that can fail: what the program said is heard in any case.
     if as_json:
         print_json({"request": request.native()} | result)
@@ -145,22 +161,17 @@ def _request(
     return Request(machine, program, placement, words, fast_forward, max_cycles)
 
 
-def _simulate(engine: Engine, request: Request, observation: Observation) -> Json:
-    console = err()
+def _simulate(engine: Engine, request: Request, observation: Observation, *, live: bool) -> Json:
     if observation.gdb is not None:
-        console.print(f"waiting for GDB: target remote {observation.gdb}", highlight=False)
-    with contextlib.ExitStack() as stack:
-        status: Status | None = None
-        if console.is_terminal:
-            status = stack.enter_context(console.status(f"{request.program.name} on {request.machine.name}"))
+        err().print(f"waiting for GDB: target remote {observation.gdb}", highlight=False)
+    native = request.native() | {"observe": observation.native()}
+    with LiveLine(f"{request.program.name} on {request.machine.name}", wanted=live) as line:
 
         def progress(facts: Json) -> bool:
-            if status is not None:
-                status.update(f"{request.program.name} on {request.machine.name}: {describe_progress(facts)}")
+            line.update(lambda: describe_progress(facts))
             return True
 
         try:
-            native = request.native() | {"observe": observation.native()}
             return engine.run(native, request.program.elf, progress)
         except Interrupted:
             raise Interrupted("interrupted; nothing was written") from None

@@ -15,6 +15,9 @@ from loiter.errors import Fault
 if TYPE_CHECKING:
     from loiter.runs.worker import Done, Job
 
+_MOST_CONTEXTS = 8
+"""Contexts whose instructions a cycle are shown one by one."""
+
 
 @dataclass
 class Estimate:
@@ -138,11 +141,31 @@ class Display:
 
 
 def describe_progress(facts: Json) -> str:
-    """One line on a run under way."""
+    """One line on a run under way: simulated and host time, speed, and, where cores are timed, IPC."""
     seconds = float(facts["host_seconds"])
     rate = facts["instructions"] / seconds / 1e6 if seconds > 0 else 0.0
-    phase = "" if facts["phase"] == "timing" else f", {facts['phase']}"
-    return f"cycle {facts['cycle']:,}, ipc {facts['ipc']:.2f}, {rate:.1f} M instructions/s{phase}"
+    times = f"{simulated(facts['simulated_seconds'])} simulated, {duration(seconds)} host"
+    work = _ipc(facts) if facts["phase"] == "timing" else f"{facts['phase']} engine"
+    return f"{times}, {rate:.1f} M instr/s, {work}"
+
+
+def _ipc(facts: Json) -> str:
+    """Instructions a cycle since the last report: of all, and of each context that does anything."""
+    busy = [(context, ipc) for context, ipc in enumerate(facts["ipc_by_context"]) if ipc > 0]
+    if len(busy) <= _MOST_CONTEXTS:
+        each = ", ".join(f"{context}: {ipc:.2f}" for context, ipc in busy)
+    else:
+        least, most = min(ipc for _, ipc in busy), max(ipc for _, ipc in busy)
+        each = f"{len(busy)} contexts: {least:.2f} to {most:.2f}"
+    return f"IPC {facts['ipc']:.2f}" + (f" ({each})" if busy else "")
+
+
+def simulated(seconds: float) -> str:
+    """Simulated time in a unit that leaves something before the point."""
+    for factor, unit in ((1, "s"), (1e3, "ms")):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:,.3f} {unit}"
+    return f"{seconds * 1e6:,.1f} µs"
 
 
 def duration(seconds: float | None) -> str:

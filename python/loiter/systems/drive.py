@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from loiter.engine import Json, Session
 from loiter.systems import ending
@@ -22,6 +23,19 @@ _STEP_SECONDS = 0.02
 # A guest that has computed may catch up with so much of the host's time while it waits: short waits cost nothing then,
 # and nobody sees it.
 _CATCH_UP_SECONDS = 0.1
+
+
+class Live(Protocol):
+    """A line that shows how far the system is."""
+
+    def tell(self) -> None:
+        """The system computes."""
+
+    def clear(self) -> None:
+        """It waits, or something else is to be shown."""
+
+    def before(self, output: bytes) -> None:
+        """The guest's output is about to be shown."""
 
 
 @dataclass
@@ -38,6 +52,7 @@ class Driver:
     cycle: int | None = None
     timeout_s: float | None = None
     console: bytearray | None = None
+    live: Live | None = None
     began: float = field(default_factory=time.monotonic)
     # Whether the guest has ever waited for input. A driver that starts would throw away what comes before.
     _is_read: bool = False
@@ -61,11 +76,15 @@ class Driver:
                 return end
             behind += time.monotonic() - host - (self.session.seconds - guest)
             behind = min(max(behind, 0.0), _CATCH_UP_SECONDS)
+            if self.live is not None and status["state"] == "running":
+                self.live.tell()
             if status["state"] == "asleep":
                 timer_s = status["timer_s"]
                 host = time.monotonic()
                 if timer_s is None or timer_s > behind:
                     self._is_read = True
+                    if self.live is not None:
+                        self.live.clear()
                     end = self._typed(None if timer_s is None else timer_s - behind)
                     if end is not None:
                         return end
@@ -80,6 +99,8 @@ class Driver:
         if not data:
             return
         if self.show:
+            if self.live is not None:
+                self.live.before(data)
             self.terminal.write(data)
         if self.console is not None:
             self.console += data
@@ -97,6 +118,8 @@ class Driver:
             elif each.key == "x":
                 return End(How.LEFT, "ended by the escape key")
             else:
+                if self.live is not None:
+                    self.live.clear()
                 self.command(each.key)
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from loiter.engine import Session
 from loiter.errors import RunFault, StoreFault
 from loiter.images import agent
 from loiter.systems import ending, output, prepared
+from loiter.systems.drive import Live
 from loiter.systems.watch import Watch
 
 _STEP_SECONDS = 0.02
@@ -46,7 +48,9 @@ class Done:
     console: bytearray = field(default_factory=bytearray)
 
 
-def run(session: Session, put: Path, *, keep: bool = False, timeout_s: float | None = None) -> Done:
+def run(
+    session: Session, put: Path, *, keep: bool = False, timeout_s: float | None = None, live: Live | None = None
+) -> Done:
     """Runs what the archive holds. Its output is passed on as it comes, unchanged."""
     disk = {"path": str(put), "bytes": prepared.ARCHIVE_BYTES, "writable": False}
     session.replace_disk(prepared.ARCHIVE_DISK, disk)
@@ -59,6 +63,9 @@ def run(session: Session, put: Path, *, keep: bool = False, timeout_s: float | N
             done.out += out
             done.err += err
             done.console += console
+        if live is not None:
+            # What does not go to the terminal does not meet the line there.
+            live.before((out if os.isatty(_STDOUT) else b"") + (err if os.isatty(_STDERR) else b""))
         output.write(_STDOUT, out)
         output.write(_STDERR, err)
         watch.hear(console)
@@ -67,6 +74,8 @@ def run(session: Session, put: Path, *, keep: bool = False, timeout_s: float | N
         if end is not None:
             done.status = _status(talk, end)
             return done
+        if live is not None:
+            live.tell()
         if timeout_s is not None and time.monotonic() - began > timeout_s:
             raise RunFault(f"not ended after {timeout_s:g} s")
 

@@ -2,7 +2,37 @@
 
 from __future__ import annotations
 
+import time
+
 from loiter.engine import Json, Session
+
+
+class Meter:
+    """How far a system is, as a run tells it: since the beginning, and since last asked."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._began = time.monotonic()
+        self._first = session.instructions
+        self._cycle = session.cycle
+        self._retired = session.instructions_by_hart
+
+    def progress(self) -> Json:
+        """What a report of progress says."""
+        session = self._session
+        retired = session.instructions_by_hart
+        cycles = max(1, session.cycle - self._cycle)
+        ipc = [(now - last) / cycles for now, last in zip(retired, self._retired, strict=True)]
+        self._cycle, self._retired = session.cycle, retired
+        return {
+            "cycle": session.cycle,
+            "simulated_seconds": session.seconds,
+            "instructions": sum(retired) - self._first,
+            "host_seconds": time.monotonic() - self._began,
+            "ipc": sum(ipc),
+            "ipc_by_context": ipc,
+            "phase": "timing" if session.timed else "reference",
+        }
 
 
 def facts(session: Session, host_seconds: float, first_instruction: int = 0) -> Json:

@@ -64,6 +64,8 @@ pub(super) struct Context {
     pub(super) class: Class,
     pub(super) inst_pc: u64,
     pub(super) fetched: bool,
+    /// Instructions that an observer was told of.
+    pub(super) fetched_count: u64,
     /// Whether probes stand between the pc and the next instruction.
     pub(super) probes: bool,
     /// Where its data lie, if it is a load, store or atomic that can issue.
@@ -116,6 +118,7 @@ impl Context {
             class: nothing.op.class(),
             inst_pc: 0,
             fetched: false,
+            fetched_count: 0,
             probes: false,
             place: Place::Nowhere,
             fetch_line: NO_LINE,
@@ -178,6 +181,7 @@ impl Context {
     pub(super) fn reconsider(&mut self, now: Cycle, hart: &Hart, doing: Doing) {
         self.settle(now);
         self.activity = Activity::of(doing, self.spinning, mode(hart));
+        self.accounts.changed(self.activity);
         let space = hart.address_space(Access::Fetch);
         if space != self.fetch_space {
             self.fetch_space = space;

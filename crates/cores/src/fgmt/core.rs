@@ -4,7 +4,7 @@ use loiter_hart::{Hart, HartState};
 use loiter_isa::decode;
 use loiter_machine::Machine;
 use loiter_memory::{Tlb, TlbCounters, TlbParams, WalkerCounters};
-use loiter_observe::{Accounts, Doing, Slot};
+use loiter_observe::{Accounts, Change, Doing, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId};
 
 use super::context::{Context, NO_LINE, Waits};
@@ -278,6 +278,27 @@ impl Chip {
         accounts
     }
 
+    /// Every context, with its core and the hart that sits there.
+    pub fn seats(&self) -> impl Iterator<Item = (CoreId, ContextId, Option<HartId>)> + '_ {
+        self.cores.iter().flat_map(|core| {
+            let contexts = core.contexts.iter();
+            contexts.map(|context| (core.state.id, context.id, context.hart))
+        })
+    }
+
+    /// Keeps changes of activity of every context from now on.
+    pub fn follow_activities(&mut self) {
+        for context in self.cores.iter_mut().flat_map(|core| &mut core.contexts) {
+            context.accounts.follow(context.activity);
+        }
+    }
+
+    /// The changes of each context since they were last taken.
+    pub fn take_changes(&mut self) -> impl Iterator<Item = (ContextId, Vec<Change>)> + '_ {
+        let contexts = self.cores.iter_mut().flat_map(|core| &mut core.contexts);
+        contexts.map(|context| (context.id, context.accounts.take_changes()))
+    }
+
     /// Counters by core.
     pub fn counters(&self) -> impl Iterator<Item = (CoreId, &CoreCounters)> {
         self.cores
@@ -458,6 +479,9 @@ impl Core {
     ) {
         self.selected(c, now);
         self.contexts[c].issue(&mut self.state, now, fpu, shared);
+        if O::PIPELINE {
+            self.contexts[c].tell_issued(&self.state, now, shared);
+        }
         self.reschedule(c);
     }
 

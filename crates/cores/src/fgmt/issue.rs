@@ -14,7 +14,7 @@ use super::units::{ChipFpu, is_fp};
 use crate::shared::Before;
 use crate::store_buffer::{Forward, StoreBuffer};
 use crate::walker::Granted;
-use crate::{Observer, Shared};
+use crate::{Observer, PipelineStep, Shared};
 
 /// Between a hart and the machine: loads see the context's own stores, stores to RAM wait in the
 /// store buffer.
@@ -414,6 +414,11 @@ impl Context {
     ) {
         core.counters.traps += 1;
         shared.enter_trap(self.hart_index, trap, now);
+        if O::PIPELINE {
+            // Its last cycle is the one in which it raises the trap.
+            let when = (now, now.after(1));
+            self.tell(core, when, PipelineStep::Squashed, shared);
+        }
         self.refetch();
         self.fetch_granted = Granted::NOTHING;
         self.data_granted = Granted::NOTHING;

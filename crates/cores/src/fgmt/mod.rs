@@ -28,6 +28,7 @@ mod issue;
 mod obstacle;
 mod outside;
 mod params;
+mod pipeline;
 mod respond;
 mod units;
 mod walk;

@@ -264,6 +264,9 @@ impl Context {
             }
         }
         self.fetched = true;
+        if O::PIPELINE {
+            self.tell_fetched(core, now, shared);
+        }
         self.fetch_granted = Granted::NOTHING;
         true
     }

@@ -7,7 +7,7 @@ use loiter_types::{Cycle, HartId};
 
 use super::context::{Context, Waits};
 use super::core::{Chip, Core, CoreState};
-use crate::{Observer, Shared};
+use crate::{Observer, PipelineStep, Shared};
 
 impl Chip {
     /// An access performs, or a store is acknowledged: the value moves now.
@@ -135,6 +135,10 @@ impl Context {
         };
         if self.run_now(core, now, shared) {
             self.unblock(response.done);
+            if O::PIPELINE {
+                let when = (now, response.done);
+                self.tell(core, when, PipelineStep::Retired, shared);
+            }
         }
     }
 }

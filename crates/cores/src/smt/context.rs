@@ -11,6 +11,7 @@ use loiter_types::{AddressSpace, ContextId, Cycle, HartId, PhysAddr};
 
 use super::counters::ModeGroup;
 use super::oracle::Oracle;
+use super::pipeline::NOTHING_SQUASHED;
 use super::registers::{NONE, ZERO};
 use crate::predict::{Prediction, Transfer};
 use crate::shared::mode;
@@ -190,6 +191,8 @@ pub(super) struct Context {
     pub(super) nap_until: Cycle,
     /// Lines of loads that have read and not retired, by hash; may have bits of others.
     pub(super) lines_read: u64,
+    /// Age of the oldest instruction that was squashed since an observer was last told.
+    pub(super) squashed_from: u64,
     pub(super) accounts: Accounts,
     /// For what-if runs.
     pub(super) oracle: Option<Box<Oracle>>,
@@ -279,6 +282,7 @@ impl Context {
             retired_now: false,
             nap_until: Cycle::NEVER,
             lines_read: 0,
+            squashed_from: NOTHING_SQUASHED,
             accounts: Accounts::new(id, now),
             oracle: None,
         }
@@ -333,6 +337,7 @@ impl Context {
         let mode = mode(hart);
         self.mode = ModeGroup::of(mode) as usize;
         self.activity = Activity::of(doing, self.spinning, mode);
+        self.accounts.changed(self.activity);
         let fetch_space = hart.address_space(Access::Fetch);
         if fetch_space != self.fetch_space {
             self.fetch_space = fetch_space;

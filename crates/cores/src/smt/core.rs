@@ -413,7 +413,10 @@ impl Core {
         self.drain_stores(now, shared);
         self.retire(now, shared);
         self.issue(now, shared);
-        self.rename(now);
+        self.rename(now, shared);
+        if O::PIPELINE {
+            self.tell_squashed(now, shared);
+        }
         self.fetch(now, shared);
         self.account(now);
         if self.state.active || !self.state.waking.is_empty() {
@@ -545,6 +548,9 @@ impl Core {
                 Event::Access => {
                     let Core { state, contexts } = self;
                     contexts[c as usize].access(c as usize, n, state, now, shared);
+                    if O::PIPELINE {
+                        contexts[c as usize].tell_accessed(state, n, now, shared);
+                    }
                 }
                 Event::Redirect => self.redirect(c as usize, n, now),
                 Event::Retry => {}

@@ -3,7 +3,7 @@
 use loiter_hart::Access;
 use loiter_isa::{Class, Inst, Op};
 use loiter_memory::{Request, RequestKind};
-use loiter_observe::Slot;
+use loiter_observe::{Activity, Doing, Slot};
 use loiter_types::{Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
 use super::context::{Context, Fetch, How, Stage};
@@ -35,6 +35,9 @@ impl Core {
                 break;
             }
             let fetched = self.contexts[c].fetch(c, &mut self.state, now, left, &mut banks, shared);
+            if O::PIPELINE {
+                self.contexts[c].tell_fetched(&self.state, fetched, now, shared);
+            }
             left -= fetched;
             contexts -= u64::from(fetched > 0);
         }
@@ -74,6 +77,10 @@ impl Context {
         banks: &mut u64,
         shared: &mut Shared<'_, O>,
     ) -> u64 {
+        if self.activity == Activity::Pausing {
+            // The pause is over.
+            self.reconsider(now, &shared.harts[self.hart_index], Doing::Executing);
+        }
         core.predictors.set_mode(c, self.mode);
         let mut pc = self.fetch_pc;
         if !self.fetch_translated(c, core, now, VirtAddr(pc), shared) {

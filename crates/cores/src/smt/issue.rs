@@ -81,6 +81,9 @@ impl Core {
             self.state.counters.issued += 1;
             context.unissued -= 1;
             context.issue(c, n, &mut self.state, now, shared);
+            if O::PIPELINE {
+                context.tell_issued(&self.state, n, now, shared);
+            }
         }
         self.state.ready = ready;
     }

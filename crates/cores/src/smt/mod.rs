@@ -25,6 +25,7 @@ mod issue;
 mod oldest;
 mod oracle;
 mod params;
+mod pipeline;
 mod policy;
 mod queue;
 mod registers;

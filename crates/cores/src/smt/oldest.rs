@@ -16,7 +16,7 @@ use super::rename::is_fp;
 use super::retire::Oldness;
 use super::translate::{oldest_addr, oldest_kind};
 use crate::shared::Before;
-use crate::{Observer, Shared};
+use crate::{Observer, PipelineStage, PipelineStep, Shared};
 
 impl Context {
     /// The oldest instruction is one that the hart runs.
@@ -85,7 +85,13 @@ impl Context {
                     }),
                 };
                 match asked {
-                    Ok(_) => self.oldest = Oldest::Sent(slot),
+                    Ok(_) => {
+                        self.oldest = Oldest::Sent(slot);
+                        if O::PIPELINE {
+                            let step = PipelineStep::Enters(PipelineStage::Memory);
+                            self.tell(core, n, (now, now), step, shared);
+                        }
+                    }
                     Err(until) => {
                         self.oldest_from = until;
                         let seq = self.entry(n).seq;
@@ -144,6 +150,10 @@ impl Context {
         }
         if self.run_by_hart(c, core, now, shared) == Oldness::Retired {
             self.retired_now = true;
+            if O::PIPELINE {
+                let n = self.head - 1;
+                self.tell(core, n, (now, now), PipelineStep::Retired, shared);
+            }
         }
     }
 

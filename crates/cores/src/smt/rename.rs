@@ -6,6 +6,7 @@ use loiter_types::Cycle;
 use super::context::{Context, How, Stage};
 use super::core::{Core, CoreState};
 use super::registers::{File, NONE};
+use crate::{Observer, Shared};
 
 /// What keeps an instruction in the front end.
 enum Full {
@@ -15,7 +16,7 @@ enum Full {
 }
 
 impl Core {
-    pub(super) fn rename(&mut self, now: Cycle) {
+    pub(super) fn rename<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         let mut left = self.state.params.core.rename_width;
         (self.state.queue_full, self.state.registers_full) = (false, false);
         // The context first whose instructions were fetched first.
@@ -38,7 +39,12 @@ impl Core {
                     break;
                 }
                 match context.rename(c, &mut self.state, now) {
-                    Ok(()) => left -= 1,
+                    Ok(()) => {
+                        left -= 1;
+                        if O::PIPELINE {
+                            context.tell_renamed(&self.state, now, shared);
+                        }
+                    }
                     Err(Full::Queue) => {
                         self.state.queue_full = true;
                         break;

@@ -41,6 +41,9 @@ impl Chip {
             RequestKind::Device => context.oldest_performs(c, tag, true, state, now, shared),
             kind => unreachable!("this core asks for no {kind:?}"),
         }
+        if O::PIPELINE && response.request.kind == RequestKind::Load {
+            context.tell_arrived(state, tag, now, shared);
+        }
         self.tell_of_stores(place);
         self.rescheduled(place, now);
     }

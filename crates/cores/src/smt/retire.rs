@@ -13,7 +13,7 @@ use super::rename::is_fp;
 use super::squash;
 use crate::shared::Before;
 use crate::walker::Granted;
-use crate::{Observer, Shared};
+use crate::{Observer, PipelineStep, Shared};
 
 /// What came of looking at the oldest instruction.
 #[derive(PartialEq, Eq)]
@@ -51,6 +51,10 @@ impl Core {
                 }
                 left -= 1;
                 context.retired_now = true;
+                if O::PIPELINE {
+                    let n = context.head - 1;
+                    context.tell(state, n, (now, now), PipelineStep::Retired, shared);
+                }
                 if O::ACTIVE && shared.observer.holds() {
                     break;
                 }

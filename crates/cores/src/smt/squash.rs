@@ -16,6 +16,7 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
     }
     core.active = true;
     core.modes[context.mode].squashed += context.tail - first;
+    context.squashed_from = context.squashed_from.min(context.entry(first).seq);
     context.unforesee(first);
     // What is in the front end has not issued.
     let front = context.tail - context.renamed.max(first);

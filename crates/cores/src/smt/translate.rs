@@ -66,6 +66,9 @@ impl Core {
                         Access::Store => contexts[c].issue_store(c, n, state, now, shared),
                         _ => contexts[c].access(c, n, state, now, shared),
                     }
+                    if O::PIPELINE {
+                        contexts[c].tell_accessed(state, n, now, shared);
+                    }
                 }
             }
         }

@@ -1,12 +1,28 @@
-//! Who watches the instructions of a run: for a debugger, for a trace, for a profile.
+//! Who watches the instructions of a run: for a debugger, a trace, a profile, a pipeline log or a
+//! timeline.
 
 use gdbstub::target::ext::breakpoints::WatchKind;
-use loiter_hart::{Hart, InstructionObserver, Retired, Trapped, access_width};
+use loiter_cores::{InstructionId, PipelineStep};
+use loiter_hart::{Hart, InstructionObserver, Retired, Trapped, Unobserved, access_width};
 use loiter_isa::Class;
+use loiter_observe::{Moment, Probe};
 use loiter_types::{Cycle, HartId, PAGE_BYTES};
 
+use super::pipeline::Pipeline;
 use super::profiler::Profiler;
+use super::timeline::Timeline;
 use super::trace::Trace;
+
+/// Watches instructions, and is told of probes and of ways through pipelines.
+pub(crate) trait Watcher: InstructionObserver {
+    /// A probe has passed.
+    fn probe(&mut self, _: Moment, _: &Probe) {}
+
+    /// As [`loiter_cores::PipelineObserver::pipeline`].
+    fn pipeline(&mut self, _: Cycle, _: Cycle, _: InstructionId, _: PipelineStep<'_>) {}
+}
+
+impl Watcher for Unobserved {}
 
 /// Memory whose use holds the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +51,8 @@ const AHEAD: u64 = 10_000;
 pub(crate) struct Inspector {
     pub(crate) trace: Option<Trace>,
     pub(crate) profiler: Option<Profiler>,
+    pub(crate) pipeline: Option<Pipeline>,
+    pub(crate) timeline: Option<Timeline>,
     breakpoints: Vec<u64>,
     watchpoints: Vec<Watchpoint>,
     stepping: Option<HartId>,
@@ -46,6 +64,19 @@ impl Inspector {
     pub(crate) fn is_active(&self, now: Cycle) -> bool {
         let due = |trace: &Trace| trace.wants(None) && trace.not_before() <= now.0 + AHEAD;
         self.watches_all() || !self.breakpoints.is_empty() || self.trace.as_ref().is_some_and(due)
+    }
+
+    /// The same for timing cores.
+    pub(crate) fn watches_cores(&self) -> bool {
+        let timeline = self.timeline.as_ref();
+        // Time may leap.
+        self.is_active(Cycle(u64::MAX / 2)) || timeline.is_some_and(|it| !it.has_failed())
+    }
+
+    /// The first cycle in which ways through pipelines are of interest.
+    pub(crate) fn pipeline_from(&self) -> Cycle {
+        let pipeline = self.pipeline.as_ref();
+        pipeline.map_or(Cycle::NEVER, Pipeline::not_before)
     }
 
     fn watches_all(&self) -> bool {
@@ -85,6 +116,8 @@ impl Inspector {
         *self = Self {
             trace: self.trace.take(),
             profiler: self.profiler.take(),
+            pipeline: self.pipeline.take(),
+            timeline: self.timeline.take(),
             ..Self::default()
         };
     }
@@ -153,6 +186,12 @@ impl InstructionObserver for Inspector {
         if let Some(trace) = &mut self.trace {
             trace.retired(event);
         }
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.retired(event);
+        }
+        if let Some(timeline) = &mut self.timeline {
+            timeline.retired(event);
+        }
         if !self.watchpoints.is_empty() {
             self.watch(event);
         }
@@ -168,6 +207,9 @@ impl InstructionObserver for Inspector {
         if let Some(trace) = &mut self.trace {
             trace.trapped(event);
         }
+        if let Some(timeline) = &mut self.timeline {
+            timeline.trapped(event);
+        }
         if self.stepping == Some(event.hart.id) {
             self.hold(event.hart.id, Reason::Step);
         }
@@ -175,5 +217,22 @@ impl InstructionObserver for Inspector {
 
     fn holds(&self) -> bool {
         self.held.is_some()
+    }
+}
+
+impl Watcher for Inspector {
+    fn probe(&mut self, moment: Moment, probe: &Probe) {
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.probe(probe);
+        }
+        if let Some(timeline) = &mut self.timeline {
+            timeline.probe(moment, probe);
+        }
+    }
+
+    fn pipeline(&mut self, now: Cycle, cycle: Cycle, id: InstructionId, step: PipelineStep<'_>) {
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.step(now, cycle, id, step);
+        }
     }
 }

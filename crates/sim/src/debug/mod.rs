@@ -1,4 +1,4 @@
-//! Looking into a guest: the server that GDB speaks to, traces and profiles.
+//! Looking into a guest: the server that GDB speaks to, traces, profiles, pipeline logs and timelines.
 //!
 //! Nothing here costs anything until a breakpoint is set, an instruction stepped, a trace or a profile
 //! asked for: the engines run their plain loops. None of it shows in what the guest does, holding a
@@ -6,16 +6,22 @@
 
 mod inspector;
 mod monitor;
+mod output;
+mod pipeline;
 mod profiler;
 mod registers;
 mod server;
 pub(crate) mod symbol_elf;
 mod symbol_file_server;
 mod target;
+mod timeline;
 mod trace;
 
-pub(crate) use inspector::Inspector;
+pub(crate) use inspector::{Inspector, Watcher};
+pub(crate) use pipeline::Pipeline;
+pub use pipeline::PipelineRequest;
 pub(crate) use profiler::Profiler;
 pub(crate) use server::{Served, Server};
+pub(crate) use timeline::Timeline;
 pub(crate) use trace::Trace;
 pub use trace::TraceRequest;

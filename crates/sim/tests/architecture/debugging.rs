@@ -93,7 +93,7 @@ fn start(machine: Machine, cores: usize, elf: &[u8]) -> Session {
 }
 
 /// Runs to the end. Answers all that can be seen then.
-fn finish(session: &mut Session) -> (u64, u64, String, Vec<u8>) {
+pub(crate) fn finish(session: &mut Session) -> (u64, u64, String, Vec<u8>) {
     loop {
         match session.step(STEP, &Limits::default()).expect("no trap") {
             Status::Running | Status::Held => {}
@@ -221,7 +221,7 @@ fn a_trace_and_a_profile_cost_the_guest_nothing() {
         let whole = trace("whole.zst", None, None);
         session.begin_trace(&whole).expect("a file");
         assert_eq!(finish(&mut session), expected, "{machine:?}");
-        assert_eq!(session.end_trace(), None);
+        assert_eq!(session.end_logs(), [""; 0]);
         let packed = std::fs::read(&whole.path).expect("a trace");
         let text = zstd::decode_all(packed.as_slice()).expect("whole");
         let text = String::from_utf8(text).expect("text");
@@ -247,7 +247,7 @@ fn a_trace_and_a_profile_cost_the_guest_nothing() {
         let part = trace("part", Some("checksum"), Some(5));
         session.begin_trace(&part).expect("a file");
         assert_eq!(finish(&mut session), expected, "{machine:?}");
-        assert_eq!(session.end_trace(), None);
+        assert_eq!(session.end_logs(), [""; 0]);
         let text = std::fs::read_to_string(&part.path).expect("a trace");
         let lines = text.lines().filter(|line| !line.contains("  -- "));
         assert_eq!(lines.count(), 5);
@@ -263,7 +263,7 @@ fn a_trace_and_a_profile_cost_the_guest_nothing() {
         let mut session = start(machine, cores, &elf);
         session.begin_trace(&part).expect("a file");
         assert_eq!(finish(&mut session), expected, "{machine:?}");
-        session.end_trace();
+        session.end_logs();
         let text = std::fs::read_to_string(&part.path).expect("a trace");
         let cycle = text.split(' ').nth(1).expect("a cycle");
         assert!(cycle.parse::<u64>().expect("a cycle") >= expected.0 / 2);

@@ -19,6 +19,7 @@ mod lockstep;
 mod machines;
 mod privileged;
 mod qemu;
+mod seeing;
 mod snapshots;
 mod trap_log;
 mod waiting;
