@@ -4,8 +4,10 @@
 //!
 //! Invariants: a run is a function of machine, program and request, whatever the host; a user's
 //! mistake is an [`Error::User`] that names what, where and what to do; the guest's failure is an
-//! [`Error::Guest`]; anything else that goes wrong is ours and panics.
+//! [`Error::Guest`]; anything else that goes wrong is ours: it panics, or is an [`Error::Internal`] when
+//! the lockstep checker finds it.
 
+mod check;
 mod config;
 mod debug;
 mod error;

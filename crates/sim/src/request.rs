@@ -46,6 +46,9 @@ pub struct Observation {
     /// Callgrind's.
     #[serde(default)]
     pub profile: Option<String>,
+    /// Check what timing cores do against the reference engine, instruction by instruction.
+    #[serde(default)]
+    pub check: bool,
 }
 
 /// A system that boots firmware and a kernel.

@@ -172,6 +172,8 @@ pub struct RunResult {
     pub instructions: u64,
     /// Those that the timing model retired.
     pub timing_instructions: u64,
+    /// Those that were checked against the reference engine.
+    pub checked_instructions: u64,
     /// Clock of the cores.
     pub clock_mhz: u64,
     /// Host time.

@@ -88,6 +88,9 @@ pub fn run(
     // Without a debugger, cores are timed once the phase comes for it.
     let untimed = observe.gdb.is_none();
     let mut session = Session::seat(&request.machine_name, &file, untimed, system, origin)?;
+    if observe.check {
+        session.begin_check()?;
+    }
     if let Some(trace) = &observe.trace {
         session.begin_trace(trace)?;
     }
@@ -134,6 +137,7 @@ pub fn run(
         timing_from_cycle: timing_from.0,
         instructions,
         timing_instructions: instructions - timing_from_instructions,
+        checked_instructions: system.checked_instructions(),
         clock_mhz: file.system().clock_mhz,
         host_seconds: report.started.elapsed().as_secs_f64(),
         counters: timed.counters,

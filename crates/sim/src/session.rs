@@ -26,6 +26,7 @@ const ROUNDS_PER_LOOK: u32 = 16;
 pub struct Session {
     pub(crate) system: System,
     pub(crate) timing: Option<Timing>,
+    has_timing_cores: bool,
     pub(crate) origin: Origin,
     gdb: Option<Box<Server>>,
     /// The symbols, for a debugger to read.
@@ -145,6 +146,7 @@ impl Session {
         Ok(Self {
             system,
             timing,
+            has_timing_cores: file.core().is_timed(),
             origin,
             gdb: None,
             symbol_elf: None,
@@ -209,6 +211,31 @@ impl Session {
         self.symbol_elf = symbol_elf::write(self.system.symbols.files());
         self.gdb = Some(Box::new(server));
         Ok(address)
+    }
+
+    /// Checks what timing cores do against the reference engine from now on.
+    ///
+    /// # Errors
+    /// When the machine has none, so that there is nothing to check.
+    pub fn begin_check(&mut self) -> Result<(), Error> {
+        if !self.has_timing_cores {
+            return Err(Error::User(
+                "--check: this machine has no timing cores to check against the reference engine; take one \
+                 that has, such as t1"
+                    .into(),
+            ));
+        }
+        self.system.begin_check();
+        if self.is_timed() {
+            self.system.begin_check_of_harts();
+        }
+        Ok(())
+    }
+
+    /// Instructions of timing cores that have been checked.
+    #[must_use]
+    pub fn checked_instructions(&self) -> u64 {
+        self.system.checked_instructions()
     }
 
     /// Writes a trace of retired instructions from now on.

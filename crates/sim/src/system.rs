@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use loiter_hart::{CodeCache, Extensions, Hart, Unhandled};
+use loiter_isa::disassemble;
 use loiter_machine::{ElfImage, Machine, MachineConfig, Mmu};
 use loiter_observe::Recorder;
 use loiter_types::{Cycle, HartId, PhysAddr};
 
+use crate::check::{Checker, Divergence, What};
 use crate::config::MachineFile;
 use crate::debug::{Inspector, Profiler, Trace, TraceRequest};
 use crate::error::Error;
@@ -189,6 +191,59 @@ impl System {
 
     fn inspector(&mut self) -> &mut Inspector {
         self.inspector.get_or_insert_default()
+    }
+
+    /// Checks what timing cores do against the reference engine from now on, if it is not being checked.
+    pub(crate) fn begin_check(&mut self) {
+        self.inspector().checker.get_or_insert_default();
+    }
+
+    /// Timing cores have taken the harts over.
+    pub(crate) fn begin_check_of_harts(&mut self) {
+        if let Some(checker) = self.inspector.as_mut().and_then(|it| it.checker.as_mut()) {
+            checker.begin(&self.harts);
+        }
+    }
+
+    /// A debugger has changed a hart.
+    pub(crate) fn changed_from_outside(&mut self, hart: HartId) {
+        if let Some(checker) = self.inspector.as_mut().and_then(|it| it.checker.as_mut()) {
+            checker.changed(&self.harts[hart.index()]);
+        }
+    }
+
+    /// Number of instructions that have been checked.
+    pub(crate) fn checked_instructions(&self) -> u64 {
+        let checker = self.inspector.as_ref().and_then(|it| it.checker.as_ref());
+        checker.map_or(0, Checker::checked)
+    }
+
+    /// # Errors
+    /// A timing core has departed from the reference engine.
+    pub(crate) fn refuse_divergence(&mut self) -> Result<(), Error> {
+        let checker = self.inspector.as_mut().and_then(|it| it.checker.as_mut());
+        match checker.and_then(Checker::take_divergence) {
+            Some(found) => Err(self.divergence(&found)),
+            None => Ok(()),
+        }
+    }
+
+    fn divergence(&self, found: &Divergence) -> Error {
+        let Divergence { hart, pc, .. } = *found;
+        let what = match found.what {
+            What::Instruction(inst) => format!("retired {}", disassemble(inst.raw, pc)),
+            What::Trap(trap) => format!("entered {trap}"),
+            What::Store(addr) => format!("stored to {addr}, before"),
+            What::Detached => "gave the hart up".into(),
+        };
+        Error::Internal(format!(
+            "--check: a timing core departs from the reference engine; the fault is loiter's, not the \
+             guest's\n{hart} at {pc:#x}{} {what}, in cycle {}, after {} checked instructions\n  {}",
+            self.symbol(hart, pc),
+            found.cycle,
+            found.checked,
+            found.wrong.join("\n  ")
+        ))
     }
 
     /// Writes a trace of retired instructions from now on.

@@ -1,7 +1,7 @@
 //! Running on the timing model: the loop over cycles, and the watchdog.
 
 use loiter_cores::{Chip, Shared, fgmt, smt};
-use loiter_hart::{Hart, InstructionObserver, Retired, Trapped, Unobserved};
+use loiter_hart::{Hart, InstructionObserver, Performed, Retired, Trapped, Unobserved};
 use loiter_memory::{MemorySystem, Response};
 use loiter_observe::{Moment, Observer, Probe, Recorder};
 use loiter_types::{ContextId, Cycle, HartId};
@@ -59,6 +59,10 @@ impl<W: InstructionObserver> InstructionObserver for Observers<'_, W> {
         self.watcher.trapped(event);
     }
 
+    fn performed(&mut self, event: &Performed) {
+        self.watcher.performed(event);
+    }
+
     fn holds(&self) -> bool {
         self.watcher.holds()
     }
@@ -110,6 +114,7 @@ impl Timing {
         for (n, hart) in system.harts.iter_mut().enumerate() {
             chip.attach(hart, &system.machine, ContextId::new(n), now);
         }
+        system.begin_check_of_harts();
         Ok(Some(Self {
             chip,
             memory,
@@ -152,10 +157,10 @@ impl Timing {
     /// With `sleep` they end when all harts sleep, else when no timer is set either.
     pub(crate) fn steps(&mut self, system: &mut System, sleep: bool) -> Result<Steps, Error> {
         match system.inspector.take() {
-            // Time may leap.
-            Some(mut inspector) if inspector.is_active(Cycle(u64::MAX / 2)) => {
+            Some(mut inspector) if inspector.is_active_timed() => {
                 let steps = self.steps_observed(system, &mut *inspector, sleep);
                 system.inspector = Some(inspector);
+                system.refuse_divergence()?;
                 steps
             }
             inspector => {

@@ -1,12 +1,14 @@
-//! Who watches the instructions of a run: for a debugger, for a trace, for a profile.
+//! Who watches the instructions of a run: for a debugger, for a trace, for a profile, for the lockstep
+//! check.
 
 use gdbstub::target::ext::breakpoints::WatchKind;
-use loiter_hart::{Hart, InstructionObserver, Retired, Trapped, access_width};
+use loiter_hart::{Hart, InstructionObserver, Performed, Retired, Trapped, access_width};
 use loiter_isa::Class;
 use loiter_types::{Cycle, HartId, PAGE_BYTES};
 
 use super::profiler::Profiler;
 use super::trace::Trace;
+use crate::check::Checker;
 
 /// Memory whose use holds the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,7 @@ const AHEAD: u64 = 10_000;
 pub(crate) struct Inspector {
     pub(crate) trace: Option<Trace>,
     pub(crate) profiler: Option<Profiler>,
+    pub(crate) checker: Option<Checker>,
     breakpoints: Vec<u64>,
     watchpoints: Vec<Watchpoint>,
     stepping: Option<HartId>,
@@ -46,6 +49,11 @@ impl Inspector {
     pub(crate) fn is_active(&self, now: Cycle) -> bool {
         let due = |trace: &Trace| trace.wants(None) && trace.not_before() <= now.0 + AHEAD;
         self.watches_all() || !self.breakpoints.is_empty() || self.trace.as_ref().is_some_and(due)
+    }
+
+    /// The same, for timing cores, whose time may leap.
+    pub(crate) fn is_active_timed(&self) -> bool {
+        self.checker.is_some() || self.is_active(Cycle(u64::MAX / 2))
     }
 
     fn watches_all(&self) -> bool {
@@ -85,6 +93,7 @@ impl Inspector {
         *self = Self {
             trace: self.trace.take(),
             profiler: self.profiler.take(),
+            checker: self.checker.take(),
             ..Self::default()
         };
     }
@@ -147,6 +156,9 @@ impl InstructionObserver for Inspector {
     }
 
     fn retired(&mut self, event: &Retired<'_>) {
+        if let Some(checker) = &mut self.checker {
+            checker.retired(event);
+        }
         if let Some(profiler) = &mut self.profiler {
             profiler.retired(event);
         }
@@ -162,6 +174,9 @@ impl InstructionObserver for Inspector {
     }
 
     fn trapped(&mut self, event: &Trapped<'_>) {
+        if let Some(checker) = &mut self.checker {
+            checker.trapped(event);
+        }
         if let Some(profiler) = &mut self.profiler {
             profiler.trapped(event);
         }
@@ -173,7 +188,13 @@ impl InstructionObserver for Inspector {
         }
     }
 
+    fn performed(&mut self, event: &Performed) {
+        if let Some(checker) = &mut self.checker {
+            checker.performed(event);
+        }
+    }
+
     fn holds(&self) -> bool {
-        self.held.is_some()
+        self.held.is_some() || self.checker.as_ref().is_some_and(Checker::has_diverged)
     }
 }

@@ -54,6 +54,7 @@ impl Session {
     }
 
     fn changed(&mut self, hart: HartId) {
+        self.system.changed_from_outside(hart);
         if let Some(timing) = &mut self.timing {
             let now = self.system.now;
             timing

@@ -38,7 +38,10 @@ impl Machine {
             bootargs: String::new(),
             fast_forward: false,
             max_cycles: Some(MAX_CYCLES),
-            observe: Observation::default(),
+            observe: Observation {
+                check: self != Machine::Virt,
+                ..Observation::default()
+            },
         }
     }
 }
