@@ -75,6 +75,8 @@ class Engine:
             raise UserFault(str(error)) from None
         except self._module.GuestError as error:
             raise RunFault(str(error)) from None
+        except self._module.InternalError as error:
+            raise InternalFault(str(error)) from None
         except self._module.Interrupted as error:
             raise Interrupted(str(error)) from None
         except BaseException as error:
@@ -150,6 +152,17 @@ class Session:
         with self._faults():
             heard: str = self._native.listen_gdb(address)
             return heard
+
+    def begin_check(self) -> None:
+        """Checks what timing cores do against the reference engine from now on."""
+        with self._faults():
+            self._native.begin_check()
+
+    @property
+    def checked_instructions(self) -> int:
+        """Instructions of timing cores that have been checked."""
+        checked: int = self._native.checked_instructions
+        return checked
 
     def begin_trace(self, request: Json) -> None:
         """Writes a trace of retired instructions from now on: `path`, and `from` and `count` if wanted."""

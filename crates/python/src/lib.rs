@@ -13,6 +13,7 @@ use pyo3::prelude::*;
 
 create_exception!(_native, UserError, PyException, "The user's mistake.");
 create_exception!(_native, GuestError, PyException, "The guest failed.");
+create_exception!(_native, InternalError, PyException, "Our fault.");
 create_exception!(
     _native,
     Interrupted,
@@ -24,6 +25,7 @@ fn to_python(error: Error) -> PyErr {
     match error {
         Error::User(message) => UserError::new_err(message),
         Error::Guest(message) => GuestError::new_err(message),
+        Error::Internal(message) => InternalError::new_err(message),
         Error::Interrupted => Interrupted::new_err("interrupted"),
     }
 }
@@ -94,6 +96,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("UserError", module.py().get_type::<UserError>())?;
     module.add("GuestError", module.py().get_type::<GuestError>())?;
+    module.add("InternalError", module.py().get_type::<InternalError>())?;
     module.add("Interrupted", module.py().get_type::<Interrupted>())?;
     module.add_function(wrap_pyfunction!(describe_machine, module)?)?;
     module.add_function(wrap_pyfunction!(inspect_program, module)?)?;

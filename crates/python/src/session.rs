@@ -90,6 +90,17 @@ impl Session {
             .map_err(to_python)
     }
 
+    /// Checks what timing cores do against the reference engine from now on.
+    fn begin_check(&mut self) -> PyResult<()> {
+        self.0.begin_check().map_err(to_python)
+    }
+
+    /// Instructions of timing cores that have been checked.
+    #[getter]
+    fn checked_instructions(&self) -> u64 {
+        self.0.checked_instructions()
+    }
+
     /// Writes a trace of retired instructions, as JSON asks for it, from now on.
     fn begin_trace(&mut self, request: &str) -> PyResult<()> {
         let request = serde_json::from_str(request)

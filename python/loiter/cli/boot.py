@@ -11,6 +11,7 @@ import typer
 
 from loiter import engine as engines
 from loiter.cli.observe import (
+    CheckOption,
     GdbOption,
     Observation,
     ProfileOption,
@@ -67,6 +68,7 @@ def boot(
     trace_from: TraceFromOption = None,
     trace_count: TraceCountOption = None,
     profile: ProfileOption = None,
+    check: CheckOption = False,
     out_directory: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write a result directory: manifest and console.")
     ] = None,
@@ -81,7 +83,7 @@ def boot(
 
     Example: [bold]loiter boot --kernel Image --append "loglevel=8" --until "login:" --timeout 60[/]
     """
-    observation = Observation(gdb, trace, trace_from, trace_count, profile)
+    observation = Observation(gdb, trace, trace_from, trace_count, profile, check)
     engine = engines.load()
     if out_directory is not None:
         from loiter import store

@@ -16,6 +16,7 @@ import typer
 from loiter import engine as engines
 from loiter.cli.booting import Booting
 from loiter.cli.observe import (
+    CheckOption,
     GdbOption,
     Observation,
     ProfileOption,
@@ -72,6 +73,7 @@ def execute(
     trace_from: TraceFromOption = None,
     trace_count: TraceCountOption = None,
     profile: ProfileOption = None,
+    check: CheckOption = False,
     stats: Annotated[bool, typer.Option("--stats", help="Say at the end what it took, on standard error.")] = False,
 ) -> None:
     """Run one Linux program on a booted Debian, and leave with its exit status.
@@ -87,7 +89,7 @@ def execute(
     from loiter.systems import execute as executing
     from loiter.systems.facts import describe, facts
 
-    observation = Observation(gdb, trace, trace_from, trace_count, profile)
+    observation = Observation(gdb, trace, trace_from, trace_count, profile, check)
     if out_directory is not None:
         from loiter import store
 

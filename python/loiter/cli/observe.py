@@ -1,4 +1,4 @@
-"""Options by which a system is looked into: symbols, a debugger, a trace, a profile."""
+"""Options by which a system is looked into: symbols, a debugger, a trace, a profile, the lockstep check."""
 
 from __future__ import annotations
 
@@ -44,6 +44,10 @@ ProfileOption = Annotated[
         "else for KCachegrind.",
     ),
 ]
+CheckOption = Annotated[
+    bool,
+    typer.Option("--check", help="Check each instruction of timing cores against the reference engine; half as fast."),
+]
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Observation:
     trace_from: str | None = None
     trace_count: int | None = None
     profile: Path | None = None
+    check: bool = False
 
     def __post_init__(self) -> None:
         for option, value in (("--trace-from", self.trace_from), ("--trace-count", self.trace_count)):
@@ -75,6 +80,7 @@ class Observation:
             "gdb": self.gdb,
             "trace": self._trace(),
             "profile": None if self.profile is None else str(self.profile),
+            "check": self.check,
         }
 
     def _trace(self) -> Json | None:
@@ -89,6 +95,8 @@ class Observation:
         A guest's results are not lost with its trace: whoever watches raises the fault when those are safe.
         """
         faults: list[Fault] = []
+        if self.check:
+            session.begin_check()
         if self.gdb is not None:
             err().print(f"waiting for GDB: target remote {session.listen_gdb(self.gdb)}", highlight=False)
         trace = self._trace()

@@ -15,7 +15,15 @@ from rich.text import Text
 from loiter import engine as engines
 from loiter import machines, programs
 from loiter.cli import summary
-from loiter.cli.observe import GdbOption, Observation, ProfileOption, TraceCountOption, TraceFromOption, TraceOption
+from loiter.cli.observe import (
+    CheckOption,
+    GdbOption,
+    Observation,
+    ProfileOption,
+    TraceCountOption,
+    TraceFromOption,
+    TraceOption,
+)
 from loiter.cli.options import JsonOption, MachineOption, SetOption, err, load_machine, out, print_json
 from loiter.engine import Engine, Json
 from loiter.errors import Interrupted, RunFault, UserFault
@@ -90,6 +98,7 @@ def run(
     trace_from: TraceFromOption = None,
     trace_count: TraceCountOption = None,
     profile: ProfileOption = None,
+    check: CheckOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run a program on a machine.
@@ -98,7 +107,7 @@ def run(
 
     Example: [bold]loiter run -m t1 spinloops --place add=0 --place spin_default=1,2,3 -- iterations=100[/]
     """
-    observation = Observation(gdb, trace, trace_from, trace_count, profile)
+    observation = Observation(gdb, trace, trace_from, trace_count, profile, check)
     engine = engines.load()
     request = _request(engine, machine, sets, program, places, arguments, fast_forward, max_cycles)
     if out_directory is not None:
