@@ -30,6 +30,8 @@ pub struct Shared<'a, O> {
     pub cycles_per_tick: u64,
     /// A trap that no handler takes ends the run.
     pub unhandled: Option<(HartId, Unhandled)>,
+    /// Whether the observer of probes wants the run to stop behind this cycle.
+    pub stop: bool,
     /// Whether a device was accessed, so that timers may have changed.
     pub device_accessed: bool,
 }
@@ -166,7 +168,7 @@ impl<O: Observer> Shared<'_, O> {
                 Probe::Acquired(_) => spinning = Some(false),
                 _ => {}
             }
-            self.observer.probe(moment, probe);
+            self.stop |= self.observer.probe(moment, probe);
         }
         spinning
     }

@@ -1,6 +1,6 @@
 //! Observers of a run, and the one that keeps what probes report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use loiter_types::{Cycle, HartId};
 
@@ -19,8 +19,8 @@ pub struct Moment {
 
 /// Watches a run without changing it.
 pub trait Observer {
-    /// A probe passed.
-    fn probe(&mut self, moment: Moment, probe: Probe);
+    /// A probe passed. Answers whether the engine is to stop as soon as it can.
+    fn probe(&mut self, moment: Moment, probe: Probe) -> bool;
 }
 
 /// Observes nothing.
@@ -28,7 +28,9 @@ pub trait Observer {
 pub struct Silent;
 
 impl Observer for Silent {
-    fn probe(&mut self, _: Moment, _: Probe) {}
+    fn probe(&mut self, _: Moment, _: Probe) -> bool {
+        false
+    }
 }
 
 /// Which event a mark stands for.
@@ -45,6 +47,32 @@ pub enum MarkKind {
 }
 
 impl MarkKind {
+    /// All.
+    pub const ALL: [MarkKind; 7] = [
+        MarkKind::RoiBegin,
+        MarkKind::RoiEnd,
+        MarkKind::WorkBegin,
+        MarkKind::WorkEnd,
+        MarkKind::Acquire,
+        MarkKind::Acquired,
+        MarkKind::Released,
+    ];
+
+    /// The event that a probe stands for, if it leaves a mark.
+    #[must_use]
+    pub fn of(probe: &Probe) -> Option<Self> {
+        Some(match probe {
+            Probe::RoiBegin(_) => MarkKind::RoiBegin,
+            Probe::RoiEnd(_) => MarkKind::RoiEnd,
+            Probe::WorkBegin(_) => MarkKind::WorkBegin,
+            Probe::WorkEnd(_) => MarkKind::WorkEnd,
+            Probe::Acquire(_) => MarkKind::Acquire,
+            Probe::Acquired(_) => MarkKind::Acquired,
+            Probe::Released(_) => MarkKind::Released,
+            Probe::LockRead(_) | Probe::ReportName(_) | Probe::ReportValue(_) => return None,
+        })
+    }
+
     /// Its word in result tables.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -145,9 +173,16 @@ pub struct Recorder {
     pub reports: Vec<Report>,
     names: BTreeMap<HartId, String>,
     lock_reads: BTreeMap<(HartId, u64), LockReads>,
+    spinning: BTreeSet<HartId>,
 }
 
 impl Recorder {
+    /// Whether `hart` has begun to wait for a lock and has not got it.
+    #[must_use]
+    pub fn is_spinning(&self, hart: HartId) -> bool {
+        self.spinning.contains(&hart)
+    }
+
     /// Lock reads by hart and lock.
     pub fn lock_reads(&self) -> impl Iterator<Item = &LockReads> {
         self.lock_reads.values()
@@ -169,7 +204,7 @@ impl Recorder {
 }
 
 impl Observer for Recorder {
-    fn probe(&mut self, moment: Moment, probe: Probe) {
+    fn probe(&mut self, moment: Moment, probe: Probe) -> bool {
         match probe {
             Probe::RoiBegin(value) => self.mark(moment, MarkKind::RoiBegin, value),
             Probe::RoiEnd(value) => self.mark(moment, MarkKind::RoiEnd, value),
@@ -178,8 +213,12 @@ impl Observer for Recorder {
             Probe::Acquire(lock) => {
                 self.forget_last_read(moment.hart, lock);
                 self.mark(moment, MarkKind::Acquire, lock);
+                self.spinning.insert(moment.hart);
             }
-            Probe::Acquired(lock) => self.mark(moment, MarkKind::Acquired, lock),
+            Probe::Acquired(lock) => {
+                self.mark(moment, MarkKind::Acquired, lock);
+                self.spinning.remove(&moment.hart);
+            }
             Probe::Released(lock) => self.mark(moment, MarkKind::Released, lock),
             Probe::LockRead(lock) => self
                 .lock_reads
@@ -198,6 +237,7 @@ impl Observer for Recorder {
                 });
             }
         }
+        false
     }
 }
 

@@ -6,7 +6,7 @@
 
 mod session;
 
-use loiter_sim::{Error, MachineFile, Request};
+use loiter_sim::{Error, MachineFile, Plan, Request};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
@@ -57,6 +57,14 @@ fn show_snapshot(path: &str) -> PyResult<String> {
         .map_err(to_python)
 }
 
+/// Says what the plan of phases in `text` comes to: `plan` in the form that equal plans share, whether
+/// it is `bounded` and whether it `names_symbols`; JSON.
+#[pyfunction]
+fn describe_phases(text: &str) -> PyResult<String> {
+    let plan = Plan::parse(text).map_err(to_python)?;
+    Ok(to_json(&plan.describe()))
+}
+
 /// Runs the program `elf` as the JSON `request` says; answers the result as JSON. `progress` gets
 /// JSON about five times a second and answers whether to go on.
 #[pyfunction]
@@ -101,6 +109,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(describe_machine, module)?)?;
     module.add_function(wrap_pyfunction!(inspect_program, module)?)?;
     module.add_function(wrap_pyfunction!(show_snapshot, module)?)?;
+    module.add_function(wrap_pyfunction!(describe_phases, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_class::<session::Session>()?;
     Ok(())

@@ -12,6 +12,7 @@ use crate::check::{Checker, Divergence, What};
 use crate::config::MachineFile;
 use crate::debug::{Inspector, Profiler, Trace, TraceRequest};
 use crate::error::Error;
+use crate::phases::Awaited;
 use crate::reference_phase::Turn;
 use crate::request::Request;
 use crate::result::{Exit, ExitReason};
@@ -38,18 +39,14 @@ pub(crate) struct System {
     pub(crate) faulting: Option<HartId>,
     /// The only hart that a debugger lets run, if it has chosen one.
     pub(crate) alone: Option<HartId>,
+    /// What ends the present phase.
+    pub(crate) awaited: Awaited,
+    /// Whether the reference engine warms the cores.
+    pub(crate) warms: bool,
     pub(crate) now: Cycle,
     pub(crate) clock_hz: u64,
     pub(crate) cycles_per_tick: u64,
     pub(crate) max_cycles: u64,
-}
-
-/// How a phase ended.
-pub(crate) enum PhaseEnd {
-    /// The run is over.
-    Exit(Exit),
-    /// The region of interest begins: the timing model takes over.
-    RegionBegins,
 }
 
 impl System {
@@ -98,6 +95,8 @@ impl System {
             held_turn: None,
             faulting: None,
             alone: None,
+            awaited: Awaited::Nothing,
+            warms: false,
             now: Cycle(0),
             clock_hz,
             cycles_per_tick: clock_hz / config.timebase_hz,
@@ -189,7 +188,7 @@ impl System {
         ))
     }
 
-    fn inspector(&mut self) -> &mut Inspector {
+    pub(crate) fn inspector(&mut self) -> &mut Inspector {
         self.inspector.get_or_insert_default()
     }
 
@@ -216,6 +215,34 @@ impl System {
     pub(crate) fn checked_instructions(&self) -> u64 {
         let checker = self.inspector.as_ref().and_then(|it| it.checker.as_ref());
         checker.map_or(0, Checker::checked)
+    }
+
+    /// Timing cores have given the harts up.
+    ///
+    /// # Errors
+    /// When they have kept stores back.
+    pub(crate) fn suspend_check(&mut self) -> Result<(), Error> {
+        let cycle = self.now.0;
+        if let Some(checker) = self.inspector.as_mut().and_then(|it| it.checker.as_mut()) {
+            checker.suspend(cycle);
+        }
+        self.refuse_divergence()
+    }
+
+    /// Lets timing cores run with the inspector, if there is anything for it to watch.
+    ///
+    /// # Errors
+    /// Those of `run`, or that a core has departed from the reference engine.
+    pub(crate) fn with_watcher<T>(
+        &mut self,
+        run: impl FnOnce(&mut Self, Option<&mut Inspector>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut inspector = self.inspector.take();
+        let watcher = inspector.as_deref_mut().filter(|it| it.is_active_timed());
+        let done = run(self, watcher);
+        self.inspector = inspector;
+        self.refuse_divergence()?;
+        done
     }
 
     /// # Errors

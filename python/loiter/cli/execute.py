@@ -25,7 +25,7 @@ from loiter.cli.observe import (
     TraceFromOption,
     TraceOption,
 )
-from loiter.cli.options import err
+from loiter.cli.options import PhasesOption, err
 from loiter.cli.systems import DEFAULT_IMAGE, SystemOptions, readable, takes
 from loiter.errors import UserFault
 from loiter.images import Image, agent
@@ -67,6 +67,7 @@ def execute(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Write a result directory: manifest, output, console."),
     ] = None,
+    phases: PhasesOption = None,
     gdb: GdbOption = None,
     symbols: SymbolsOption = None,
     trace: TraceOption = None,
@@ -100,15 +101,26 @@ def execute(
             raise UserFault(f"--put {path}: No such file or directory.")
     variables = _variables(environment or [])
     engine = engines.load()
+    plan = None if phases is None else engine.describe_phases(phases)
+    if plan is not None and plan["bounded"]:
+        raise UserFault(
+            f"--phases {phases}: the last phase has an end, where the program would be cut off; let another follow, "
+            'such as "reference".'
+        )
     image = _image(system.image, packages)
     boot = prepared.request(*system.seated(engine), image, system.append, network=system.network, seed=system.seed)
-    if observation.names_functions:
+    if plan is not None:
+        # Harts go to the cores of the machine when the first timed phase begins.
+        boot = replace(boot, untimed=True)
+    if observation.names_functions or (plan is not None and plan["names_symbols"]):
         # Reading them takes time, which other calls do not need to.
         own = [image.system_map, *_elf_files(files), *(symbols or [])]
         boot = replace(boot, symbols=tuple(readable(path, "--symbols") for path in own if path is not None))
     stdin = None if no_stdin else _stdin()
     with Booting(f"booting {image.name} on {boot.machine.name}") as booting:
         session = prepared.restore(engine, boot, booting.waiting, booting.progress)
+    if phases is not None:
+        session.begin_phases(phases)
     began, first = time.monotonic(), session.instructions
     with (
         executing.archive(agent.script(command, variables), files, stdin) as archive,
@@ -128,6 +140,9 @@ def execute(
         results.write(out_directory, manifest, found, {name: bytes(data) for name, data in kept.items()})
     if stats:
         err().print(describe(found), style="dim", highlight=False, soft_wrap=True)
+    missed = session.missed_phase()
+    if missed is not None and done.status == 0:
+        raise UserFault(f"--phases: {missed}")
     for fault in faults:
         raise fault
     raise typer.Exit(done.status)

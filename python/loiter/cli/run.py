@@ -24,7 +24,7 @@ from loiter.cli.observe import (
     TraceFromOption,
     TraceOption,
 )
-from loiter.cli.options import JsonOption, MachineOption, SetOption, err, load_machine, out, print_json
+from loiter.cli.options import JsonOption, MachineOption, PhasesOption, SetOption, err, load_machine, out, print_json
 from loiter.engine import Engine, Json
 from loiter.errors import Interrupted, RunFault, UserFault
 from loiter.programs import Placement
@@ -87,8 +87,14 @@ def run(
         ),
     ] = None,
     fast_forward: Annotated[
-        bool, typer.Option("--fast-forward", help="Skip to the program's region of interest without timing.")
+        bool,
+        typer.Option(
+            "--fast-forward",
+            help="Skip to the program's region of interest without timing: "
+            '[bold]--phases "reference until probe:roi_begin, timing"[/].',
+        ),
     ] = False,
+    phases: PhasesOption = None,
     max_cycles: Annotated[int | None, typer.Option("--max-cycles", min=1, help="Stop after so many cycles.")] = None,
     out_directory: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write a result directory: manifest and Parquet tables.")
@@ -109,7 +115,7 @@ def run(
     """
     observation = Observation(gdb, trace, trace_from, trace_count, profile, check)
     engine = engines.load()
-    request = _request(engine, machine, sets, program, places, arguments, fast_forward, max_cycles)
+    request = _request(engine, machine, sets, program, places, arguments, fast_forward, max_cycles, phases)
     if out_directory is not None:
         from loiter import store
 
@@ -124,6 +130,8 @@ def run(
         store.write(out_directory, request, engine, result, replace=True)
     if not as_json:
         summary.show(request, result, out_directory)
+    if result["missed_phase"] is not None and ended_well(result):
+        raise UserFault(f"--phases: {result['missed_phase']}" if phases else f"--fast-forward: {result['missed_phase']}")
     # A limit that the user set is no failure.
     if result["exit"]["reason"] != "max_cycles" and not ended_well(result):
         # The program's reason is its last word; the rest of its console stands above the summary.
@@ -139,7 +147,9 @@ def _request(
     arguments: list[str] | None,
     fast_forward: bool,
     max_cycles: int | None,
+    phases: str | None,
 ) -> Request:
+    plan = None if phases is None else str(engine.describe_phases(phases)["plan"])
     machine = load_machine(engine, machine_name, sets)
     program = programs.load(engine, program_name)
     if program.tasks and not places:
@@ -151,7 +161,7 @@ def _request(
         places = [f"{program.tasks[0]}=0"]
     placement = programs.place(places or [], program, machine)
     words = tuple(programs.arguments(arguments or []))
-    return Request(machine, program, placement, words, fast_forward, max_cycles)
+    return Request(machine, program, placement, words, fast_forward, max_cycles, plan)
 
 
 def _simulate(engine: Engine, request: Request, observation: Observation) -> Json:

@@ -14,6 +14,8 @@ def facts(session: Session, host_seconds: float, first_instruction: int = 0) -> 
         "host_seconds": host_seconds,
     }
     checked = session.checked_instructions
+    phases = session.phases()
+    found |= {"phases": phases} if phases else {}
     return found | ({"checked_instructions": checked} if checked else {})
 
 

@@ -81,12 +81,14 @@ pub(super) struct CoreState {
     pub(super) retired_now: u64,
     pub(super) shares: Shares,
     /// The first cycle that has not been counted.
-    counted_to: Cycle,
+    pub(super) counted_to: Cycle,
     /// Whether a full queue, or the want of a register, kept an instruction in the front end.
     pub(super) queue_full: bool,
     pub(super) registers_full: bool,
     /// Something happened in this cycle, so that something may in the next.
     pub(super) active: bool,
+    /// Harts are about to leave: nothing is begun, and what can be taken back is.
+    pub(super) draining: bool,
     /// Where turns begin.
     pub(super) turn: usize,
     /// Stores that performed in this cycle: who, and where.
@@ -139,13 +141,22 @@ impl Chip {
     }
 
     /// Seats `hart` of `machine` in a vacant context, where it goes on, or sleeps on, from `now`.
-    pub fn attach(&mut self, hart: &mut Hart, machine: &Machine, context: ContextId, now: Cycle) {
+    /// With `spinning` it waits for a lock.
+    pub fn attach(
+        &mut self,
+        hart: &mut Hart,
+        machine: &Machine,
+        context: ContextId,
+        spinning: bool,
+        now: Cycle,
+    ) {
         let per_core = self.cores[0].contexts.len();
         let (place, seat) = self.seats.take(hart.id, context, per_core);
         let Core { state, contexts } = &mut self.cores[place];
         let context = &mut contexts[seat];
         debug_assert!(context.hart.is_none(), "{} is taken", context.id);
         context.settle(now);
+        context.spinning = spinning;
         context.hart = Some(hart.id);
         context.hart_index = hart.id.index();
         hart.csr.set_lines(machine.interrupt_lines(hart.id));
@@ -196,6 +207,7 @@ impl Chip {
         for _ in 0..most {
             let next = self.tick(now, shared);
             let stops = shared.unhandled.is_some()
+                || shared.stop
                 || shared.device_accessed
                 || shared.machine.watches.any_lost()
                 || shared.machine.ended().is_some();
@@ -360,6 +372,7 @@ impl Core {
                 registers_full: false,
                 fetch_policy: FetchPolicy::named(&core.fetch_policy),
                 active: false,
+                draining: false,
                 turn: 0,
                 performed: Vec::new(),
                 due: Vec::new(),
@@ -397,24 +410,28 @@ impl Core {
     }
 
     /// One cycle, the last stage first, so that an instruction passes one stage in a cycle.
-    fn cycle<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
+    pub(super) fn cycle<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
         self.count_skipped(now);
         self.state.active = false;
         for context in &mut self.contexts {
             context.settle(now);
         }
         self.wake();
-        if self.state.walker.due <= now {
+        if self.state.walker.due <= now && !self.state.draining {
             self.go_on_walking(now, shared);
         }
         if self.state.events.next() <= now {
             self.events(now, shared);
         }
         self.drain_stores(now, shared);
-        self.retire(now, shared);
-        self.issue(now, shared);
-        self.rename(now);
-        self.fetch(now, shared);
+        if self.state.draining {
+            self.give_up();
+        } else {
+            self.retire(now, shared);
+            self.issue(now, shared);
+            self.rename(now);
+            self.fetch(now, shared);
+        }
         self.account(now);
         if self.state.active || !self.state.waking.is_empty() {
             self.next_turn();

@@ -20,6 +20,7 @@
 mod context;
 mod core;
 mod counters;
+mod detach;
 mod fetch;
 mod issue;
 mod oldest;

@@ -50,7 +50,7 @@ pub(super) fn differences(
     if shadow.regs[slots.clone()] != hart.regs[slots.clone()] {
         for slot in slots {
             let name = register_name(slot as u8);
-            different(wrong, &name, shadow.regs[slot], hart.regs[slot]);
+            different(wrong, name, shadow.regs[slot], hart.regs[slot]);
         }
     }
     different(wrong, "next pc", shadow.pc, next);

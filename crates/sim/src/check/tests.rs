@@ -313,6 +313,7 @@ fn a_divergence_ends_the_run_as_our_fault() {
             program: "counts".into(),
             bootargs: String::new(),
             fast_forward: false,
+            phases: None,
             max_cycles: None,
             observe: Observation::default(),
         };

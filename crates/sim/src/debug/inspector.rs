@@ -9,6 +9,7 @@ use loiter_types::{Cycle, HartId, PAGE_BYTES};
 use super::profiler::Profiler;
 use super::trace::Trace;
 use crate::check::Checker;
+use crate::phases::Arrival;
 
 /// Memory whose use holds the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub(crate) struct Inspector {
     pub(crate) trace: Option<Trace>,
     pub(crate) profiler: Option<Profiler>,
     pub(crate) checker: Option<Checker>,
+    /// What ends the phase, if that is a hart's coming somewhere.
+    pub(crate) arrival: Option<Arrival>,
     breakpoints: Vec<u64>,
     watchpoints: Vec<Watchpoint>,
     stepping: Option<HartId>,
@@ -48,7 +51,10 @@ impl Inspector {
     /// Whether there is anything to watch for at `now`; if not, the engine needs no observer.
     pub(crate) fn is_active(&self, now: Cycle) -> bool {
         let due = |trace: &Trace| trace.wants(None) && trace.not_before() <= now.0 + AHEAD;
-        self.watches_all() || !self.breakpoints.is_empty() || self.trace.as_ref().is_some_and(due)
+        self.watches_all()
+            || self.arrival.is_some()
+            || !self.breakpoints.is_empty()
+            || self.trace.as_ref().is_some_and(due)
     }
 
     /// The same, for timing cores, whose time may leap.
@@ -94,6 +100,7 @@ impl Inspector {
             trace: self.trace.take(),
             profiler: self.profiler.take(),
             checker: self.checker.take(),
+            arrival: self.arrival.take(),
             ..Self::default()
         };
     }
@@ -141,6 +148,7 @@ impl InstructionObserver for Inspector {
         let page = |addr: u64| addr / PAGE_BYTES;
         let breakpoints = &self.breakpoints;
         self.watches_all()
+            || self.arrival.as_ref().is_some_and(|it| it.is_in_page(pc))
             || breakpoints.iter().any(|&addr| page(addr) == page(pc))
             || self
                 .trace
@@ -152,12 +160,18 @@ impl InstructionObserver for Inspector {
         if self.breakpoints.contains(&pc) {
             self.hold(hart.id, Reason::Breakpoint);
         }
-        self.held.is_some()
+        if let Some(arrival) = &mut self.arrival {
+            arrival.holds_at(hart.id, pc);
+        }
+        self.holds()
     }
 
     fn retired(&mut self, event: &Retired<'_>) {
         if let Some(checker) = &mut self.checker {
             checker.retired(event);
+        }
+        if let Some(arrival) = &mut self.arrival {
+            arrival.moved(event.hart.id);
         }
         if let Some(profiler) = &mut self.profiler {
             profiler.retired(event);
@@ -177,6 +191,9 @@ impl InstructionObserver for Inspector {
         if let Some(checker) = &mut self.checker {
             checker.trapped(event);
         }
+        if let Some(arrival) = &mut self.arrival {
+            arrival.moved(event.hart.id);
+        }
         if let Some(profiler) = &mut self.profiler {
             profiler.trapped(event);
         }
@@ -195,6 +212,8 @@ impl InstructionObserver for Inspector {
     }
 
     fn holds(&self) -> bool {
-        self.held.is_some() || self.checker.as_ref().is_some_and(Checker::has_diverged)
+        self.held.is_some()
+            || self.arrival.as_ref().is_some_and(Arrival::is_reached)
+            || self.checker.as_ref().is_some_and(Checker::has_diverged)
     }
 }

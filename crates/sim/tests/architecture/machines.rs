@@ -37,6 +37,7 @@ impl Machine {
             program: "generated".into(),
             bootargs: String::new(),
             fast_forward: false,
+            phases: None,
             max_cycles: Some(MAX_CYCLES),
             observe: Observation {
                 check: self != Machine::Virt,
