@@ -137,6 +137,19 @@ impl Symbols {
         Some(addr.0)
     }
 
+    /// The address, within its file, of a symbol that may lie anywhere.
+    pub(crate) fn moving_address(&self, name: &str) -> Option<u64> {
+        let mut moving = self.files.iter().filter(|file| !file.text.is_empty());
+        let addr = moving.find_map(|file| file.symbols.by_name(name))?;
+        Some(addr.0)
+    }
+
+    /// Whether symbol `name` begins at `addr`, as `hart` uses addresses now.
+    pub(crate) fn is_at(&self, hart: &Hart, machine: &Machine, addr: u64, name: &str) -> bool {
+        let place = self.find(hart, machine, addr);
+        place.is_some_and(|place| place.name == name && place.range.start == addr)
+    }
+
     /// Name of a file without its folder.
     pub(crate) fn file_name(&self, file: usize) -> String {
         let path = Path::new(&self.files[file].path);

@@ -148,7 +148,10 @@ impl InstructionObserver for Inspector {
         let page = |addr: u64| addr / PAGE_BYTES;
         let breakpoints = &self.breakpoints;
         self.watches_all()
-            || self.arrival.as_ref().is_some_and(|it| it.is_in_page(pc))
+            || self
+                .arrival
+                .as_ref()
+                .is_some_and(|it| it.may_be_in_page(pc))
             || breakpoints.iter().any(|&addr| page(addr) == page(pc))
             || self
                 .trace
@@ -171,7 +174,7 @@ impl InstructionObserver for Inspector {
             checker.retired(event);
         }
         if let Some(arrival) = &mut self.arrival {
-            arrival.moved(event.hart.id);
+            arrival.retired(event);
         }
         if let Some(profiler) = &mut self.profiler {
             profiler.retired(event);

@@ -52,7 +52,7 @@ impl Schedule {
     pub(crate) fn check_symbols(&self, system: &System) -> Result<(), Error> {
         for phase in self.plan.phases() {
             if let Some(End::Symbol(name)) = &phase.end {
-                address(system, name)?;
+                arrival(system, name)?;
             }
         }
         Ok(())
@@ -83,9 +83,9 @@ impl Schedule {
     }
 }
 
-fn address(system: &System, name: &str) -> Result<u64, Error> {
-    let addr = system.symbols.address(name);
-    addr.ok_or_else(|| {
+fn arrival(system: &System, name: &str) -> Result<Arrival, Error> {
+    let arrival = Arrival::new(name, &system.symbols, &system.harts);
+    arrival.ok_or_else(|| {
         Error::User(format!(
             "--phases: symbol:{name}: no symbol of the program, the kernel or the files of --symbols has \
              this name"
@@ -117,7 +117,7 @@ impl System {
         let retired = self.instructions();
         self.awaited = Awaited::new(end, &self.machine, self.now, retired);
         let arrival = match end {
-            Some(End::Symbol(name)) => Some(Arrival::new(address(self, name)?, &self.harts)),
+            Some(End::Symbol(name)) => Some(arrival(self, name)?),
             _ => None,
         };
         if arrival.is_some() || self.inspector.is_some() {
