@@ -1,8 +1,8 @@
 //! A chip of cores of one kind.
 
-use loiter_hart::Hart;
+use loiter_hart::{Hart, Retired};
 use loiter_machine::Machine;
-use loiter_memory::Response;
+use loiter_memory::{MemorySystem, Response};
 use loiter_observe::Accounts;
 use loiter_types::{ContextId, Cycle, HartId, PhysAddr};
 
@@ -60,6 +60,13 @@ impl Chip {
     /// Time has passed up to `now` of which the cores know nothing: accounts and counters stand still.
     pub fn resume(&mut self, now: Cycle) {
         each!(self, chip => chip.resume(now));
+    }
+
+    /// The hart that has its place in `context` has retired an instruction in the reference engine: caches,
+    /// translation buffers and predictors are as if it had done so there, as far as that does not depend on
+    /// time. Nothing is counted.
+    pub fn warm(&mut self, context: ContextId, event: &Retired<'_>, memory: &mut MemorySystem) {
+        each!(self, chip => chip.warm(context, event, memory));
     }
 
     /// A bound of the instructions that can retire in a cycle.

@@ -91,6 +91,25 @@ impl Hart {
         }
     }
 
+    /// Physical address of an access that the hart has just made, and the page that it lies in if it is
+    /// translated and `wants_page`; `None` if its mode has changed since, so that it may not.
+    #[must_use]
+    pub fn whereabouts(
+        &self,
+        machine: &Machine,
+        addr: VirtAddr,
+        access: Access,
+        wants_page: bool,
+    ) -> Option<(PhysAddr, Option<Page>)> {
+        match self.tlb.find(addr.0, access) {
+            Some(found) if !wants_page => Some((found, None)),
+            _ => {
+                let found = self.find(machine, addr, 1, access, |_| {}).ok()?;
+                Some((found.physical, found.page))
+            }
+        }
+    }
+
     /// Remembers what it finds only where nothing has to be marked for that.
     #[cold]
     fn walk_without_marks(

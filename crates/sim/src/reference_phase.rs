@@ -7,8 +7,10 @@ use loiter_observe::{Moment, Observer, Probe};
 use loiter_types::{Cycle, HartId, VirtAddr};
 
 use crate::error::Error;
+use crate::phases::Warmer;
 use crate::result::Exit;
 use crate::system::System;
+use crate::timing_phase::Timing;
 
 /// Instructions that a hart runs before the next one's turn.
 const QUANTUM: u64 = 5_000;
@@ -84,7 +86,8 @@ impl Turn {
 
 impl System {
     /// A turn of every hart that is awake, and the time it takes.
-    pub(crate) fn round(&mut self) -> Result<Round, Error> {
+    /// Warms `cores` if there are any.
+    pub(crate) fn round(&mut self, mut cores: Option<&mut Timing>) -> Result<Round, Error> {
         let mut turn = match self.held_turn.take() {
             Some(turn) => turn,
             None => {
@@ -100,7 +103,7 @@ impl System {
                 continue;
             }
             turn.executed = true;
-            match self.turn(&mut turn)? {
+            match self.turn(&mut turn, cores.as_deref_mut())? {
                 Turned::Over => {}
                 Turned::PhaseEnds => {
                     // Harts before this one have had their turn: the time is that of its end.
@@ -214,7 +217,7 @@ impl System {
     }
 
     /// A hart's turn, or what is left of it.
-    fn turn(&mut self, turn: &mut Turn) -> Result<Turned, Error> {
+    fn turn(&mut self, turn: &mut Turn, mut cores: Option<&mut Timing>) -> Result<Turned, Error> {
         let n = turn.hart;
         turn.begun = true;
         loop {
@@ -226,7 +229,7 @@ impl System {
                 retired,
                 traps,
                 stop,
-            } = self.burst(n, budget);
+            } = self.burst(n, budget, cores.as_deref_mut());
             turn.retired += retired;
             turn.traps += traps;
             match stop {
@@ -261,13 +264,17 @@ impl System {
         }
     }
 
-    fn burst(&mut self, n: usize, budget: u64) -> Burst {
+    fn burst(&mut self, n: usize, budget: u64, cores: Option<&mut Timing>) -> Burst {
         let (hart, machine, code) = (&mut self.harts[n], &mut self.machine, &mut self.code);
-        match &mut self.inspector {
-            Some(inspector) if inspector.is_active(self.now) => {
-                run_observed(hart, machine, code, budget, &mut **inspector)
-            }
-            _ => run(hart, machine, code, budget),
+        let inspector = self.inspector.as_deref_mut();
+        let inspector = inspector.filter(|inspector| inspector.is_active(self.now));
+        if let Some(cores) = cores {
+            let mut warmer = Warmer { cores, inspector };
+            return run_observed(hart, machine, code, budget, &mut warmer);
+        }
+        match inspector {
+            Some(inspector) => run_observed(hart, machine, code, budget, inspector),
+            None => run(hart, machine, code, budget),
         }
     }
 

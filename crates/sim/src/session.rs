@@ -30,6 +30,8 @@ pub struct Session {
     pub(crate) timing: Option<Timing>,
     pub(crate) cores: Cores,
     pub(crate) schedule: Option<Schedule>,
+    /// Whether the reference engine warms the cores.
+    pub(crate) warms: bool,
     /// When cores first took harts over.
     pub(crate) timed_from: Option<Cycle>,
     /// Instructions that cores have retired in earlier phases, and how many there were when the present
@@ -145,6 +147,7 @@ impl Session {
                 kind: file.core(),
             },
             schedule: None,
+            warms: false,
             timed_from: None,
             timed_instructions: 0,
             attached_at: 0,
@@ -318,15 +321,17 @@ impl Session {
 
     /// Goes on, and tells a debugger what ends it.
     fn advance(&mut self, sleep: bool) -> Result<Steps, Error> {
-        let timing = self.timing.as_mut().filter(|timing| timing.is_attached());
-        let steps = match timing {
-            Some(timing) => timing.steps(&mut self.system, sleep),
-            None => self.system.round().map(|round| match round {
-                Round::Executed | Round::PhaseEnds => Steps::Executed,
-                Round::Asleep => Steps::Asleep,
-                Round::Ended(exit) => Steps::Ended(exit),
-                Round::Held => Steps::Held,
-            }),
+        let steps = match &mut self.timing {
+            Some(timing) if timing.is_attached() => timing.steps(&mut self.system, sleep),
+            timing => {
+                let cores = timing.as_mut().filter(|_| self.warms);
+                self.system.round(cores).map(|round| match round {
+                    Round::Executed | Round::PhaseEnds => Steps::Executed,
+                    Round::Asleep => Steps::Asleep,
+                    Round::Ended(exit) => Steps::Ended(exit),
+                    Round::Held => Steps::Held,
+                })
+            }
         };
         let Some(mut server) = self.gdb.take() else {
             return steps;

@@ -41,8 +41,6 @@ pub(crate) struct System {
     pub(crate) alone: Option<HartId>,
     /// What ends the present phase.
     pub(crate) awaited: Awaited,
-    /// Whether the reference engine warms the cores.
-    pub(crate) warms: bool,
     pub(crate) now: Cycle,
     pub(crate) clock_hz: u64,
     pub(crate) cycles_per_tick: u64,
@@ -96,7 +94,6 @@ impl System {
             faulting: None,
             alone: None,
             awaited: Awaited::Nothing,
-            warms: false,
             now: Cycle(0),
             clock_hz,
             cycles_per_tick: clock_hz / config.timebase_hz,

@@ -176,6 +176,12 @@ impl Timing {
         Ok(None)
     }
 
+    /// The reference engine has run an instruction: it leaves its traces.
+    pub(crate) fn warm(&mut self, event: &Retired<'_>) {
+        let context = ContextId::new(event.hart.id.index());
+        self.chip.warm(context, event, &mut self.memory);
+    }
+
     /// Cycles in which harts sat in the cores, up to `now`.
     pub(crate) fn cycles(&self, now: Cycle) -> u64 {
         self.earlier_cycles + self.attached.map_or(0, |since| now.since(since))

@@ -1,12 +1,14 @@
 //! Harts leave their contexts.
 
-use loiter_hart::{Hart, HartState, Nap};
+use loiter_hart::{Hart, HartState, Nap, Retired};
+use loiter_memory::{MemorySystem, RequestKind};
 use loiter_observe::{Activity, Slot};
-use loiter_types::Cycle;
+use loiter_types::{ContextId, Cycle};
 
 use super::context::Waits;
 use super::core::Chip;
 use crate::walker::Granted;
+use crate::warm::{Fetched, Traces};
 
 impl Chip {
     /// A bound of the instructions that can retire in a cycle: one of each context.
@@ -47,11 +49,30 @@ impl Chip {
         self.awake.retain(|&awake| awake != place);
     }
 
+    /// An instruction of the hart of `context` leaves its traces.
+    pub fn warm(&mut self, context: ContextId, event: &Retired<'_>, memory: &mut MemorySystem) {
+        let per_core = self.cores[0].contexts.len();
+        let core = &mut self.cores[context.index() / per_core];
+        let c = context.index() % per_core;
+        let state = &mut core.state;
+        let mut traces = Traces {
+            core: state.id,
+            itlb: &mut state.itlb,
+            dtlb: &mut state.dtlb,
+            memory,
+            stores: RequestKind::Store,
+            atomics: RequestKind::Atomic,
+            fetched: &mut core.contexts[c].warmed,
+        };
+        traces.leave(event);
+    }
+
     /// Time has passed up to `now` of which the cores know nothing.
     pub fn resume(&mut self, now: Cycle) {
         let contexts = self.cores.iter_mut().flat_map(|core| &mut core.contexts);
         for context in contexts {
             context.accounts.skip(now);
+            context.warmed = Fetched::NOWHERE;
         }
     }
 }

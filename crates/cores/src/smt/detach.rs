@@ -1,16 +1,19 @@
 //! Harts leave their contexts.
 
-use loiter_hart::{Hart, HartState};
+use loiter_hart::{Hart, HartState, Retired};
 use loiter_isa::SINK;
+use loiter_memory::{MemorySystem, RequestKind};
 use loiter_observe::Activity;
 use loiter_observe::Slot;
-use loiter_types::Cycle;
+use loiter_types::{ContextId, Cycle};
 
 use super::context::{Context, Fetch, Oldest};
 use super::core::{Chip, Core};
 use super::registers::ZERO;
 use super::squash;
+use crate::predict::Transfer;
 use crate::walker::Granted;
+use crate::warm::{Fetched, Traces};
 use crate::{Observer, Shared};
 
 impl Chip {
@@ -70,12 +73,42 @@ impl Chip {
         self.next[place] = Cycle::NEVER;
     }
 
+    /// An instruction of the hart of `context` leaves its traces.
+    pub fn warm(&mut self, context: ContextId, event: &Retired<'_>, memory: &mut MemorySystem) {
+        let per_core = self.cores[0].contexts.len();
+        let core = &mut self.cores[context.index() / per_core];
+        let c = context.index() % per_core;
+        let state = &mut core.state;
+        let mut traces = Traces {
+            core: state.id,
+            itlb: &mut state.itlb,
+            dtlb: &mut state.dtlb,
+            memory,
+            stores: RequestKind::Own,
+            atomics: RequestKind::Own,
+            fetched: &mut core.contexts[c].warmed,
+        };
+        traces.leave(event);
+        if let Some(transfer) = Transfer::of(event.inst) {
+            let behind = event.pc.wrapping_add(u64::from(event.inst.len));
+            let taken = transfer != Transfer::Branch || event.next != behind;
+            let predictors = &mut state.predictors;
+            let counters = predictors.counters.clone();
+            let prediction = predictors.predict(c, event.pc, behind, transfer);
+            let outcome = Some((transfer, behind, taken));
+            predictors.recover(c, &prediction.checkpoint, outcome);
+            predictors.train(c, event.pc, transfer, &prediction, taken, event.next);
+            predictors.counters = counters;
+        }
+    }
+
     /// Time has passed up to `now` of which the cores know nothing.
     pub fn resume(&mut self, now: Cycle) {
         for core in &mut self.cores {
             core.state.counted_to = now;
             for context in &mut core.contexts {
                 context.accounts.skip(now);
+                context.warmed = Fetched::NOWHERE;
             }
         }
     }

@@ -99,16 +99,25 @@ impl Session {
         self.timing.as_mut().filter(|timing| timing.is_attached())
     }
 
+    /// The cores of the machine, if those are timed, are there from now on.
+    ///
+    /// # Errors
+    /// Cores that cannot be built.
+    pub(crate) fn build_cores(&mut self) -> Result<(), Error> {
+        if self.timing.is_none() {
+            let Cores { machine_name, kind } = &self.cores;
+            self.timing = Timing::new(machine_name, kind.clone(), self.system.now)?;
+        }
+        Ok(())
+    }
+
     /// Harts move to the cores of the machine, if those are timed.
     ///
     /// # Errors
     /// Cores that cannot be built.
     pub(crate) fn enter_cores(&mut self) -> Result<(), Error> {
+        self.build_cores()?;
         let system = &mut self.system;
-        if self.timing.is_none() {
-            let Cores { machine_name, kind } = &self.cores;
-            self.timing = Timing::new(machine_name, kind.clone(), system.now)?;
-        }
         if let Some(timing) = &mut self.timing {
             timing.attach(system);
             self.attached_at = system.instructions();

@@ -10,6 +10,7 @@ mod awaited;
 mod engines;
 mod plan;
 mod schedule;
+mod warmer;
 
 pub(crate) use arrival::Arrival;
 pub(crate) use awaited::Awaited;
@@ -17,3 +18,4 @@ pub(crate) use engines::{Cores, Engines, contradicts_gdb};
 pub use plan::{End, Engine, Phase, Plan, PlanDescription};
 pub use schedule::PhaseRow;
 pub(crate) use schedule::Schedule;
+pub(crate) use warmer::Warmer;

@@ -164,7 +164,10 @@ impl Session {
             if stays_timed && !self.is_timed() {
                 self.enter_cores()?;
             }
-            self.system.warms = next.engine == Engine::Reference { warm: true };
+            self.warms = next.engine == Engine::Reference { warm: true };
+            if self.warms {
+                self.build_cores()?;
+            }
             schedule.begin(&next, &self.system);
             self.system.await_end(next.end.as_ref())?;
         }

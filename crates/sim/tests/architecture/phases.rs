@@ -7,7 +7,7 @@ use loiter_sim::{Error, ExitReason, Request, RunResult};
 use crate::compare::{assert_same_retired, difference, reported};
 use crate::determinism::assert_repeatable;
 use crate::generator::{Program, Settings, Target, generate};
-use crate::handmade::{A0, FREE, Guest, S0, T0, T1, reports};
+use crate::handmade::{A0, FREE, Guest, S0, T0, T1, T2, reports};
 use crate::machines::{Machine, run_to_end, try_run};
 
 const TIMED: [(Machine, usize); 3] = [(Machine::T1, 2), (Machine::T2, 1), (Machine::Smt8, 1)];
@@ -48,6 +48,7 @@ fn switching_any_number_of_times_changes_no_result() {
         "timing for 3k instructions, reference for 2k instructions, ".repeat(25) + "timing",
         "reference for 1k cycles, timing for 777 cycles, ".repeat(25) + "reference",
         "timing for 50 cycles, reference for 100 instructions, ".repeat(200) + "timing",
+        "reference warm for 1k instructions, timing for 500 instructions, ".repeat(25) + "timing",
     ];
     for (seed, plan) in (0x700..).zip(&plans) {
         let program = program(seed);
@@ -230,4 +231,59 @@ fn what_contradicts_itself_is_refused() {
     let mut checked = Machine::Virt.request(2);
     checked.observe.check = true;
     refuses(&checked, "--check: this machine has no timing cores");
+}
+
+/// Reads a few lines and takes a branch now and then, twice; the second time behind a probe.
+fn reader() -> Vec<u8> {
+    const LINES: i64 = 40;
+    const LINE: i32 = 64;
+    const ROI_BEGIN: u16 = 1;
+    let mut guest = Guest::new(&[0]);
+    guest.role(0);
+    guest.asm.li(A0, 0);
+    guest.repeat(S0, 2, |guest| {
+        let first = guest.asm.label();
+        guest.asm.branch(Op::Beq, S0, 0, first);
+        guest.asm.probe(ROI_BEGIN, S0);
+        guest.asm.bind(first);
+        guest.address(T0, 4096);
+        guest.asm.li(T1, LINES);
+        let again = guest.asm.bound();
+        guest.asm.i(Op::Ld, T2, T0, 0);
+        guest.asm.r(Op::Add, A0, A0, T2);
+        guest.asm.i(Op::Addi, T0, T0, LINE);
+        guest.asm.i(Op::Addi, T1, T1, -1);
+        guest.asm.branch(Op::Bne, T1, 0, again);
+    });
+    guest.report(A0);
+    guest.pass();
+    guest.elf()
+}
+
+#[test]
+fn warming_leaves_what_was_used_at_hand() {
+    let counter = |result: &RunResult, component: &str, name: &str| {
+        let mut rows = result.counters.iter();
+        let row = rows.find(|row| row.component == component && row.name == name);
+        row.unwrap_or_else(|| panic!("{component}.{name}")).value
+    };
+    for (machine, cores) in TIMED {
+        let run = |warm: &str| {
+            let plan = format!("reference{warm} until probe:roi_begin, timing");
+            run_to_end(&request(machine, cores, &plan), &reader())
+        };
+        let (cold, warm) = (run(""), run(" warm"));
+        assert_eq!(cold.instructions, warm.instructions);
+        let misses = [&cold, &warm].map(|result| counter(result, "core0.l1d", "misses"));
+        assert!(misses[0] >= 40, "{machine:?}: {misses:?}");
+        assert!(misses[1] <= 2, "{machine:?}: {misses:?}");
+        let missed = [&cold, &warm].map(|result| counter(result, "l2", "misses"));
+        assert!(missed[1] < missed[0], "{machine:?}: {missed:?}");
+        assert!(warm.timing_cycles < cold.timing_cycles);
+        if machine == Machine::Smt8 {
+            let wrong = [&cold, &warm]
+                .map(|result| counter(result, "core0.branch", "branches_mispredicted"));
+            assert!(wrong[1] < wrong[0], "{wrong:?}");
+        }
+    }
 }
