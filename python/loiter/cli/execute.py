@@ -27,7 +27,8 @@ from loiter.cli.observe import (
 )
 from loiter.cli.options import PhasesOption, err
 from loiter.cli.systems import DEFAULT_IMAGE, SystemOptions, readable, takes
-from loiter.errors import UserFault
+from loiter.engine import Engine, Session
+from loiter.errors import Fault, UserFault
 from loiter.images import Image, agent
 from loiter.systems import prepared
 
@@ -101,18 +102,12 @@ def execute(
             raise UserFault(f"--put {path}: No such file or directory.")
     variables = _variables(environment or [])
     engine = engines.load()
-    plan = None if phases is None else engine.describe_phases(phases)
-    if plan is not None and plan["bounded"]:
-        raise UserFault(
-            f"--phases {phases}: the last phase has an end, where the program would be cut off; let another follow, "
-            'such as "reference".'
-        )
+    needs_symbols = _needs_symbols(engine, phases) or observation.names_functions
     image = _image(system.image, packages)
     boot = prepared.request(*system.seated(engine), image, system.append, network=system.network, seed=system.seed)
-    if plan is not None:
-        # Harts go to the cores of the machine when the first timed phase begins.
-        boot = replace(boot, untimed=True)
-    if observation.names_functions or (plan is not None and plan["names_symbols"]):
+    # With phases, harts go to the cores of the machine when the first timed one begins.
+    boot = replace(boot, untimed=phases is not None)
+    if needs_symbols:
         # Reading them takes time, which other calls do not need to.
         own = [image.system_map, *_elf_files(files), *(symbols or [])]
         boot = replace(boot, symbols=tuple(readable(path, "--symbols") for path in own if path is not None))
@@ -140,12 +135,30 @@ def execute(
         results.write(out_directory, manifest, found, {name: bytes(data) for name, data in kept.items()})
     if stats:
         err().print(describe(found), style="dim", highlight=False, soft_wrap=True)
+    _judge(session, done.status, faults)
+    raise typer.Exit(done.status)
+
+
+def _needs_symbols(engine: Engine, phases: str | None) -> bool:
+    """Whether a plan of phases names symbols. It must not end before the program."""
+    if phases is None:
+        return False
+    plan = engine.describe_phases(phases)
+    if plan["bounded"]:
+        raise UserFault(
+            f"--phases {phases}: the last phase has an end, where the program would be cut off; let another follow, "
+            'such as "reference".'
+        )
+    return bool(plan["names_symbols"])
+
+
+def _judge(session: Session, status: int, faults: list[Fault]) -> None:
+    """Whether all that was asked for besides the program's result came to pass."""
     missed = session.missed_phase()
-    if missed is not None and done.status == 0:
+    if missed is not None and status == 0:
         raise UserFault(f"--phases: {missed}")
     for fault in faults:
         raise fault
-    raise typer.Exit(done.status)
 
 
 def _elf_files(files: list[Path]) -> list[Path]:

@@ -131,9 +131,9 @@ def run(
     if not as_json:
         summary.show(request, result, out_directory)
     if result["missed_phase"] is not None and ended_well(result):
-        raise UserFault(f"--phases: {result['missed_phase']}" if phases else f"--fast-forward: {result['missed_phase']}")
-    # A limit that the user set is no failure.
-    if result["exit"]["reason"] != "max_cycles" and not ended_well(result):
+        raise UserFault(f"{'--phases' if phases else '--fast-forward'}: {result['missed_phase']}")
+    # A limit or an end that the user set is no failure.
+    if result["exit"]["reason"] not in ("max_cycles", "phases") and not ended_well(result):
         # The program's reason is its last word; the rest of its console stands above the summary.
         raise RunFault(describe_exit(result, lines=1))
 
