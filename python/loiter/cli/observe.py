@@ -46,7 +46,7 @@ ProfileOption = Annotated[
 ]
 CheckOption = Annotated[
     bool,
-    typer.Option("--check", help="Check each instruction of timing cores against the reference engine; half as fast."),
+    typer.Option("--check", help="Check each instruction of timing cores against the reference engine."),
 ]
 
 
