@@ -68,6 +68,11 @@ class Engine:
         with self._faults():
             return _object(self._module.show_snapshot(str(path)))
 
+    def describe_phases(self, text: str) -> Json:
+        """What a plan of phases comes to: `plan` in the form that equal plans share, `bounded`, `names_symbols`."""
+        with self._faults():
+            return _object(self._module.describe_phases(text))
+
     @functools.cached_property
     def sha256(self) -> str:
         """Hash of the compiled module: results of another build are other results."""
@@ -81,6 +86,8 @@ class Engine:
             raise UserFault(str(error)) from None
         except self._module.GuestError as error:
             raise RunFault(str(error)) from None
+        except self._module.InternalError as error:
+            raise InternalFault(str(error)) from None
         except self._module.Interrupted as error:
             raise Interrupted(str(error)) from None
         except BaseException as error:
@@ -156,6 +163,32 @@ class Session:
         with self._faults():
             heard: str = self._native.listen_gdb(address)
             return heard
+
+    def begin_check(self) -> None:
+        """Checks what timing cores do against the reference engine from now on."""
+        with self._faults():
+            self._native.begin_check()
+
+    def begin_phases(self, text: str) -> None:
+        """Goes on in phases, as the plan says."""
+        with self._faults():
+            self._native.begin_phases(text)
+
+    def phases(self) -> list[Json]:
+        """The phases so far."""
+        rows: list[Json] = json.loads(self._native.phases())
+        return rows
+
+    def missed_phase(self) -> str | None:
+        """What the plan has waited for in vain, once the run is over."""
+        missed: str | None = self._native.missed_phase()
+        return missed
+
+    @property
+    def checked_instructions(self) -> int:
+        """Instructions of timing cores that have been checked."""
+        checked: int = self._native.checked_instructions
+        return checked
 
     def begin_trace(self, request: Json) -> None:
         """Writes a trace of retired instructions from now on: `path`, and `from` and `count` if wanted."""

@@ -31,6 +31,10 @@ class UserError(Exception):
     """The user's mistake."""
 
 
+class InternalError(Exception):
+    """As in the native module."""
+
+
 class GuestError(Exception):
     """The program failed."""
 
@@ -117,6 +121,10 @@ def run(request_text: str, elf: bytes, progress: Callable[[str], bool] | None) -
             "timing_from_cycle": start,
             "instructions": end * 2,
             "timing_instructions": (end - start) * 2,
+            "timing_cycles": end - start,
+            "phases": [],
+            "missed_phase": None,
+            "checked_instructions": 0,
             "clock_mhz": machine["system"]["clock_mhz"],
             "host_seconds": 0.01,
             "counters": [{"component": "core0.l1d", "name": "misses", "unit": "accesses", "value": 7}],

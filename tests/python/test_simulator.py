@@ -90,13 +90,52 @@ def test_accounts_of_a_fast_forwarded_run_begin_with_timing(tmp_path: Path) -> N
         contexts = parameters["system.cores"] * parameters["core.contexts"]
         assert contexts == 32
         accounts = pd.read_parquet(tmp_path / name / "accounts.parquet")
-        timed = manifest["cycles"] - manifest["timing_from_cycle"]
+        timed = manifest["timing_cycles"]
+        assert timed == manifest["cycles"] - manifest["timing_from_cycle"]
         assert accounts["cycles"].sum() == contexts * timed
         assert (accounts.groupby("context")["cycles"].sum() == timed).all()
         retired = accounts[accounts["slot"] == "retired"]["cycles"].sum()
         assert retired == manifest["timing_instructions"] > 0
         assert (manifest["timing_from_cycle"] > 0) == bool(extra)
         assert (manifest["timing_instructions"] < manifest["instructions"]) == bool(extra)
+
+
+def test_a_plan_of_phases_is_kept_in_the_result_and_checked_instructions_are_told(tmp_path: Path) -> None:
+    plan = "reference until probe:work_begin, timing for 20k instructions, reference warm for 5k cycles, timing"
+    arguments = ("run", "-m", "smt8", "spinloops", "--place", "add=0", "--phases", plan, "--check", "--out", "phased")
+    done = loiter_(*arguments, "--", "iterations=5", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    manifest = store.read(tmp_path / "phased").manifest
+    assert f"{manifest['timing_instructions']:,} instructions, as the reference engine does them" in done.stdout
+    rows = manifest["phases"]
+    shown = [row["phase"] for row in rows]
+    assert manifest["request"]["phases"] == ", ".join(shown)
+    assert shown[1:3] == ["timing for 20000 instructions", "reference warm for 5000 cycles"]
+    assert rows[2]["end_cycle"] - rows[2]["begin_cycle"] == 5_000
+    assert 20_000 <= rows[1]["instructions"] < 20_100
+    assert sum(row["instructions"] for row in rows[1::2]) == manifest["timing_instructions"]
+    accounts = pd.read_parquet(tmp_path / "phased" / "accounts.parquet")
+    assert (accounts.groupby("context")["cycles"].sum() == manifest["timing_cycles"]).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--phases", "reference untl symbol:main"), 'expected "warm", "until", "for" or ",", found "untl"'),
+        (("--phases", "reference, timing"), "since another phase follows"),
+        (("--phases", "timing until symbol:nowhere_at_all"), "no symbol of the program"),
+        (("--phases", "timing", "--fast-forward"), "contradict each other"),
+        (("--phases", "timing", "--gdb", "0"), "contradict each other"),
+        (("-m", "virt", "--phases", "reference for 5 cycles, timing"), "no cores with timing"),
+        (("-m", "virt", "--check"), "no timing cores to check"),
+        (("--phases", "reference until console:never-said, timing"), "phase 1 of 2 never ended"),
+    ],
+)
+def test_plans_that_cannot_be_are_the_users_mistake(options: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    machine = () if "-m" in options else ("-m", "t1")
+    done = loiter_("run", *machine, "spinloops", "--place", "add=0", *options, "--", "iterations=1", cwd=tmp_path)
+    assert done.returncode == 2, done.stdout
+    assert says in " ".join(done.stderr.split())
 
 
 def test_intervals_between_reads_do_not_span_two_waits(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 //! A chip of cores of one kind.
 
-use loiter_hart::Hart;
+use loiter_hart::{Hart, Retired};
 use loiter_machine::Machine;
-use loiter_memory::Response;
+use loiter_memory::{MemorySystem, Response};
 use loiter_observe::{Accounts, Change};
 use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 
@@ -28,8 +28,51 @@ macro_rules! each {
 
 impl Chip {
     /// Seats `hart` of `machine` in a vacant context, where it goes on, or sleeps on, from `now`.
-    pub fn attach(&mut self, hart: &mut Hart, machine: &Machine, context: ContextId, now: Cycle) {
-        each!(self, chip => chip.attach(hart, machine, context, now));
+    /// With `spinning` it waits for a lock.
+    pub fn attach(
+        &mut self,
+        hart: &mut Hart,
+        machine: &Machine,
+        context: ContextId,
+        spinning: bool,
+        now: Cycle,
+    ) {
+        each!(self, chip => chip.attach(hart, machine, context, spinning, now));
+    }
+
+    /// A cycle in which harts are about to leave: nothing is begun. Answers the next in which the cores
+    /// have anything to do by themselves. When it is never, and memory has nothing to deliver either, every
+    /// hart can be detached.
+    pub fn drain<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
+        match self {
+            // What is under way goes on when memory answers.
+            Chip::Fgmt(_) => Cycle::NEVER,
+            Chip::Smt(chip) => chip.drain(now, shared),
+        }
+    }
+
+    /// Takes `hart`, whose core has drained, from its context, which is vacant from `now` on. If it slept,
+    /// it sleeps on wherever it goes.
+    pub fn detach(&mut self, hart: &mut Hart, now: Cycle) {
+        each!(self, chip => chip.detach(hart, now));
+    }
+
+    /// Time has passed up to `now` of which the cores know nothing: accounts and counters stand still.
+    pub fn resume(&mut self, now: Cycle) {
+        each!(self, chip => chip.resume(now));
+    }
+
+    /// The hart that has its place in `context` has retired an instruction in the reference engine: caches,
+    /// translation buffers and predictors are as if it had done so there, as far as that does not depend on
+    /// time. Nothing is counted.
+    pub fn warm(&mut self, context: ContextId, event: &Retired<'_>, memory: &mut MemorySystem) {
+        each!(self, chip => chip.warm(context, event, memory));
+    }
+
+    /// A bound of the instructions that can retire in a cycle.
+    #[must_use]
+    pub fn most_retired_in_a_cycle(&self) -> u64 {
+        each!(self, chip => chip.most_retired_in_a_cycle())
     }
 
     /// The first cycle in which anything may happen in the cores.

@@ -17,6 +17,7 @@ mod shared;
 pub mod smt;
 mod store_buffer;
 mod walker;
+mod warm;
 
 pub use chip::Chip;
 pub use observer::{InstructionId, Observer, PipelineObserver, PipelineStage, PipelineStep};

@@ -1,11 +1,13 @@
 //! What cores share with the rest of the system, and what every kind of core does with it.
 
-use loiter_hart::{CodeCache, Hart, Nap, Privilege, Retired, Trap, Trapped, Unhandled};
-use loiter_isa::{Inst, Op};
+use loiter_hart::{
+    Accessed, CodeCache, Hart, Nap, Performed, Privilege, Retired, Trap, Trapped, Unhandled,
+};
+use loiter_isa::{Inst, Op, Width};
 use loiter_machine::Machine;
 use loiter_memory::MemorySystem;
 use loiter_observe::{Doing, Mode, Moment, Probe};
-use loiter_types::{Cycle, HartId, VirtAddr};
+use loiter_types::{Cycle, HartId, PhysAddr, VirtAddr};
 
 use crate::Observer;
 
@@ -28,6 +30,8 @@ pub struct Shared<'a, O> {
     pub cycles_per_tick: u64,
     /// A trap that no handler takes ends the run.
     pub unhandled: Option<(HartId, Unhandled)>,
+    /// Whether the observer of probes wants the run to stop behind this cycle.
+    pub stop: bool,
     /// Whether a device was accessed, so that timers may have changed.
     pub device_accessed: bool,
 }
@@ -64,7 +68,14 @@ impl<O: Observer> Shared<'_, O> {
 
     /// Tells the observer of an instruction that has retired.
     #[inline(always)]
-    pub(crate) fn tell_retired(&mut self, hart: usize, inst: &Inst, before: &Before, now: Cycle) {
+    pub(crate) fn tell_retired(
+        &mut self,
+        hart: usize,
+        inst: &Inst,
+        before: &Before,
+        access: Accessed,
+        now: Cycle,
+    ) {
         if O::ACTIVE {
             let hart = &self.harts[hart];
             self.observer.retired(&Retired {
@@ -75,9 +86,35 @@ impl<O: Observer> Shared<'_, O> {
                 next: hart.pc,
                 base: before.base,
                 privilege: before.privilege,
+                access,
                 cycle: now.0,
             });
             self.observer.holds_at(hart, hart.pc);
+        }
+    }
+
+    /// A store of `hart` leaves its buffer: it is in memory from now on. `parts` are such as
+    /// instructions make.
+    #[inline(always)]
+    pub(crate) fn perform_stores(
+        &mut self,
+        hart: HartId,
+        parts: impl Iterator<Item = (PhysAddr, Width, u64)>,
+        now: Cycle,
+    ) {
+        for (addr, width, value) in parts {
+            let stored = self.machine.store(hart, addr, width, value);
+            // It found RAM when it issued.
+            debug_assert!(stored.is_ok());
+            if O::ACTIVE {
+                self.observer.performed(&Performed {
+                    hart,
+                    addr,
+                    width,
+                    value,
+                    cycle: now.0,
+                });
+            }
         }
     }
 
@@ -131,7 +168,7 @@ impl<O: Observer> Shared<'_, O> {
                 Probe::Acquired(_) => spinning = Some(false),
                 _ => {}
             }
-            self.observer.probe(moment, probe);
+            self.stop |= self.observer.probe(moment, probe);
         }
         spinning
     }

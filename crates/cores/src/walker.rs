@@ -310,6 +310,16 @@ impl<P: Copy> Walker<P> {
         self.due = self.due.min(done);
     }
 
+    /// The walks of a context are forgotten. None has a read on its way.
+    pub(crate) fn abandon(&mut self, seat: usize) {
+        for walk in &mut self.walks {
+            *walk = walk.take().filter(|walk| walk.wanted.seat != seat);
+        }
+        self.queue.retain(|walk| walk.wanted.seat != seat);
+        let walks = self.walks.iter().flatten();
+        self.due = walks.map(|walk| walk.due).min().unwrap_or(Cycle::NEVER);
+    }
+
     /// The walk ends.
     fn end(&mut self, at: usize, now: Cycle, found: Option<Page>) -> Ended<P> {
         let walk = self.walks[at].take().expect("it is under way");

@@ -9,7 +9,7 @@ use loiter_types::PAGE_BYTES;
 use crate::code::{CodeCache, slot};
 use crate::exec::{Exec, Flow};
 use crate::hart::{Hart, HartState};
-use crate::observer::{InstructionObserver, Retired, Trapped};
+use crate::observer::{Accessed, InstructionObserver, Retired, Trapped};
 use crate::reference::{Burst, PlainRam, Stop, find_page};
 use crate::trap::{Trap, Unhandled};
 
@@ -128,6 +128,7 @@ fn full<O: InstructionObserver>(
             next: hart.pc,
             base,
             privilege,
+            access: Accessed::Now,
             cycle: hart.csr.clock.cycle,
         });
     }
@@ -190,6 +191,7 @@ fn hot<O: InstructionObserver>(
                     next: exec.pc,
                     base: first_source,
                     privilege,
+                    access: Accessed::Now,
                     cycle: (end - left - 1).wrapping_add(cycle_offset),
                 });
                 if observer.holds() {

@@ -3,8 +3,9 @@
 //! Engines are generic over an observer. Where nobody observes, all of it is compiled out, and an
 //! observer sees what happens but cannot change it: a run with one is the run without.
 
-use loiter_isa::Inst;
+use loiter_isa::{Inst, Width};
 use loiter_machine::Machine;
+use loiter_types::{HartId, PhysAddr};
 
 use crate::csr::Privilege;
 use crate::hart::Hart;
@@ -26,6 +27,35 @@ pub struct Retired<'a> {
     pub base: u64,
     /// Privilege in which it executed.
     pub privilege: Privilege,
+    /// Who accessed memory, and when.
+    pub access: Accessed,
+    /// When.
+    pub cycle: u64,
+}
+
+/// Who makes the access of a load or store, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accessed {
+    /// The hart, in this very moment; or the instruction accesses nothing.
+    Now,
+    /// The hart, to a buffer: [`InstructionObserver::performed`] tells when the store is in memory.
+    Buffered,
+    /// The core, without the hart: there a load has read before, or there a store goes, which is in a
+    /// buffer.
+    Apart(PhysAddr),
+}
+
+/// A store that was in a buffer and is in memory now, or a part of one.
+#[derive(Clone, Copy, Debug)]
+pub struct Performed {
+    /// Whose store it is.
+    pub hart: HartId,
+    /// Where.
+    pub addr: PhysAddr,
+    /// How many bytes.
+    pub width: Width,
+    /// What, in the low bytes.
+    pub value: u64,
     /// When.
     pub cycle: u64,
 }
@@ -63,6 +93,10 @@ pub trait InstructionObserver {
 
     /// A trap was entered.
     fn trapped(&mut self, event: &Trapped<'_>);
+
+    /// A store has left its buffer.
+    #[inline(always)]
+    fn performed(&mut self, _: &Performed) {}
 
     /// Whether the engine is to hold as soon as it can, which is before the next instruction.
     fn holds(&self) -> bool;

@@ -5,14 +5,15 @@ use loiter_machine::Machine;
 use loiter_types::{PhysAddr, VirtAddr};
 
 use crate::csr::{Privilege, is_protection};
+use crate::exec::Environment;
 use crate::hart::Hart;
 
 impl Hart {
     /// Writes CSR `number`, which exists and may be written, with all that follows.
-    pub(crate) fn write_csr(&mut self, machine: &mut Machine, number: u16, value: u64) {
+    pub(crate) fn write_csr<E: Environment>(&mut self, around: &mut E, number: u16, value: u64) {
         if number == STIMECMP {
-            machine.set_supervisor_timer(self.id, value);
-            self.csr.set_lines(machine.interrupt_lines(self.id));
+            let lines = around.set_supervisor_timer(self.id, value);
+            self.csr.set_lines(lines);
         } else {
             self.csr.write(number, value, self.retired);
         }

@@ -87,12 +87,52 @@ impl Hart {
         self.tlb.sync(&machine.pages);
         match self.tlb.find(addr.0, access) {
             Some(found) => Ok(found),
-            None => {
-                let found = self.find(machine, addr, bytes, access, |_| {})?;
-                let fault = access.access_fault(addr.0);
-                found.verdict.allowed.then_some(found.physical).ok_or(fault)
+            None => self.walk_without_marks(machine, addr, bytes, access),
+        }
+    }
+
+    /// Physical address of an access that the hart has just made, and the page that it lies in if it is
+    /// translated and `wants_page`; `None` if its mode has changed since, so that it may not.
+    #[must_use]
+    pub fn whereabouts(
+        &self,
+        machine: &Machine,
+        addr: VirtAddr,
+        access: Access,
+        wants_page: bool,
+    ) -> Option<(PhysAddr, Option<Page>)> {
+        match self.tlb.find(addr.0, access) {
+            Some(found) if !wants_page => Some((found, None)),
+            _ => {
+                let found = self.find(machine, addr, 1, access, |_| {}).ok()?;
+                Some((found.physical, found.page))
             }
         }
+    }
+
+    /// Remembers what it finds only where nothing has to be marked for that.
+    #[cold]
+    fn walk_without_marks(
+        &mut self,
+        machine: &Machine,
+        addr: VirtAddr,
+        bytes: u64,
+        access: Access,
+    ) -> Result<PhysAddr, Trap> {
+        let mut known = true;
+        let found = self.find(machine, addr, bytes, access, |entry| {
+            known &= machine.pages.is_table(entry);
+        })?;
+        let sets = found.page.filter(|page| page.sets != 0);
+        let may_mark = sets.is_none_or(|page| self.may_mark(&page));
+        if !found.verdict.allowed || !may_mark {
+            return Err(access.access_fault(addr.0));
+        }
+        let physical = found.physical;
+        if known && sets.is_none() && found.verdict.whole_page && machine.is_ram(physical, 1) {
+            self.tlb.remember(addr.0, physical, access, &machine.pages);
+        }
+        Ok(physical)
     }
 
     #[cold]
@@ -158,11 +198,16 @@ impl Hart {
         }
     }
 
+    fn may_mark(&self, page: &Page) -> bool {
+        let verdict = self
+            .csr
+            .protection(page.at.0, 8, Privilege::Supervisor, Access::Store);
+        verdict.allowed
+    }
+
     /// Marks a page as accessed or written; `None` when the hart may not write to its entry.
     fn mark(&self, machine: &mut Machine, page: &Page) -> Option<()> {
-        self.csr
-            .protection(page.at.0, 8, Privilege::Supervisor, Access::Store)
-            .allowed
+        self.may_mark(page)
             .then(|| machine.extend_table_entry(self.id, page.at, page.entry | page.sets))?
             .ok()
     }

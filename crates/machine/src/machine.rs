@@ -377,6 +377,15 @@ impl Machine {
         }
     }
 
+    /// What [`Machine::take_output`] would answer.
+    #[must_use]
+    pub fn output(&self, port: usize) -> &[u8] {
+        match port {
+            0 => &self.console,
+            _ => self.devices.console_output(port),
+        }
+    }
+
     /// Whether a program has written anything to a console since its output was last taken.
     #[must_use]
     pub fn has_output(&self) -> bool {

@@ -69,6 +69,14 @@ impl Pages {
         self.marks.get(page(addr)).is_some_and(|&marks| marks != 0)
     }
 
+    /// Whether a store to the page of `addr` is told by [`Pages::table_generation`].
+    #[must_use]
+    pub fn is_table(&self, addr: PhysAddr) -> bool {
+        self.marks
+            .get(page(addr))
+            .is_some_and(|&marks| marks & TABLE != 0)
+    }
+
     /// Another number whenever a translation that was read from RAM may be stale.
     #[inline(always)]
     #[must_use]

@@ -162,6 +162,25 @@ impl L2 {
         served
     }
 
+    /// Line `line` is used, and written if it `writes`, without time. Answers its index, and the line that it
+    /// replaced with the cores that may hold it.
+    pub(crate) fn warm(
+        &mut self,
+        line: u64,
+        writes: bool,
+    ) -> (usize, Option<(u64, [u64; SHARER_WORDS])>) {
+        let (index, replaced) = match self.tags.access(line) {
+            Lookup::Hit(index) => (index, None),
+            Lookup::Miss => {
+                let (index, old) = self.tags.fill(line);
+                let before = std::mem::take(&mut self.lines[index]);
+                (index, old.map(|line| (line, before.sharers)))
+            }
+        };
+        self.lines[index].dirty |= writes;
+        (index, replaced)
+    }
+
     fn found(&mut self, looked_up: Cycle, index: usize) -> Served {
         let ready = self.lines[index].ready;
         let merged = ready > looked_up;

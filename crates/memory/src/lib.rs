@@ -15,6 +15,7 @@ mod misses;
 mod params;
 mod system;
 mod tlb;
+mod warm;
 mod wheel;
 
 pub use cache::{Cache, Lookup};

@@ -107,11 +107,11 @@ pub struct MemoryConfig {
     pub memory: MemoryParams,
 }
 
-struct FirstLevel {
-    instructions: Cache,
-    data: Cache,
+pub(crate) struct FirstLevel {
+    pub(crate) instructions: Cache,
+    pub(crate) data: Cache,
     /// By line of `data`: it is this core's own, to store to.
-    owned: Vec<bool>,
+    pub(crate) owned: Vec<bool>,
     instruction_counters: L1Counters,
     data_counters: L1Counters,
     store_counters: StoreCounters,
@@ -135,8 +135,8 @@ const DATA: usize = 1;
 
 /// First levels, second level, memory, and the events between them.
 pub struct MemorySystem {
-    first: Vec<FirstLevel>,
-    l2: L2,
+    pub(crate) first: Vec<FirstLevel>,
+    pub(crate) l2: L2,
     device_latency_cycles: u64,
     events: Wheel<Event>,
     due: Vec<Event>,
@@ -474,7 +474,7 @@ impl MemorySystem {
         self.due = due;
     }
 
-    fn fill_owned(&mut self, core: CoreId, addr: PhysAddr) {
+    pub(crate) fn fill_owned(&mut self, core: CoreId, addr: PhysAddr) {
         let first = &mut self.first[core.index()];
         fill_data(first, &self.l2, core, addr);
         let index = self.l2.find(self.l2.line(addr));
@@ -485,7 +485,7 @@ impl MemorySystem {
     }
 
     /// The lines of `core` that are part of a second-level line are no longer its own.
-    fn disown(&mut self, core: CoreId, line: u64) {
+    pub(crate) fn disown(&mut self, core: CoreId, line: u64) {
         let bytes = self.l2.line_bytes();
         let first = &mut self.first[core.index()];
         let from = first.data.line(PhysAddr(line * bytes));
@@ -497,12 +497,12 @@ impl MemorySystem {
         }
     }
 
-    fn shared_by(&self, index: usize, core: CoreId) -> u64 {
+    pub(crate) fn shared_by(&self, index: usize, core: CoreId) -> u64 {
         let n = core.index();
         self.l2.lines[index].sharers[n / 64] >> (n % 64) & 1
     }
 
-    fn share(&mut self, index: usize, core: CoreId) {
+    pub(crate) fn share(&mut self, index: usize, core: CoreId) {
         let n = core.index();
         self.l2.lines[index].sharers[n / 64] |= 1 << (n % 64);
     }
@@ -517,35 +517,45 @@ impl MemorySystem {
         keeps: Option<CoreId>,
     ) {
         let at = performs.after(self.l2.reply_cycles(RequestKind::Load));
-        for (word, mut bits) in sharers.into_iter().enumerate() {
-            while bits != 0 {
-                let core = CoreId::new(word * 64 + bits.trailing_zeros() as usize);
-                bits &= bits - 1;
-                if Some(core) != keeps {
-                    self.events.insert(at, Event::Invalidate(core, line));
-                }
+        for core in cores_of(sharers) {
+            if Some(core) != keeps {
+                self.events.insert(at, Event::Invalidate(core, line));
             }
         }
     }
 
     fn invalidate(&mut self, core: CoreId, line: u64) {
+        let [instructions, data] = self.lose(core, line);
+        let first = &mut self.first[core.index()];
+        first.instruction_counters.invalidations += instructions;
+        first.data_counters.invalidations += data;
+    }
+
+    /// The first level of `core` loses a second-level line. Answers how many lines its caches lose.
+    pub(crate) fn lose(&mut self, core: CoreId, line: u64) -> [u64; 2] {
         let bytes = self.l2.line_bytes();
         let first = &mut self.first[core.index()];
-        for (cache, counters) in [
-            (&mut first.instructions, &mut first.instruction_counters),
-            (&mut first.data, &mut first.data_counters),
-        ] {
+        [&mut first.instructions, &mut first.data].map(|cache| {
             let from = cache.line(PhysAddr(line * bytes));
             let to = cache.line(PhysAddr(line * bytes + bytes - 1));
-            for part in from..=to {
-                counters.invalidations += u64::from(cache.invalidate(part));
-            }
-        }
+            let lost = (from..=to).filter(|&part| cache.invalidate(part));
+            lost.count() as u64
+        })
     }
 }
 
+/// The cores that have a bit in `sharers`.
+pub(crate) fn cores_of(mut sharers: [u64; SHARER_WORDS]) -> impl Iterator<Item = CoreId> {
+    std::iter::from_fn(move || {
+        let word = sharers.iter().position(|&bits| bits != 0)?;
+        let bit = sharers[word].trailing_zeros() as usize;
+        sharers[word] &= sharers[word] - 1;
+        Some(CoreId::new(word * 64 + bit))
+    })
+}
+
 /// Fills a first-level line unless it came by another miss, or was lost again while on its way.
-fn fill(cache: &mut Cache, l2: &L2, core: CoreId, addr: PhysAddr) {
+pub(crate) fn fill(cache: &mut Cache, l2: &L2, core: CoreId, addr: PhysAddr) {
     let shared = l2.find(l2.line(addr)).is_some_and(|index| {
         l2.lines[index].sharers[core.index() / 64] >> (core.index() % 64) & 1 == 1
     });
@@ -556,7 +566,7 @@ fn fill(cache: &mut Cache, l2: &L2, core: CoreId, addr: PhysAddr) {
 }
 
 /// As [`fill`], of a data cache: a line that has just come is not the core's own.
-fn fill_data(first: &mut FirstLevel, l2: &L2, core: CoreId, addr: PhysAddr) {
+pub(crate) fn fill_data(first: &mut FirstLevel, l2: &L2, core: CoreId, addr: PhysAddr) {
     let line = first.data.line(addr);
     let was_there = first.data.find(line) != Lookup::Miss;
     fill(&mut first.data, l2, core, addr);
@@ -569,7 +579,7 @@ fn fill_data(first: &mut FirstLevel, l2: &L2, core: CoreId, addr: PhysAddr) {
 
 #[cfg(test)]
 #[path = "system_tests.rs"]
-mod tests;
+pub(crate) mod tests;
 
 #[cfg(test)]
 #[path = "queue_tests.rs"]

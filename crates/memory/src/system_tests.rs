@@ -21,7 +21,7 @@ fn first_level() -> L1Params {
 }
 
 /// Four cores; an L2 of one bank for each of four channels.
-pub(super) fn config() -> MemoryConfig {
+pub(crate) fn config() -> MemoryConfig {
     MemoryConfig {
         cores: 4,
         l1i: first_level(),

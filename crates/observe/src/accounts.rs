@@ -246,6 +246,12 @@ impl Accounts {
         })
     }
 
+    /// The account stands still from its last charged cycle to `to`: nothing is charged for those.
+    pub fn skip(&mut self, to: Cycle) {
+        self.opened = self.opened.after(to.since(self.until));
+        self.until = to;
+    }
+
     /// Takes back what was charged to a slot ahead of time, from cycle `to` on.
     pub fn refund(&mut self, to: Cycle, activity: Activity, slot: Slot) {
         if self.until > to {
@@ -322,5 +328,8 @@ mod tests {
         accounts.refund(Cycle(18), Activity::User, Slot::LoadHit);
         accounts.refund(Cycle(19), Activity::User, Slot::LoadHit);
         assert_eq!((accounts.total(), accounts.until()), (8, Cycle(18)));
+        accounts.skip(Cycle(1_000));
+        accounts.charge(Cycle(1_001), Activity::User, Slot::LoadHit);
+        assert_eq!((accounts.total(), accounts.until()), (9, Cycle(1_001)));
     }
 }

@@ -1,6 +1,6 @@
 //! Observers of a run, and the one that keeps what probes report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use loiter_types::{Cycle, HartId};
 
@@ -19,8 +19,8 @@ pub struct Moment {
 
 /// Watches a run without changing it.
 pub trait Observer {
-    /// A probe passed.
-    fn probe(&mut self, moment: Moment, probe: Probe);
+    /// A probe passed. Answers whether the engine is to stop as soon as it can.
+    fn probe(&mut self, moment: Moment, probe: Probe) -> bool;
 }
 
 /// Observes nothing.
@@ -28,7 +28,9 @@ pub trait Observer {
 pub struct Silent;
 
 impl Observer for Silent {
-    fn probe(&mut self, _: Moment, _: Probe) {}
+    fn probe(&mut self, _: Moment, _: Probe) -> bool {
+        false
+    }
 }
 
 /// Which event a mark stands for.
@@ -171,9 +173,16 @@ pub struct Recorder {
     pub reports: Vec<Report>,
     names: BTreeMap<HartId, String>,
     lock_reads: BTreeMap<(HartId, u64), LockReads>,
+    spinning: BTreeSet<HartId>,
 }
 
 impl Recorder {
+    /// Whether `hart` has begun to wait for a lock and has not got it.
+    #[must_use]
+    pub fn is_spinning(&self, hart: HartId) -> bool {
+        self.spinning.contains(&hart)
+    }
+
     /// Lock reads by hart and lock.
     pub fn lock_reads(&self) -> impl Iterator<Item = &LockReads> {
         self.lock_reads.values()
@@ -195,10 +204,17 @@ impl Recorder {
 }
 
 impl Observer for Recorder {
-    fn probe(&mut self, moment: Moment, probe: Probe) {
+    fn probe(&mut self, moment: Moment, probe: Probe) -> bool {
         if let Some((kind, value)) = MarkKind::of(&probe) {
-            if kind == MarkKind::Acquire {
-                self.forget_last_read(moment.hart, value);
+            match kind {
+                MarkKind::Acquire => {
+                    self.forget_last_read(moment.hart, value);
+                    self.spinning.insert(moment.hart);
+                }
+                MarkKind::Acquired => {
+                    self.spinning.remove(&moment.hart);
+                }
+                _ => {}
             }
             self.mark(moment, kind, value);
         }
@@ -221,6 +237,7 @@ impl Observer for Recorder {
             }
             _ => {}
         }
+        false
     }
 }
 

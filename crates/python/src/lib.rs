@@ -8,13 +8,14 @@ mod session;
 
 use std::path::PathBuf;
 
-use loiter_sim::{Error, MachineFile, Request};
+use loiter_sim::{Error, MachineFile, Plan, Request};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 
 create_exception!(_native, UserError, PyException, "The user's mistake.");
 create_exception!(_native, GuestError, PyException, "The guest failed.");
+create_exception!(_native, InternalError, PyException, "Our fault.");
 create_exception!(
     _native,
     Interrupted,
@@ -26,6 +27,7 @@ fn to_python(error: Error) -> PyErr {
     match error {
         Error::User(message) => UserError::new_err(message),
         Error::Guest(message) => GuestError::new_err(message),
+        Error::Internal(message) => InternalError::new_err(message),
         Error::Interrupted => Interrupted::new_err("interrupted"),
     }
 }
@@ -62,6 +64,14 @@ fn show_snapshot(path: &str) -> PyResult<String> {
     loiter_sim::show_snapshot(path)
         .map(|description| to_json(&description))
         .map_err(to_python)
+}
+
+/// Says what the plan of phases in `text` comes to: `plan` in the form that equal plans share, whether
+/// it is `bounded` and whether it `names_symbols`; JSON.
+#[pyfunction]
+fn describe_phases(text: &str) -> PyResult<String> {
+    let plan = Plan::parse(text).map_err(to_python)?;
+    Ok(to_json(&plan.describe()))
 }
 
 /// Runs the program `elf` as the JSON `request` says; answers the result as JSON. `progress` gets
@@ -103,11 +113,13 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("UserError", module.py().get_type::<UserError>())?;
     module.add("GuestError", module.py().get_type::<GuestError>())?;
+    module.add("InternalError", module.py().get_type::<InternalError>())?;
     module.add("Interrupted", module.py().get_type::<Interrupted>())?;
     module.add_function(wrap_pyfunction!(machine_text, module)?)?;
     module.add_function(wrap_pyfunction!(describe_machine, module)?)?;
     module.add_function(wrap_pyfunction!(inspect_program, module)?)?;
     module.add_function(wrap_pyfunction!(show_snapshot, module)?)?;
+    module.add_function(wrap_pyfunction!(describe_phases, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_class::<session::Session>()?;
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use loiter_sim::{BootRequest, DiskRequest, Limits};
+use loiter_sim::{BootRequest, DiskRequest, Limits, Plan};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -88,6 +88,33 @@ impl Session {
         py.detach(|| self.0.step(host_time, &limits))
             .map(|status| to_json(&status))
             .map_err(to_python)
+    }
+
+    /// Goes on in phases, as the plan in `text` says.
+    fn begin_phases(&mut self, text: &str) -> PyResult<()> {
+        let plan = Plan::parse(text).map_err(to_python)?;
+        self.0.begin_plan(plan).map_err(to_python)
+    }
+
+    /// The phases so far: JSON.
+    fn phases(&self) -> String {
+        to_json(&self.0.phases())
+    }
+
+    /// What the plan has waited for in vain, once the run is over.
+    fn missed_phase(&self) -> Option<String> {
+        self.0.missed_phase()
+    }
+
+    /// Checks what timing cores do against the reference engine from now on.
+    fn begin_check(&mut self) -> PyResult<()> {
+        self.0.begin_check().map_err(to_python)
+    }
+
+    /// Instructions of timing cores that have been checked.
+    #[getter]
+    fn checked_instructions(&self) -> u64 {
+        self.0.checked_instructions()
     }
 
     /// Writes a trace of retired instructions, as JSON asks for it, from now on.

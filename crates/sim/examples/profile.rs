@@ -18,6 +18,7 @@ fn main() {
         program: program.clone(),
         bootargs: bootargs.clone(),
         fast_forward: true,
+        phases: None,
         max_cycles: None,
         observe: Observation::default(),
     };

@@ -13,6 +13,9 @@ pub enum Error {
     /// The guest did something that nothing handles.
     #[error("{0}")]
     Guest(String),
+    /// Ours: a timing core and the reference engine contradict each other.
+    #[error("{0}")]
+    Internal(String),
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,

@@ -4,8 +4,10 @@
 //!
 //! Invariants: a run is a function of machine, program and request, whatever the host; a user's
 //! mistake is an [`Error::User`] that names what, where and what to do; the guest's failure is an
-//! [`Error::Guest`]; anything else that goes wrong is ours and panics.
+//! [`Error::Guest`]; anything else that goes wrong is ours: it panics, or is an [`Error::Internal`] when
+//! the lockstep checker finds it.
 
+mod check;
 mod config;
 mod debug;
 mod error;
@@ -15,6 +17,7 @@ mod inspect;
 mod isa_string;
 mod machine_text;
 mod params;
+mod phases;
 mod reference_phase;
 mod request;
 mod result;
@@ -32,6 +35,7 @@ pub use inspect::{Inspection, inspect};
 pub use loiter_machine::snapshot::StateHash;
 pub use machine_text::machine_text;
 pub use params::{CoreKind, SystemParams};
+pub use phases::{End, Engine, Phase, PhaseRow, Plan, PlanDescription};
 pub use request::{BootRequest, DiskRequest, Observation, Progress, Request};
 pub use result::{Exit, ExitReason, RunResult};
 pub use run::run;

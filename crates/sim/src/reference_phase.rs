@@ -8,9 +8,10 @@ use loiter_types::{Cycle, HartId, VirtAddr};
 
 use crate::debug::Watcher;
 use crate::error::Error;
+use crate::phases::Warmer;
 use crate::result::Exit;
-use crate::run::Report;
-use crate::system::{PhaseEnd, System};
+use crate::system::System;
+use crate::timing_phase::Timing;
 
 /// Instructions that a hart runs before the next one's turn.
 const QUANTUM: u64 = 5_000;
@@ -23,8 +24,8 @@ pub(crate) enum Round {
     Executed,
     /// Everybody sleeps.
     Asleep,
-    /// A hart began the region of interest.
-    RegionBegins,
+    /// What ends the phase has come.
+    PhaseEnds,
     /// The program ended the machine.
     Ended(Exit),
     /// A debugger holds the system in the middle of a turn.
@@ -34,7 +35,7 @@ pub(crate) enum Round {
 /// What came of the turn of one hart.
 enum Turned {
     Over,
-    RegionBegins,
+    PhaseEnds,
     Held,
 }
 
@@ -85,39 +86,14 @@ impl Turn {
 }
 
 impl System {
-    /// Runs until the program ends or, with `until_region`, until a hart begins the region of
-    /// interest.
-    pub(crate) fn reference_phase(
-        &mut self,
-        until_region: bool,
-        report: &mut Report<'_>,
-    ) -> Result<PhaseEnd, Error> {
-        loop {
-            if self.now.0 >= self.max_cycles {
-                return Ok(PhaseEnd::Exit(self.limit_reached()));
-            }
-            match self.round(until_region)? {
-                Round::Executed | Round::Held => {}
-                Round::Asleep => {
-                    if !self.sleep() {
-                        let who = self.who_sleeps();
-                        return Ok(PhaseEnd::Exit(self.watchdog(&who)));
-                    }
-                }
-                Round::RegionBegins => return Ok(PhaseEnd::RegionBegins),
-                Round::Ended(exit) => return Ok(PhaseEnd::Exit(exit)),
-            }
-            report.tell(self, "reference")?;
-        }
-    }
-
     /// A turn of every hart that is awake, and the time it takes.
-    pub(crate) fn round(&mut self, until_region: bool) -> Result<Round, Error> {
+    /// Warms `cores` if there are any.
+    pub(crate) fn round(&mut self, mut cores: Option<&mut Timing>) -> Result<Round, Error> {
         let mut turn = match self.held_turn.take() {
             Some(turn) => turn,
             None => {
                 self.machine.set_time(self.now.0 / self.cycles_per_tick);
-                Turn::first(QUANTUM.min(self.max_cycles - self.now.0))
+                Turn::first(self.quantum())
             }
         };
         let mut round = Round::Asleep;
@@ -128,11 +104,11 @@ impl System {
                 continue;
             }
             turn.executed = true;
-            match self.turn(&mut turn, until_region)? {
+            match self.turn(&mut turn, cores.as_deref_mut())? {
                 Turned::Over => {}
-                Turned::RegionBegins => {
+                Turned::PhaseEnds => {
                     // Harts before this one have had their turn: the time is that of its end.
-                    round = Round::RegionBegins;
+                    round = Round::PhaseEnds;
                     break;
                 }
                 Turned::Held => {
@@ -153,6 +129,27 @@ impl System {
         Ok(round)
     }
 
+    /// What every hart may do before the next one's turn.
+    fn quantum(&self) -> u64 {
+        let left = self.max_cycles.min(self.awaited.cycle().0);
+        let left = left.saturating_sub(self.now.0);
+        let share = self.instructions_left() / self.harts.len() as u64;
+        QUANTUM.min(left).min(share.max(1))
+    }
+
+    /// Instructions up to the end of the phase, if it ends by them.
+    fn instructions_left(&self) -> u64 {
+        let end = self.awaited.instructions();
+        end.map_or(u64::MAX, |end| end.saturating_sub(self.instructions()))
+    }
+
+    /// What is left of a turn in which the system is held passes: a phase ends there.
+    pub(crate) fn give_up_turn(&mut self) {
+        if let Some(turn) = self.held_turn.take() {
+            self.now = self.now.after(turn.quantum);
+        }
+    }
+
     /// Whether a debugger lets the hart run.
     fn may_run(&self, hart: usize) -> bool {
         self.alone.is_none_or(|alone| alone.index() == hart)
@@ -168,7 +165,7 @@ impl System {
     pub(crate) fn sleep(&mut self) -> bool {
         match self.next_timer() {
             Some(due) => {
-                self.now = self.now.max(due);
+                self.now = self.now.max(due.min(self.awaited.cycle()));
                 true
             }
             None => self.someone_wakes(),
@@ -221,27 +218,28 @@ impl System {
     }
 
     /// A hart's turn, or what is left of it.
-    fn turn(&mut self, turn: &mut Turn, until_region: bool) -> Result<Turned, Error> {
+    fn turn(&mut self, turn: &mut Turn, mut cores: Option<&mut Timing>) -> Result<Turned, Error> {
         let n = turn.hart;
         turn.begun = true;
         loop {
             let start = self.now.after(turn.retired);
             self.harts[n].csr.clock.cycle = start.0;
-            let budget = turn.quantum - turn.retired - turn.traps;
+            let left = self.instructions_left();
+            let budget = (turn.quantum - turn.retired - turn.traps).min(left);
             let Burst {
                 retired,
                 traps,
                 stop,
-            } = self.burst(n, budget);
+            } = self.burst(n, budget, cores.as_deref_mut());
             turn.retired += retired;
             turn.traps += traps;
             match stop {
                 Stop::Probe(code, value) => {
                     turn.traps = 0;
                     let at = start.after(retired);
-                    let begins = self.probe(HartId::new(n), at, code, value);
-                    if begins && until_region {
-                        return Ok(Turned::RegionBegins);
+                    let ends = self.probe(HartId::new(n), at, code, value);
+                    if ends || self.instructions_left() == 0 {
+                        return Ok(Turned::PhaseEnds);
                     }
                     if turn.retired >= turn.quantum {
                         return Ok(Turned::Over);
@@ -254,27 +252,34 @@ impl System {
                 Stop::Held => return Ok(Turned::Held),
                 Stop::Ended => return Ok(Turned::Over),
                 Stop::Budget | Stop::Napping(_) | Stop::Pause => {
-                    if !self.inspector.as_ref().is_some_and(|it| it.holds()) {
-                        return Ok(Turned::Over);
+                    if self.inspector.as_ref().is_some_and(|it| it.holds()) {
+                        turn.next();
+                        return Ok(Turned::Held);
                     }
-                    turn.next();
-                    return Ok(Turned::Held);
+                    return Ok(match self.instructions_left() {
+                        0 => Turned::PhaseEnds,
+                        _ => Turned::Over,
+                    });
                 }
             }
         }
     }
 
-    fn burst(&mut self, n: usize, budget: u64) -> Burst {
+    fn burst(&mut self, n: usize, budget: u64, cores: Option<&mut Timing>) -> Burst {
         let (hart, machine, code) = (&mut self.harts[n], &mut self.machine, &mut self.code);
-        match &mut self.inspector {
-            Some(inspector) if inspector.is_active(self.now) => {
-                run_observed(hart, machine, code, budget, &mut **inspector)
-            }
-            _ => run(hart, machine, code, budget),
+        let inspector = self.inspector.as_deref_mut();
+        let inspector = inspector.filter(|inspector| inspector.is_active(self.now));
+        if let Some(cores) = cores {
+            let mut warmer = Warmer { cores, inspector };
+            return run_observed(hart, machine, code, budget, &mut warmer);
+        }
+        match inspector {
+            Some(inspector) => run_observed(hart, machine, code, budget, inspector),
+            None => run(hart, machine, code, budget),
         }
     }
 
-    /// Records a probe; answers whether it begins the region of interest.
+    /// Records a probe; answers whether it ends the phase.
     fn probe(&mut self, hart: HartId, cycle: Cycle, code: u16, value: u64) -> bool {
         let (machine, guest) = (&self.machine, &self.harts[hart.index()]);
         let probe = Probe::decode(code, value, |addr| {
@@ -283,7 +288,7 @@ impl System {
                 .unwrap_or_default()
         });
         let Some(probe) = probe else { return false };
-        let begins = matches!(probe, Probe::RoiBegin(_));
+        let ends = self.awaited.probe(&probe);
         let moment = Moment {
             hart,
             cycle,
@@ -293,6 +298,6 @@ impl System {
             inspector.probe(moment, &probe);
         }
         self.recorder.probe(moment, probe);
-        begins
+        ends
     }
 }

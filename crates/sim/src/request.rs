@@ -21,9 +21,13 @@ pub struct Request {
     /// Command line that the program finds in the device tree.
     #[serde(default)]
     pub bootargs: String,
-    /// Run in the reference engine up to the first probe "region of interest begins".
+    /// Short for the phases "reference until probe:roi_begin, timing"; without meaning where no core is
+    /// timed.
     #[serde(default)]
     pub fast_forward: bool,
+    /// Which engine runs it until when; see [`Plan`](crate::Plan).
+    #[serde(default)]
+    pub phases: Option<String>,
     /// End the run after so many cycles.
     #[serde(default)]
     pub max_cycles: Option<u64>,
@@ -53,6 +57,9 @@ pub struct Observation {
     /// `.gz`.
     #[serde(default)]
     pub timeline: Option<String>,
+    /// Check what timing cores do against the reference engine, instruction by instruction.
+    #[serde(default)]
+    pub check: bool,
 }
 
 /// A system that boots firmware and a kernel.

@@ -7,6 +7,8 @@ use loiter_observe::Recorder;
 use loiter_types::{CoreId, CounterSet, Cycle};
 use serde::Serialize;
 
+use crate::phases::PhaseRow;
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -23,6 +25,8 @@ pub enum ExitReason {
     MaxCycles,
     /// A debugger ended the run.
     Killed,
+    /// The last phase of the plan ended.
+    Phases,
 }
 
 /// How a run ended, for programs and for people.
@@ -166,19 +170,27 @@ pub struct RunResult {
     pub console: String,
     /// Simulated time at the end.
     pub cycles: u64,
-    /// Simulated time at which the timing model took over; equal to `cycles` when it never did.
+    /// Simulated time at which the timing model first took over; equal to `cycles` when it never did.
     pub timing_from_cycle: u64,
     /// Instructions retired by all harts.
     pub instructions: u64,
     /// Those that the timing model retired.
     pub timing_instructions: u64,
+    /// Cycles of the timing model.
+    pub timing_cycles: u64,
+    /// The phases of the plan, if there was one.
+    pub phases: Vec<PhaseRow>,
+    /// The end of a phase that never came, in words.
+    pub missed_phase: Option<String>,
+    /// Those that were checked against the reference engine.
+    pub checked_instructions: u64,
     /// Clock of the cores.
     pub clock_mhz: u64,
     /// Host time.
     pub host_seconds: f64,
     /// Counters.
     pub counters: Vec<CounterRow>,
-    /// Context-cycle accounts; they sum to contexts x cycles of the timing model.
+    /// Context-cycle accounts; they sum to contexts x `timing_cycles`.
     pub accounts: Vec<AccountRow>,
     /// Activities: the same cycles, and the instructions that retired.
     pub activities: Vec<ActivityRow>,
@@ -272,20 +284,22 @@ pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow
     out
 }
 
-/// The accounts of a chip, closed at `now`.
+/// The accounts of a chip, closed at `now`, in whose first contexts so many harts sit, or sat.
 ///
 /// # Panics
 /// When they do not add up to contexts x cycles, which is our error.
 pub(crate) fn account_rows(
     chip: &mut Chip,
-    opened: Cycle,
+    cycles: u64,
     now: Cycle,
+    harts: usize,
 ) -> (Vec<AccountRow>, Vec<ActivityRow>) {
     let mut out = Vec::new();
     let mut activities = Vec::new();
-    for (hart, accounts) in chip.close(now) {
-        assert_eq!(accounts.total(), now.since(opened), "{}", accounts.context);
-        let hart = hart.map(|hart| hart.0);
+    for (_, accounts) in chip.close(now) {
+        assert_eq!(accounts.total(), cycles, "{}", accounts.context);
+        let hart = accounts.context.0;
+        let hart = (usize::from(hart) < harts).then_some(hart);
         activities.extend(
             accounts
                 .activities()

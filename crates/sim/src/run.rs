@@ -3,16 +3,15 @@
 use std::time::{Duration, Instant};
 
 use loiter_machine::ElfImage;
-use loiter_types::Cycle;
 
 use crate::config::{MachineFile, hex};
 use crate::error::Error;
+use crate::phases::Engines;
 use crate::request::{Progress, Request};
 use crate::result::{Exit, RunResult, recorder_rows};
 use crate::session::{Limits, Session, Status, require_timed};
 use crate::snapshot::Origin;
-use crate::system::{PhaseEnd, System};
-use crate::timing_phase::Timing;
+use crate::system::System;
 
 /// How often the caller hears of a run's progress, in host time.
 const REPORT_EVERY: Duration = Duration::from_millis(200);
@@ -82,18 +81,14 @@ pub fn run(
 ) -> Result<RunResult, Error> {
     let file = MachineFile::read(&request.machine_name, &request.machine_toml, &request.set)?;
     let observe = &request.observe;
-    if observe.gdb.is_some() && request.fast_forward {
-        return Err(Error::User(
-            "--gdb and --fast-forward contradict each other: a debugger sees the run from its beginning"
-                .into(),
-        ));
-    }
     let elf = ElfImage::parse(&request.program, elf)?;
+    let engines = Engines::of_program(request, &file)?;
     let system = System::bare(request, &file, &elf)?;
     let origin = Origin::program(&request.program, &file);
-    // Without a debugger, cores are timed once the phase comes for it.
-    let untimed = observe.gdb.is_none();
-    let mut session = Session::seat(&request.machine_name, &file, untimed, system, origin)?;
+    let mut session = Session::seat(&request.machine_name, &file, engines, system, origin)?;
+    if observe.check {
+        session.begin_check()?;
+    }
     if let Some(trace) = &observe.trace {
         session.begin_trace(trace)?;
     }
@@ -110,34 +105,32 @@ pub fn run(
         session.system.begin_timeline(path)?;
     }
     let mut report = Report::new(progress);
-    let outcome = match &observe.gdb {
-        Some(address) => {
-            session.listen_gdb(address)?;
-            debugged(request, &mut session, &mut report)
-        }
-        None => {
-            let Session { system, timing, .. } = &mut session;
-            to_end(request, &file, system, timing, &mut report)
-        }
-    };
+    if let Some(address) = &observe.gdb {
+        session.listen_gdb(address)?;
+    }
+    let outcome = to_end(request, &mut session, &mut report);
     // Of a program that fails one wants to see most of all.
     let faults = session.end_logs();
     if let Some(path) = &observe.profile {
         session.write_profile(path, &format!("{} {}", request.program, request.bootargs))?;
     }
-    let Session {
-        mut system,
-        mut timing,
-        ..
-    } = session;
-    let (exit, timing_from, timing_from_instructions) = outcome?;
+    let exit = outcome?;
     if !faults.is_empty() {
         return Err(Error::User(faults.join("\n")));
     }
+    let (timing_cycles, timing_instructions) =
+        (session.timed_cycles(), session.timed_instructions());
+    let (phases, missed_phase) = (session.phases(), session.missed_phase());
+    let Session {
+        mut system,
+        mut timing,
+        timed_from,
+        ..
+    } = session;
     let instructions = system.instructions();
     let timed = timing
         .as_mut()
-        .map(|timing| timing.close(system.now))
+        .map(|timing| timing.close(system.now, system.harts.len()))
         .unwrap_or_default();
     let (marks, reports, lock_reads) = recorder_rows(&system.recorder);
     Ok(RunResult {
@@ -146,9 +139,13 @@ pub fn run(
         program_hash: hex(&elf.hash),
         console: String::from_utf8_lossy(&system.machine.take_output(0)).into_owned(),
         cycles: system.now.0,
-        timing_from_cycle: timing_from.0,
+        timing_from_cycle: timed_from.unwrap_or(system.now).0,
         instructions,
-        timing_instructions: instructions - timing_from_instructions,
+        timing_instructions,
+        timing_cycles,
+        phases,
+        missed_phase,
+        checked_instructions: system.checked_instructions(),
         clock_mhz: file.system().clock_mhz,
         host_seconds: report.started.elapsed().as_secs_f64(),
         counters: timed.counters,
@@ -161,58 +158,31 @@ pub fn run(
     })
 }
 
-/// Runs to the end as a debugger lets it.
-fn debugged(
+/// Runs to the end.
+fn to_end(
     request: &Request,
     session: &mut Session,
     report: &mut Report<'_>,
-) -> Result<(Exit, Cycle, u64), Error> {
+) -> Result<Exit, Error> {
     let limits = Limits {
         cycle: request.max_cycles,
         ..Limits::default()
     };
-    let timing_from = session.is_timed().then_some((Cycle(0), 0));
-    let exit = loop {
+    loop {
         match session.step(REPORT_EVERY, &limits)? {
             Status::Running | Status::Held => {}
-            Status::Ended(exit) => break exit,
-            Status::Reached => break session.system.limit_reached(),
+            Status::Ended(exit) => return Ok(exit),
+            Status::Reached => return Ok(session.system.limit_reached()),
             Status::Asleep { .. } => {
-                let who = session.where_harts_stand();
-                break session.system.watchdog(&who);
+                let who = session.who_waits();
+                return Ok(session.system.watchdog(&who));
             }
         }
-        report.tell(&session.system, "debugged")?;
-    };
-    let system = &session.system;
-    let (from, instructions) = timing_from.unwrap_or((system.now, system.instructions()));
-    Ok((exit, from, instructions))
-}
-
-/// Runs the phases of a run. Answers how it ended, and when the timing model took over: the cycle, and
-/// the instructions until then.
-fn to_end(
-    request: &Request,
-    file: &MachineFile,
-    system: &mut System,
-    timing: &mut Option<Timing>,
-    report: &mut Report<'_>,
-) -> Result<(Exit, Cycle, u64), Error> {
-    let core = file.core();
-    let untimed = !core.is_timed();
-    let mut end = PhaseEnd::RegionBegins;
-    if untimed || request.fast_forward {
-        end = system.reference_phase(!untimed, report)?;
+        let engine = match (&request.observe.gdb, session.is_timed()) {
+            (Some(_), _) => "debugged",
+            (None, true) => "timing",
+            (None, false) => "reference",
+        };
+        report.tell(&session.system, engine)?;
     }
-    let timing_from = system.now;
-    let timing_from_instructions = system.instructions();
-    let exit = match (end, core) {
-        (PhaseEnd::Exit(exit), _) => exit,
-        (PhaseEnd::RegionBegins, core) => {
-            let built = Timing::new(&request.machine_name, core, system)?
-                .expect("the reference engine runs to the end by itself");
-            timing.insert(built).run(system, report)?
-        }
-    };
-    Ok((exit, timing_from, timing_from_instructions))
 }

@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use loiter_machine::{
     BootFile, BootFiles, ElfImage, Machine, MachineConfig, MachineError, Network,
 };
-use loiter_types::HartId;
+use loiter_types::{Cycle, HartId};
 use serde::Serialize;
 
 use crate::config::MachineFile;
 use crate::debug::{PipelineRequest, Served, Server, TraceRequest, symbol_elf};
 use crate::error::Error;
+use crate::phases::{Awaited, Cores, Engines, Schedule, contradicts_gdb};
 use crate::reference_phase::Round;
 use crate::request::{BootRequest, DiskRequest, Request};
 use crate::result::Exit;
@@ -25,7 +26,18 @@ const ROUNDS_PER_LOOK: u32 = 16;
 /// A system between two steps.
 pub struct Session {
     pub(crate) system: System,
+    /// The cores, from their first phase on.
     pub(crate) timing: Option<Timing>,
+    pub(crate) cores: Cores,
+    pub(crate) schedule: Option<Schedule>,
+    /// Whether the reference engine warms the cores.
+    pub(crate) warms: bool,
+    /// When cores first took harts over.
+    pub(crate) timed_from: Option<Cycle>,
+    /// Instructions that cores have retired in earlier phases, and how many there were when the present
+    /// one began.
+    pub(crate) timed_instructions: u64,
+    pub(crate) attached_at: u64,
     pub(crate) origin: Origin,
     gdb: Option<Box<Server>>,
     /// The symbols, for a debugger to read.
@@ -101,13 +113,8 @@ impl Session {
             hart.regs[12] = addresses.dynamic_info.0;
         }
         let origin = Origin::boot(request, &file);
-        Self::seat(
-            &request.machine_name,
-            &file,
-            request.untimed,
-            system,
-            origin,
-        )
+        let engines = Engines::of_boot(request);
+        Self::seat(&request.machine_name, &file, engines, system, origin)
     }
 
     /// A system at reset that is about to run the program `elf`, called `request.program`, on bare
@@ -120,42 +127,41 @@ impl Session {
         let elf = ElfImage::parse(&request.program, elf)?;
         let system = System::bare(request, &file, &elf)?;
         let origin = Origin::program(&request.program, &file);
-        Self::seat(
-            &request.machine_name,
-            &file,
-            request.fast_forward,
-            system,
-            origin,
-        )
+        let engines = Engines::of_program(request, &file)?;
+        Self::seat(&request.machine_name, &file, engines, system, origin)
     }
 
-    /// Gives the harts their seats in the cores of the machine, if those are timed.
+    /// Gives the harts their seats in the cores of the machine, if those are to run them first.
     pub(crate) fn seat(
         machine_name: &str,
         file: &MachineFile,
-        untimed: bool,
-        mut system: System,
+        engines: Engines,
+        system: System,
         origin: Origin,
     ) -> Result<Self, Error> {
-        let timing = if untimed {
-            None
-        } else {
-            Timing::new(machine_name, file.core(), &mut system)?
-        };
-        Ok(Self {
+        let mut session = Self {
             system,
-            timing,
+            timing: None,
+            cores: Cores {
+                machine_name: machine_name.to_owned(),
+                kind: file.core(),
+            },
+            schedule: None,
+            warms: false,
+            timed_from: None,
+            timed_instructions: 0,
+            attached_at: 0,
             origin,
             gdb: None,
             symbol_elf: None,
             chosen: None,
-        })
-    }
-
-    /// Whether the cores are timed.
-    #[must_use]
-    pub fn is_timed(&self) -> bool {
-        self.timing.is_some()
+        };
+        match engines {
+            Engines::Untimed => {}
+            Engines::Machine => session.enter_cores()?,
+            Engines::Plan(plan) => session.begin_plan(plan)?,
+        }
+        Ok(session)
     }
 
     /// Runs for about `host_time`, or until one of `limits`. Those are only looked at between two
@@ -172,6 +178,9 @@ impl Session {
                 Served::Kill => return Ok(Status::Ended(Exit::killed())),
             }
             for _ in 0..ROUNDS_PER_LOOK {
+                if let Some(exit) = self.switch_phases()? {
+                    return Ok(Status::Ended(exit));
+                }
                 if limits.reached(&self.system) {
                     return Ok(Status::Reached);
                 }
@@ -184,7 +193,8 @@ impl Session {
                         let asleep = Status::Asleep {
                             timer_s: timer.map(|due| self.seconds(due.0)),
                         };
-                        if limits.sleep || !self.system.sleep() {
+                        // Cores pass over sleep themselves.
+                        if limits.sleep || self.is_timed() || !self.system.sleep() {
                             return Ok(asleep);
                         }
                     }
@@ -199,17 +209,50 @@ impl Session {
         }
     }
 
+    /// Whether a debugger is waited for or has come.
+    pub(crate) fn is_debugged(&self) -> bool {
+        self.gdb.is_some()
+    }
+
     /// Serves a debugger at `address`, `[HOST:]PORT`, and executes nothing before he has come.
     /// Answers where that is, with the port if any was asked for.
     ///
     /// # Errors
     /// An address that is none or is taken.
     pub fn listen_gdb(&mut self, address: &str) -> Result<String, Error> {
+        if self.schedule.is_some() {
+            return Err(contradicts_gdb("--phases"));
+        }
         let server = Server::listen(address)?;
         let address = server.address();
         self.symbol_elf = symbol_elf::write(self.system.symbols.files());
         self.gdb = Some(Box::new(server));
         Ok(address)
+    }
+
+    /// Checks what timing cores do against the reference engine from now on.
+    ///
+    /// # Errors
+    /// When the machine has none, so that there is nothing to check.
+    pub fn begin_check(&mut self) -> Result<(), Error> {
+        if !self.cores.kind.is_timed() {
+            return Err(Error::User(
+                "--check: this machine has no timing cores to check against the reference engine; take one \
+                 that has, such as t1"
+                    .into(),
+            ));
+        }
+        self.system.begin_check();
+        if self.is_timed() {
+            self.system.begin_check_of_harts();
+        }
+        Ok(())
+    }
+
+    /// Instructions of timing cores that have been checked.
+    #[must_use]
+    pub fn checked_instructions(&self) -> u64 {
+        self.system.checked_instructions()
     }
 
     /// Writes a trace of retired instructions from now on.
@@ -281,7 +324,7 @@ impl Session {
 
     /// Only the chosen hart runs from now on. Timing cores run all harts all the same.
     pub(crate) fn let_run_alone(&mut self) {
-        if self.timing.is_none() {
+        if !self.is_timed() {
             self.system.alone = self.chosen;
             let turn = &mut self.system.held_turn;
             if turn.is_some_and(|turn| Some(turn.hart()) != self.system.alone) {
@@ -299,13 +342,16 @@ impl Session {
     /// Goes on, and tells a debugger what ends it.
     fn advance(&mut self, sleep: bool) -> Result<Steps, Error> {
         let steps = match &mut self.timing {
-            Some(timing) => timing.steps(&mut self.system, sleep),
-            None => self.system.round(false).map(|round| match round {
-                Round::Executed | Round::RegionBegins => Steps::Executed,
-                Round::Asleep => Steps::Asleep,
-                Round::Ended(exit) => Steps::Ended(exit),
-                Round::Held => Steps::Held,
-            }),
+            Some(timing) if timing.is_attached() => timing.steps(&mut self.system, sleep),
+            timing => {
+                let cores = timing.as_mut().filter(|_| self.warms);
+                self.system.round(cores).map(|round| match round {
+                    Round::Executed | Round::PhaseEnds => Steps::Executed,
+                    Round::Asleep => Steps::Asleep,
+                    Round::Ended(exit) => Steps::Ended(exit),
+                    Round::Held => Steps::Held,
+                })
+            }
         };
         let Some(mut server) = self.gdb.take() else {
             return steps;
@@ -337,6 +383,10 @@ impl Session {
     /// What the guest has sent to console `port` since last asked: 0 is the serial line, n is
     /// hvc(n-1).
     pub fn take_output(&mut self, port: usize) -> Vec<u8> {
+        if let Awaited::Console(listener) = &mut self.system.awaited {
+            listener.hear(&self.system.machine);
+            listener.taken(port);
+        }
         self.system.machine.take_output(port)
     }
 
@@ -402,6 +452,14 @@ impl Session {
     #[must_use]
     pub fn where_harts_stand(&self) -> Vec<String> {
         self.system.who_sleeps()
+    }
+
+    /// What every hart waits for, as the engine that runs it sees it.
+    pub(crate) fn who_waits(&self) -> Vec<String> {
+        match &self.timing {
+            Some(timing) if timing.is_attached() => timing.who_waits(&self.system),
+            _ => self.system.who_sleeps(),
+        }
     }
 
     fn seconds(&self, cycle: u64) -> f64 {

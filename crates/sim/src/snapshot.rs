@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::MachineFile;
 use crate::error::Error;
+use crate::phases::Engines;
 use crate::request::BootRequest;
 use crate::session::{Session, config};
 use crate::symbols::Symbols;
@@ -241,13 +242,8 @@ impl Session {
         system.symbols = Symbols::read(&request.symbols)?.into();
         system.restore(&snapshot)?;
         let origin = Origin::new(&file, Booted::Known(header.booted.clone()), Some(request));
-        Self::seat(
-            &request.machine_name,
-            &file,
-            request.untimed,
-            system,
-            origin,
-        )
+        let engines = Engines::of_boot(request);
+        Self::seat(&request.machine_name, &file, engines, system, origin)
     }
 }
 

@@ -98,15 +98,20 @@ impl Symbols {
                 return linked(mapped).map(|place| place.moved(delta));
             }
         }
+        let (file, in_file) = self.in_file(hart, machine, addr)?;
+        let place = place(file, &self.files[file].symbols, in_file)?;
+        Some(place.moved(in_file.wrapping_sub(addr)))
+    }
+
+    /// The file whose page of code lies at `addr`, wherever its pages may lie, and the address in it.
+    fn in_file(&self, hart: &Hart, machine: &Machine, addr: u64) -> Option<(usize, u64)> {
         if self.text.is_empty() {
             return None;
         }
         let page = hart.peek(machine, VirtAddr(addr & !(PAGE_BYTES - 1)))?;
         let bytes = machine.ram.slice(PhysAddr(page.0), PAGE_BYTES)?;
         let &(file, start) = self.text.get(&text_page_hash(bytes))?;
-        let in_file = start.wrapping_add(addr % PAGE_BYTES);
-        let place = place(file, &self.files.get(file)?.symbols, in_file)?;
-        Some(place.moved(in_file.wrapping_sub(addr)))
+        (file < self.files.len()).then_some((file, start.wrapping_add(addr % PAGE_BYTES)))
     }
 
     fn linked_at(&self, addr: u64, which: impl Fn(&SymbolFile) -> bool) -> Option<Place<'_>> {
@@ -135,6 +140,22 @@ impl Symbols {
         let mut fixed = self.files.iter().filter(|file| file.text.is_empty());
         let addr = fixed.find_map(|file| file.symbols.by_name(name))?;
         Some(addr.0)
+    }
+
+    /// The address, within its file, of a symbol that may lie anywhere.
+    pub(crate) fn moving_address(&self, name: &str) -> Option<u64> {
+        let mut moving = self.files.iter().filter(|file| !file.text.is_empty());
+        let addr = moving.find_map(|file| file.symbols.by_name(name))?;
+        Some(addr.0)
+    }
+
+    /// Whether symbol `name`, which may lie anywhere, lies at `addr`, as `hart` uses addresses now.
+    pub(crate) fn is_at(&self, hart: &Hart, machine: &Machine, addr: u64, name: &str) -> bool {
+        self.in_file(hart, machine, addr)
+            .is_some_and(|(file, in_file)| {
+                let symbols = &self.files[file].symbols;
+                symbols.by_name(name) == Some(VirtAddr(in_file))
+            })
     }
 
     /// Name of a file without its folder.

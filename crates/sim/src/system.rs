@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use loiter_cores::Chip;
 use loiter_hart::{CodeCache, Extensions, Hart, Unhandled};
+use loiter_isa::disassemble;
 use loiter_machine::{ElfImage, Machine, MachineConfig, Mmu};
 use loiter_observe::Recorder;
 use loiter_types::{Cycle, HartId, PhysAddr};
 
+use crate::check::{Checker, Divergence, What};
 use crate::config::MachineFile;
 use crate::debug::{Inspector, Pipeline, PipelineRequest, Profiler, Timeline, Trace, TraceRequest};
 use crate::error::Error;
+use crate::phases::Awaited;
 use crate::reference_phase::Turn;
 use crate::request::Request;
 use crate::result::{Exit, ExitReason};
@@ -37,18 +40,12 @@ pub(crate) struct System {
     pub(crate) faulting: Option<HartId>,
     /// The only hart that a debugger lets run, if it has chosen one.
     pub(crate) alone: Option<HartId>,
+    /// What ends the present phase.
+    pub(crate) awaited: Awaited,
     pub(crate) now: Cycle,
     pub(crate) clock_hz: u64,
     pub(crate) cycles_per_tick: u64,
     pub(crate) max_cycles: u64,
-}
-
-/// How a phase ended.
-pub(crate) enum PhaseEnd {
-    /// The run is over.
-    Exit(Exit),
-    /// The region of interest begins: the timing model takes over.
-    RegionBegins,
 }
 
 impl System {
@@ -97,6 +94,7 @@ impl System {
             held_turn: None,
             faulting: None,
             alone: None,
+            awaited: Awaited::Nothing,
             now: Cycle(0),
             clock_hz,
             cycles_per_tick: clock_hz / config.timebase_hz,
@@ -188,8 +186,88 @@ impl System {
         ))
     }
 
-    fn inspector(&mut self) -> &mut Inspector {
+    pub(crate) fn inspector(&mut self) -> &mut Inspector {
         self.inspector.get_or_insert_default()
+    }
+
+    /// Checks what timing cores do against the reference engine from now on, if it is not being checked.
+    pub(crate) fn begin_check(&mut self) {
+        self.inspector().checker.get_or_insert_default();
+    }
+
+    /// Timing cores have taken the harts over.
+    pub(crate) fn begin_check_of_harts(&mut self) {
+        if let Some(checker) = self.inspector.as_mut().and_then(|it| it.checker.as_mut()) {
+            checker.begin(&self.harts);
+        }
+    }
+
+    /// A debugger has changed a hart.
+    pub(crate) fn changed_from_outside(&mut self, hart: HartId) {
+        if let Some(checker) = self.inspector.as_mut().and_then(|it| it.checker.as_mut()) {
+            checker.changed(&self.harts[hart.index()]);
+        }
+    }
+
+    /// Number of instructions that have been checked.
+    pub(crate) fn checked_instructions(&self) -> u64 {
+        let checker = self.inspector.as_ref().and_then(|it| it.checker.as_ref());
+        checker.map_or(0, Checker::checked)
+    }
+
+    /// Timing cores have given the harts up.
+    ///
+    /// # Errors
+    /// When they have kept stores back.
+    pub(crate) fn suspend_check(&mut self) -> Result<(), Error> {
+        let cycle = self.now.0;
+        if let Some(checker) = self.inspector.as_mut().and_then(|it| it.checker.as_mut()) {
+            checker.suspend(cycle);
+        }
+        self.refuse_divergence()
+    }
+
+    /// Lets timing cores run with the inspector, if there is anything for it to watch.
+    ///
+    /// # Errors
+    /// Those of `run`, or that a core has departed from the reference engine.
+    pub(crate) fn with_watcher<T>(
+        &mut self,
+        run: impl FnOnce(&mut Self, Option<&mut Inspector>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut inspector = self.inspector.take();
+        let done = run(self, inspector.as_deref_mut());
+        self.inspector = inspector;
+        self.refuse_divergence()?;
+        done
+    }
+
+    /// # Errors
+    /// A timing core has departed from the reference engine.
+    pub(crate) fn refuse_divergence(&mut self) -> Result<(), Error> {
+        let checker = self.inspector.as_mut().and_then(|it| it.checker.as_mut());
+        match checker.and_then(Checker::take_divergence) {
+            Some(found) => Err(self.divergence(&found)),
+            None => Ok(()),
+        }
+    }
+
+    fn divergence(&self, found: &Divergence) -> Error {
+        let Divergence { hart, pc, .. } = *found;
+        let what = match found.what {
+            What::Instruction(inst) => format!("retired {}", disassemble(inst.raw, pc)),
+            What::Trap(trap) => format!("entered {trap}"),
+            What::Store(addr) => format!("stored to {addr}, before"),
+            What::Detached => "gave the hart up".into(),
+        };
+        Error::Internal(format!(
+            "--check: a timing core departs from the reference engine; the fault is loiter's, not the \
+             guest's\n{hart} at {pc:#x}{} {what}, in cycle {}, after {} checked instructions\n  {}",
+            self.symbol(hart, pc),
+            found.cycle,
+            found.checked,
+            found.wrong.join("\n  ")
+        ))
     }
 
     /// Writes a trace of retired instructions from now on.

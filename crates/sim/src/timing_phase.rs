@@ -1,7 +1,7 @@
 //! Running on the timing model: the loop over cycles, and the watchdog.
 
 use loiter_cores::{Chip, InstructionId, PipelineObserver, PipelineStep, Shared, fgmt, smt};
-use loiter_hart::{Hart, InstructionObserver, Retired, Trapped, Unobserved};
+use loiter_hart::{Hart, InstructionObserver, Performed, Retired, Trapped, Unobserved};
 use loiter_memory::{MemorySystem, Response};
 use loiter_observe::{Moment, Observer, Probe, Recorder};
 use loiter_types::{ContextId, Cycle, HartId};
@@ -9,8 +9,8 @@ use loiter_types::{ContextId, Cycle, HartId};
 use crate::debug::{Inspector, Watcher};
 use crate::error::Error;
 use crate::params::CoreKind;
+use crate::phases::Awaited;
 use crate::result::{Exit, TimedRows, account_rows, counter_rows, histogram_rows};
-use crate::run::Report;
 use crate::system::System;
 
 /// Simulated steps between two looks at the host's clock.
@@ -24,22 +24,32 @@ const CORE_STEPS: u32 = 1 << 5;
 pub(crate) struct Timing {
     chip: Chip,
     memory: MemorySystem,
-    opened: Cycle,
+    /// Instructions that can retire in a cycle, and a few more.
+    most_retired: u64,
+    /// While harts sit in the cores, since when.
+    attached: Option<Cycle>,
+    /// When the last phase of the cores ended.
+    left: Cycle,
+    /// Cycles of earlier phases of the cores.
+    earlier_cycles: u64,
     /// Kept for its room.
     performed: Vec<Response>,
 }
 
-/// The recorder of probes, and who watches instructions, and with `PIPELINE` their way through
-/// pipelines.
+/// The recorder of probes, what ends the phase, and who watches instructions, and with `PIPELINE`
+/// their way through pipelines.
 struct Observers<'a, W, const PIPELINE: bool> {
     recorder: &'a mut Recorder,
+    awaited: &'a mut Awaited,
     watcher: &'a mut W,
 }
 
 impl<W: Watcher, const PIPELINE: bool> Observer for Observers<'_, W, PIPELINE> {
-    fn probe(&mut self, moment: Moment, probe: Probe) {
+    fn probe(&mut self, moment: Moment, probe: Probe) -> bool {
         self.watcher.probe(moment, &probe);
+        let stops = self.awaited.probe(&probe);
         self.recorder.probe(moment, probe);
+        stops
     }
 }
 
@@ -70,6 +80,10 @@ impl<W: Watcher, const PIPELINE: bool> InstructionObserver for Observers<'_, W, 
         self.watcher.trapped(event);
     }
 
+    fn performed(&mut self, event: &Performed) {
+        self.watcher.performed(event);
+    }
+
     fn holds(&self) -> bool {
         self.watcher.holds()
     }
@@ -88,14 +102,8 @@ pub(crate) enum Steps {
 }
 
 impl Timing {
-    /// Builds the model and seats every hart in the context of its number, at the present cycle. `None`
-    /// for a machine without timing.
-    pub(crate) fn new(
-        name: &str,
-        core: CoreKind,
-        system: &mut System,
-    ) -> Result<Option<Self>, Error> {
-        let now = system.now;
+    /// Builds the model, without harts. `None` for a machine without timing.
+    pub(crate) fn new(name: &str, core: CoreKind, now: Cycle) -> Result<Option<Self>, Error> {
         let built = match core {
             CoreKind::Reference => return Ok(None),
             CoreKind::Fgmt(params, memory) => {
@@ -115,44 +123,101 @@ impl Timing {
                 })
             }
         };
-        let (mut chip, memory) = built.map_err(|(section, problem)| {
+        let (chip, memory) = built.map_err(|(section, problem)| {
             Error::User(format!("{name}: section {section}: {problem}"))
         })?;
-        for (n, hart) in system.harts.iter_mut().enumerate() {
-            chip.attach(hart, &system.machine, ContextId::new(n), now);
-        }
         Ok(Some(Self {
+            most_retired: chip.most_retired_in_a_cycle(),
             chip,
             memory,
-            opened: now,
+            attached: None,
+            left: now,
+            earlier_cycles: 0,
             performed: Vec::new(),
         }))
     }
 
-    /// What has been found out up to `now`.
-    pub(crate) fn close(&mut self, now: Cycle) -> TimedRows {
-        let (accounts, activities) = account_rows(&mut self.chip, self.opened, now);
+    /// Whether harts sit in the cores.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.attached.is_some()
+    }
+
+    /// Seats every hart in the context of its number, at the present cycle. Caches and predictors are as
+    /// the harts last left them.
+    pub(crate) fn attach(&mut self, system: &mut System) {
+        debug_assert!(!self.is_attached());
+        let now = system.now;
+        self.chip.resume(now);
+        for (n, hart) in system.harts.iter_mut().enumerate() {
+            let spinning = system.recorder.is_spinning(hart.id);
+            let context = ContextId::new(n);
+            self.chip
+                .attach(hart, &system.machine, context, spinning, now);
+        }
+        self.attached = Some(now);
+        system.begin_check_of_harts();
+    }
+
+    /// Takes all harts out of the cores, after the cycles that it takes to bring what is under way to its
+    /// end. Answers the end of the run if that comes meanwhile; the harts stay where they are then.
+    ///
+    /// # Errors
+    /// As [`Timing::steps`].
+    pub(crate) fn detach(&mut self, system: &mut System) -> Result<Option<Exit>, Error> {
+        let Some(since) = self.attached else {
+            return Ok(None);
+        };
+        let drained = system.with_watcher(|system, inspector| match inspector {
+            Some(inspector) if inspector.pipeline_from() <= system.now => {
+                self.drain::<_, true>(system, inspector)
+            }
+            Some(inspector) => self.drain::<_, false>(system, inspector),
+            None => self.drain::<_, false>(system, &mut Unobserved),
+        });
+        if let Some(exit) = drained? {
+            return Ok(Some(exit));
+        }
+        let now = system.now;
+        // Charged to whoever sits there.
+        self.chip.close(now);
+        for hart in &mut system.harts {
+            self.chip.detach(hart, now);
+        }
+        if let Some(timeline) = system
+            .inspector
+            .as_mut()
+            .and_then(|it| it.timeline.as_mut())
+        {
+            timeline.take_changes(&mut self.chip);
+        }
+        self.attached = None;
+        self.left = now;
+        self.earlier_cycles += now.since(since);
+        system.suspend_check()?;
+        Ok(None)
+    }
+
+    /// The reference engine has run an instruction: it leaves its traces.
+    pub(crate) fn warm(&mut self, event: &Retired<'_>) {
+        let context = ContextId::new(event.hart.id.index());
+        self.chip.warm(context, event, &mut self.memory);
+    }
+
+    /// Cycles in which harts sat in the cores, up to `now`.
+    pub(crate) fn cycles(&self, now: Cycle) -> u64 {
+        self.earlier_cycles + self.attached.map_or(0, |since| now.since(since))
+    }
+
+    /// What has been found out up to `now`, of so many harts.
+    pub(crate) fn close(&mut self, now: Cycle, harts: usize) -> TimedRows {
+        let cycles = self.cycles(now);
+        let until = if self.is_attached() { now } else { self.left };
+        let (accounts, activities) = account_rows(&mut self.chip, cycles, until, harts);
         TimedRows {
             counters: counter_rows(&self.chip, &self.memory),
             accounts,
             activities,
             histograms: histogram_rows(&self.chip),
-        }
-    }
-
-    /// Runs to the end.
-    pub(crate) fn run(
-        &mut self,
-        system: &mut System,
-        report: &mut Report<'_>,
-    ) -> Result<Exit, Error> {
-        loop {
-            match self.steps(system, false)? {
-                Steps::Executed | Steps::Held => {}
-                Steps::Asleep => return Ok(system.watchdog(&self.who_waits(system))),
-                Steps::Ended(exit) => return Ok(exit),
-            }
-            report.tell(system, "timing")?;
         }
     }
 
@@ -162,12 +227,10 @@ impl Timing {
     ///
     /// With `sleep` they end when all harts sleep, else when no timer is set either.
     pub(crate) fn steps(&mut self, system: &mut System, sleep: bool) -> Result<Steps, Error> {
-        let Some(mut inspector) = system.inspector.take() else {
-            return self.steps_observed::<_, false>(system, &mut Unobserved, sleep, Cycle::NEVER);
-        };
-        let steps = self.steps_inspected(system, &mut inspector, sleep);
-        system.inspector = Some(inspector);
-        steps
+        system.with_watcher(|system, inspector| match inspector {
+            Some(inspector) => self.steps_inspected(system, inspector, sleep),
+            None => self.steps_observed::<_, false>(system, &mut Unobserved, sleep, Cycle::NEVER),
+        })
     }
 
     fn steps_inspected(
@@ -212,9 +275,14 @@ impl Timing {
         let mut now = system.now;
         let mut timer = system.next_timer().unwrap_or(Cycle::NEVER);
         let max_cycles = Cycle(system.max_cycles);
-        let limit = max_cycles.min(until);
+        let phase_ends = system.awaited.cycle();
+        let last = max_cycles.min(phase_ends);
+        let limit = last.min(until);
+        let retire_up_to = system.awaited.instructions();
+        let listens = system.awaited.listens();
         let mut observers = Observers::<W, PIPELINE> {
             recorder: &mut system.recorder,
+            awaited: &mut system.awaited,
             watcher,
         };
         let mut shared = Shared {
@@ -225,6 +293,7 @@ impl Timing {
             observer: &mut observers,
             cycles_per_tick: system.cycles_per_tick,
             unhandled: None,
+            stop: false,
             device_accessed: false,
         };
         // What came in from outside meanwhile, or was accessed last.
@@ -243,10 +312,10 @@ impl Timing {
                 return Ok(Steps::Asleep);
             }
             let next = busy.min(timer);
-            if next >= until && next < max_cycles {
+            if next >= until && next < last {
                 break;
             }
-            if next >= max_cycles || next == Cycle::NEVER {
+            if next >= last || next == Cycle::NEVER {
                 end = Some(next);
                 break;
             }
@@ -262,7 +331,9 @@ impl Timing {
                 }
                 wake_watchers(&mut self.chip, now, &mut shared);
             }
+            let mut stops = false;
             if timer <= now || shared.device_accessed {
+                stops = listens && shared.device_accessed;
                 shared.device_accessed = false;
                 shared.machine.set_time(now.0 / shared.cycles_per_tick);
                 timer = next_timer(shared.machine.next_timer_ticks(), shared.cycles_per_tick);
@@ -274,12 +345,23 @@ impl Timing {
                 held = true;
                 break;
             }
+            let mut steps = CORE_STEPS;
+            if let Some(count) = retire_up_to {
+                let retired = shared.harts.iter().map(|hart| hart.retired).sum();
+                let left = count.saturating_sub(retired);
+                stops |= left == 0;
+                steps = (left / self.most_retired).clamp(1, steps.into()) as u32;
+            }
+            if stops {
+                break;
+            }
             // While memory and timers have nothing to say, only the cores are asked.
-            now = self
-                .chip
-                .run(now, timer.min(limit), CORE_STEPS, &mut shared);
+            now = self.chip.run(now, timer.min(limit), steps, &mut shared);
             if shared.unhandled.is_some() || shared.machine.ended().is_some() {
                 end = Some(now);
+                break;
+            }
+            if shared.stop {
                 break;
             }
         }
@@ -299,8 +381,62 @@ impl Timing {
         if end == Cycle::NEVER {
             return Ok(Steps::Asleep);
         }
-        system.now = max_cycles;
-        Ok(Steps::Ended(system.limit_reached()))
+        system.now = last;
+        Ok(match phase_ends < max_cycles {
+            true => Steps::Executed,
+            false => Steps::Ended(system.limit_reached()),
+        })
+    }
+
+    /// Simulates the cycles in which harts come to stand between two instructions, with empty store
+    /// buffers. Answers the end of the run if that comes meanwhile. Interrupts that come meanwhile wait.
+    fn drain<W: Watcher, const PIPELINE: bool>(
+        &mut self,
+        system: &mut System,
+        watcher: &mut W,
+    ) -> Result<Option<Exit>, Error> {
+        let performed = &mut self.performed;
+        let mut observers = Observers::<W, PIPELINE> {
+            recorder: &mut system.recorder,
+            awaited: &mut Awaited::Nothing,
+            watcher,
+        };
+        let mut shared = Shared {
+            harts: &mut system.harts,
+            machine: &mut system.machine,
+            memory: &mut self.memory,
+            code: &mut system.code,
+            observer: &mut observers,
+            cycles_per_tick: system.cycles_per_tick,
+            unhandled: None,
+            stop: false,
+            device_accessed: false,
+        };
+        // The cores have been through the present cycle, unless they are due in it.
+        let mut now = system.now;
+        let mut next = self.chip.next().min(shared.memory.next());
+        next = next.min(now.after(1));
+        while next != Cycle::NEVER {
+            now = next.max(now);
+            if shared.memory.next() <= now {
+                shared.memory.advance(now, performed);
+                for response in performed.drain(..) {
+                    self.chip.respond(response, now, &mut shared);
+                }
+            }
+            next = self.chip.drain(now, &mut shared);
+            wake_watchers(&mut self.chip, now, &mut shared);
+            if shared.unhandled.is_some() || shared.machine.ended().is_some() {
+                break;
+            }
+            next = next.min(shared.memory.next());
+        }
+        let unhandled = shared.unhandled;
+        system.now = now.after(1);
+        if let Some((hart, unhandled)) = unhandled {
+            return Err(system.unhandled(hart, unhandled));
+        }
+        Ok(system.ended())
     }
 
     /// The cores.
@@ -308,7 +444,8 @@ impl Timing {
         &mut self.chip
     }
 
-    fn who_waits(&self, system: &System) -> Vec<String> {
+    /// What every seated hart waits for.
+    pub(crate) fn who_waits(&self, system: &System) -> Vec<String> {
         let describe = |(context, hart, what): (ContextId, HartId, String)| {
             let pc = system.harts[hart.index()].pc;
             format!(

@@ -12,6 +12,7 @@ import typer
 from loiter import engine as engines
 from loiter.cli.live import SystemLine
 from loiter.cli.observe import (
+    CheckOption,
     GdbOption,
     Observation,
     PipelineFromOption,
@@ -24,10 +25,10 @@ from loiter.cli.observe import (
     TraceFromOption,
     TraceOption,
 )
-from loiter.cli.options import JsonOption, err, print_json
+from loiter.cli.options import JsonOption, PhasesOption, err, print_json
 from loiter.cli.systems import BootOptions, readable, takes
 from loiter.engine import Engine, Json, Session
-from loiter.errors import Fault, RunFault
+from loiter.errors import Fault, RunFault, UserFault
 from loiter.systems.drive import Driver
 from loiter.systems.ending import End, How
 from loiter.systems.facts import describe, facts
@@ -66,6 +67,7 @@ def boot(
             show_default=False,
         ),
     ] = None,
+    phases: PhasesOption = None,
     gdb: GdbOption = None,
     symbols: SymbolsOption = None,
     trace: TraceOption = None,
@@ -76,6 +78,7 @@ def boot(
     pipeline_from: PipelineFromOption = None,
     pipeline_to: PipelineToOption = None,
     timeline: TimelineOption = None,
+    check: CheckOption = False,
     out_directory: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write a result directory: manifest and console.")
     ] = None,
@@ -91,14 +94,20 @@ def boot(
     Example: [bold]loiter boot --kernel Image --append "loglevel=8" --until "login:" --timeout 60[/]
     """
     observation = Observation(
-        gdb, trace, trace_from, trace_count, profile, pipeline, pipeline_from, pipeline_to, timeline
+        gdb, trace, trace_from, trace_count, profile, check, pipeline, pipeline_from, pipeline_to, timeline
     )
     engine = engines.load()
     if out_directory is not None:
         from loiter import store
 
         store.claim(out_directory)
-    session, manifest, request = _start(engine, system, snapshot, symbols or [], out_directory is not None)
+    if phases is not None:
+        engine.describe_phases(phases)
+    session, manifest, request = _start(
+        engine, system, snapshot, symbols or [], out_directory is not None, phased=phases is not None
+    )
+    if phases is not None:
+        session.begin_phases(phases)
     began, first = time.monotonic(), session.instructions
     keep = as_json or out_directory is not None
     with (
@@ -139,25 +148,29 @@ def boot(
     else:
         err().print(describe(found), style="dim", highlight=False, soft_wrap=True)
     judge(end, until)
+    missed = session.missed_phase()
+    if missed is not None and end.how in (How.POWER_OFF, How.RESET):
+        raise UserFault(f"--phases: {missed}")
     for fault in faults:
         raise fault
 
 
 def _start(
-    engine: Engine, system: BootOptions, snapshot: Path | None, symbols: list[Path], described: bool
+    engine: Engine, system: BootOptions, snapshot: Path | None, symbols: list[Path], described: bool, *, phased: bool
 ) -> tuple[Session, Json, Json]:
     """The system, what determines it, and the request."""
     if snapshot is None:
         boot = system.request(engine)
         boot = replace(boot, symbols=boot.symbols + tuple(readable(path, "--symbols") for path in symbols))
-        request = boot.native()
+        request = boot.native() | {"untimed": phased}
         manifest = {}
         if described:
             from loiter.systems import results
 
             manifest = results.describe(engine, boot)
         return engine.boot(request), manifest, request
-    request = system.request_of_snapshot(engine, snapshot)
+    # With phases, harts go to the cores of the machine when the first timed one begins.
+    request = system.request_of_snapshot(engine, snapshot) | {"untimed": phased}
     request["symbols"] += [str(readable(path, "--symbols").absolute()) for path in symbols]
     header = engine.show_snapshot(snapshot)["header"] if described else {}
     return engine.restore(snapshot, request), {"snapshot": header, "set": request["set"]}, request

@@ -17,6 +17,7 @@ from loiter import engine as engines
 from loiter.cli.booting import Booting
 from loiter.cli.live import SystemLine
 from loiter.cli.observe import (
+    CheckOption,
     GdbOption,
     Observation,
     PipelineFromOption,
@@ -29,9 +30,10 @@ from loiter.cli.observe import (
     TraceFromOption,
     TraceOption,
 )
-from loiter.cli.options import err
+from loiter.cli.options import PhasesOption, err
 from loiter.cli.systems import DEFAULT_IMAGE, SystemOptions, readable, takes
-from loiter.errors import UserFault
+from loiter.engine import Engine, Session
+from loiter.errors import Fault, UserFault
 from loiter.images import Image, agent
 from loiter.systems import prepared
 
@@ -71,6 +73,7 @@ def execute(
         Path | None,
         typer.Option("--out", metavar="DIR", help="Write a result directory: manifest, output, console."),
     ] = None,
+    phases: PhasesOption = None,
     gdb: GdbOption = None,
     symbols: SymbolsOption = None,
     trace: TraceOption = None,
@@ -81,6 +84,7 @@ def execute(
     pipeline_from: PipelineFromOption = None,
     pipeline_to: PipelineToOption = None,
     timeline: TimelineOption = None,
+    check: CheckOption = False,
     stats: Annotated[bool, typer.Option("--stats", help="Say at the end what it took, on standard error.")] = False,
 ) -> None:
     """Run one Linux program on a booted Debian, and leave with its exit status.
@@ -97,7 +101,7 @@ def execute(
     from loiter.systems.facts import describe, facts
 
     observation = Observation(
-        gdb, trace, trace_from, trace_count, profile, pipeline, pipeline_from, pipeline_to, timeline
+        gdb, trace, trace_from, trace_count, profile, check, pipeline, pipeline_from, pipeline_to, timeline
     )
     if out_directory is not None:
         from loiter import store
@@ -109,15 +113,20 @@ def execute(
             raise UserFault(f"--put {path}: No such file or directory.")
     variables = _variables(environment or [])
     engine = engines.load()
+    needs_symbols = _needs_symbols(engine, phases) or observation.names_functions
     image = _image(system.image, packages)
     boot = prepared.request(*system.seated(engine), image, system.append, network=system.network, seed=system.seed)
-    if observation.names_functions:
+    # With phases, harts go to the cores of the machine when the first timed one begins.
+    boot = replace(boot, untimed=phases is not None)
+    if needs_symbols:
         # Reading them takes time, which other calls do not need to.
         own = [image.system_map, *_elf_files(files), *(symbols or [])]
         boot = replace(boot, symbols=tuple(readable(path, "--symbols") for path in own if path is not None))
     stdin = None if no_stdin else _stdin()
     with Booting(f"booting {image.name} on {boot.machine.name}") as booting:
         session = prepared.restore(engine, boot, booting.waiting, booting.progress)
+    if phases is not None:
+        session.begin_phases(phases)
     began, first = time.monotonic(), session.instructions
     with (
         executing.archive(agent.script(command, variables), files, stdin) as archive,
@@ -138,9 +147,30 @@ def execute(
         results.write(out_directory, manifest, found, {name: bytes(data) for name, data in kept.items()})
     if stats:
         err().print(describe(found), style="dim", highlight=False, soft_wrap=True)
+    _judge(session, done.status, faults)
+    raise typer.Exit(done.status)
+
+
+def _needs_symbols(engine: Engine, phases: str | None) -> bool:
+    """Whether a plan of phases names symbols. It must not end before the program."""
+    if phases is None:
+        return False
+    plan = engine.describe_phases(phases)
+    if plan["bounded"]:
+        raise UserFault(
+            f"--phases {phases}: the last phase has an end, where the program would be cut off; let another follow, "
+            'such as "reference".'
+        )
+    return bool(plan["names_symbols"])
+
+
+def _judge(session: Session, status: int, faults: list[Fault]) -> None:
+    """Whether all that was asked for besides the program's result came to pass."""
+    missed = session.missed_phase()
+    if missed is not None and status == 0:
+        raise UserFault(f"--phases: {missed}")
     for fault in faults:
         raise fault
-    raise typer.Exit(done.status)
 
 
 def _elf_files(files: list[Path]) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Options by which a system is looked into: symbols, a debugger, a trace, a profile, a pipeline log, a timeline."""
+"""Options by which a system is looked into: symbols, a debugger, a trace, a profile, a pipeline log, the lockstep check."""
 
 from __future__ import annotations
 
@@ -68,6 +68,10 @@ TimelineOption = Annotated[
         help="Write what every context does over time, for ui.perfetto.dev; compressed if it ends in .gz.",
     ),
 ]
+CheckOption = Annotated[
+    bool,
+    typer.Option("--check", help="Check each instruction of timing cores against the reference engine."),
+]
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,7 @@ class Observation:
     trace_from: str | None = None
     trace_count: int | None = None
     profile: Path | None = None
+    check: bool = False
     pipeline: Path | None = None
     pipeline_from: str | None = None
     pipeline_to: str | None = None
@@ -119,6 +124,7 @@ class Observation:
             "profile": None if self.profile is None else str(self.profile),
             "pipeline": self._pipeline(),
             "timeline": None if self.timeline is None else str(self.timeline),
+            "check": self.check,
         }
 
     def _trace(self) -> Json | None:
@@ -138,6 +144,8 @@ class Observation:
         A guest's results are not lost with its trace: whoever watches raises the fault when those are safe.
         """
         faults: list[Fault] = []
+        if self.check:
+            session.begin_check()
         trace, pipeline = self._trace(), self._pipeline()
         if pipeline is not None:
             session.begin_pipeline(pipeline)

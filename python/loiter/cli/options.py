@@ -25,6 +25,15 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a parameter of the machine. May be repeated."),
 ]
+PhasesOption = Annotated[
+    str | None,
+    typer.Option(
+        "--phases",
+        metavar="PLAN",
+        help="Which engine runs it until when, such as "
+        '"reference until symbol:main, timing for 2M instructions, reference warm until console:ready, timing".',
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for other programs.")]
 
 

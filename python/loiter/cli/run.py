@@ -15,6 +15,7 @@ from loiter import machines, programs
 from loiter.cli import summary
 from loiter.cli.live import LiveLine
 from loiter.cli.observe import (
+    CheckOption,
     GdbOption,
     Observation,
     PipelineFromOption,
@@ -26,7 +27,7 @@ from loiter.cli.observe import (
     TraceFromOption,
     TraceOption,
 )
-from loiter.cli.options import JsonOption, MachineOption, SetOption, err, load_machine, out, print_json
+from loiter.cli.options import JsonOption, MachineOption, PhasesOption, SetOption, err, load_machine, out, print_json
 from loiter.engine import Engine, Json
 from loiter.errors import Interrupted, RunFault, UserFault
 from loiter.programs import Placement
@@ -89,8 +90,14 @@ def run(
         ),
     ] = None,
     fast_forward: Annotated[
-        bool, typer.Option("--fast-forward", help="Skip to the program's region of interest without timing.")
+        bool,
+        typer.Option(
+            "--fast-forward",
+            help="Skip to the program's region of interest without timing: "
+            '[bold]--phases "reference until probe:roi_begin, timing"[/].',
+        ),
     ] = False,
+    phases: PhasesOption = None,
     max_cycles: Annotated[int | None, typer.Option("--max-cycles", min=1, help="Stop after so many cycles.")] = None,
     out_directory: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write a result directory: manifest and Parquet tables.")
@@ -104,6 +111,7 @@ def run(
     pipeline_from: PipelineFromOption = None,
     pipeline_to: PipelineToOption = None,
     timeline: TimelineOption = None,
+    check: CheckOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run a program on a machine.
@@ -113,10 +121,10 @@ def run(
     Example: [bold]loiter run -m t1 spinloops --place add=0 --place spin_default=1,2,3 -- iterations=100[/]
     """
     observation = Observation(
-        gdb, trace, trace_from, trace_count, profile, pipeline, pipeline_from, pipeline_to, timeline
+        gdb, trace, trace_from, trace_count, profile, check, pipeline, pipeline_from, pipeline_to, timeline
     )
     engine = engines.load()
-    request = _request(engine, machine, sets, program, places, arguments, fast_forward, max_cycles)
+    request = _request(engine, machine, sets, program, places, arguments, fast_forward, max_cycles, phases)
     if out_directory is not None:
         from loiter import store
 
@@ -131,8 +139,10 @@ def run(
         store.write(out_directory, request, engine, result, replace=True)
     if not as_json:
         summary.show(request, result, out_directory)
-    # A limit that the user set is no failure.
-    if result["exit"]["reason"] != "max_cycles" and not ended_well(result):
+    if result["missed_phase"] is not None and ended_well(result):
+        raise UserFault(f"{'--phases' if phases else '--fast-forward'}: {result['missed_phase']}")
+    # A limit or an end that the user set is no failure.
+    if result["exit"]["reason"] not in ("max_cycles", "phases") and not ended_well(result):
         # The program's reason is its last word; the rest of its console stands above the summary.
         raise RunFault(describe_exit(result, lines=1))
 
@@ -146,7 +156,9 @@ def _request(
     arguments: list[str] | None,
     fast_forward: bool,
     max_cycles: int | None,
+    phases: str | None,
 ) -> Request:
+    plan = None if phases is None else str(engine.describe_phases(phases)["plan"])
     machine = load_machine(engine, machine_name, sets)
     program = programs.load(engine, program_name)
     if program.tasks and not places:
@@ -158,7 +170,7 @@ def _request(
         places = [f"{program.tasks[0]}=0"]
     placement = programs.place(places or [], program, machine)
     words = tuple(programs.arguments(arguments or []))
-    return Request(machine, program, placement, words, fast_forward, max_cycles)
+    return Request(machine, program, placement, words, fast_forward, max_cycles, plan)
 
 
 def _simulate(engine: Engine, request: Request, observation: Observation, *, live: bool) -> Json:

@@ -43,6 +43,8 @@ def _facts(request: Request, result: Json, written: Path | None) -> Table:
     table.add_row("ended by", f"{result['exit']['reason']}, code {result['exit']['code']}")
     table.add_row("cycles", f"{cycles:,}{time}")
     table.add_row("instructions", f"{instructions:,} ({instructions / cycles if cycles else 0:.3f} a cycle)")
+    if result["checked_instructions"]:
+        table.add_row("checked", f"{result['checked_instructions']:,} instructions, as the reference engine does them")
     table.add_row("host time", f"{seconds:.2f} s, {rate:.1f} M instructions/s")
     for report in result["reports"]:
         table.add_row("reported", f"{report['name']} = {report['value']} (hart {report['hart']})")

@@ -26,6 +26,8 @@ class Request:
     arguments: tuple[str, ...] = ()
     fast_forward: bool = False
     max_cycles: int | None = None
+    phases: str | None = None
+    """A plan in the form that equal plans share."""
 
     @property
     def bootargs(self) -> str:
@@ -42,6 +44,7 @@ class Request:
             "bootargs": self.bootargs,
             "fast_forward": self.fast_forward,
             "max_cycles": self.max_cycles,
+            "phases": self.phases,
         }
 
     def identity(self, engine: Engine) -> Json:
@@ -54,6 +57,7 @@ class Request:
             "bootargs": self.bootargs,
             "fast_forward": self.fast_forward,
             "max_cycles": self.max_cycles,
+            "phases": self.phases,
         }
 
     def key(self, engine: Engine) -> str:

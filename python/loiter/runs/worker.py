@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from loiter import engine as engines
 from loiter import store
 from loiter.engine import Json
-from loiter.errors import Fault, RunFault
+from loiter.errors import Fault, RunFault, UserFault
 from loiter.runs.request import Request
 
 
@@ -84,6 +84,8 @@ def _carry_out(job: Job, pipe: Connection, engine_name: str, root: store.Store) 
         result = engine.run(job.request.native(), job.request.program.elf, progress)
         if not ended_well(result):
             raise RunFault(describe_exit(result))
+        if result["missed_phase"] is not None:
+            raise UserFault(str(result["missed_phase"]))
         store.write(root.path(job.label, job.request.key(engine)), job.request, engine, result)
     except Fault as fault:
         return Failed(fault)

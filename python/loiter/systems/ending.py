@@ -15,6 +15,7 @@ class How(enum.Enum):
     POWER_OFF = "power_off"
     FAILURE = "failure"
     RESET = "reset"
+    PHASES = "phases"
     PANIC = "panic"
     STUCK = "stuck"
     # These are not the guest's doing.
@@ -38,6 +39,8 @@ def of_guest(status: Json, watch: Watch, session: Session) -> End | None:
         reason, code, message = status["reason"], status["code"], status["message"]
         if watch.panic is not None and (reason == "reset" or code != 0):
             return panic(watch.panic)
+        if reason == "phases":
+            return End(How.PHASES, message)
         if reason == "reset":
             return End(How.RESET, "the guest asked for a reset")
         if code == 0:

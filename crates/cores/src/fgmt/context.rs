@@ -8,6 +8,7 @@ use loiter_types::{AddressSpace, ContextId, Cycle, HartId, PhysAddr};
 use crate::shared::{doing, mode};
 use crate::store_buffer::StoreBuffer;
 use crate::walker::{Granted, NO_PAGE};
+use crate::warm::Fetched;
 
 /// What a context without a known time of readiness waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,8 @@ pub(super) struct Context {
     pub(super) slot: Slot,
     pub(super) activity: Activity,
     pub(super) accounts: Accounts,
+    /// Where its hart has fetched from last in the reference engine.
+    pub(super) warmed: Fetched,
     pub(super) stores: StoreBuffer,
     /// The next instruction, when `fetched`; at `inst_pc`.
     pub(super) inst: Inst,
@@ -113,6 +116,7 @@ impl Context {
             slot: Slot::Vacant,
             activity: Activity::Vacant,
             accounts: Accounts::new(id, now),
+            warmed: Fetched::NOWHERE,
             stores,
             inst: nothing,
             class: nothing.op.class(),

@@ -133,9 +133,9 @@ pub(super) struct Core {
 pub struct Chip {
     pub(super) cores: Vec<Core>,
     /// For every core, the cycle before which none of its contexts can issue.
-    next: Vec<Cycle>,
+    pub(super) next: Vec<Cycle>,
     /// The cores for which that is known, in order.
-    awake: Vec<usize>,
+    pub(super) awake: Vec<usize>,
     pub(super) fpu: ChipFpu,
     pub(super) seats: Seats,
 }
@@ -166,13 +166,22 @@ impl Chip {
     }
 
     /// Seats `hart` of `machine` in a vacant context, where it goes on, or sleeps on, from `now`.
-    pub fn attach(&mut self, hart: &mut Hart, machine: &Machine, context: ContextId, now: Cycle) {
+    /// With `spinning` it waits for a lock.
+    pub fn attach(
+        &mut self,
+        hart: &mut Hart,
+        machine: &Machine,
+        context: ContextId,
+        spinning: bool,
+        now: Cycle,
+    ) {
         let per_core = self.cores[0].contexts.len();
         let (place, seat) = self.seats.take(hart.id, context, per_core);
         let core = &mut self.cores[place];
         let context = &mut core.contexts[seat];
         debug_assert!(context.hart.is_none(), "{} is taken", context.id);
         context.settle(now);
+        context.spinning = spinning;
         context.hart = Some(hart.id);
         context.hart_index = hart.id.index();
         context.fetch_line = NO_LINE;
@@ -225,7 +234,7 @@ impl Chip {
     ) -> Cycle {
         for _ in 0..most {
             let next = self.tick(now, shared);
-            let stops = shared.unhandled.is_some() || shared.device_accessed;
+            let stops = shared.unhandled.is_some() || shared.device_accessed || shared.stop;
             if next >= until || next >= shared.memory.next() || stops {
                 break;
             }

@@ -1,6 +1,6 @@
 //! Issue: what an instruction does at once, and how long its context pays for it.
 
-use loiter_hart::{DataPort, Exec, Flow, Hart, Nap, Trap, access_width};
+use loiter_hart::{Accessed, DataPort, Exec, Flow, Hart, Nap, Trap, access_width};
 use loiter_isa::csr::number::STIMECMP;
 use loiter_isa::{Class, Inst, Op, Width, dispatch};
 use loiter_machine::{AccessFault, Machine};
@@ -77,7 +77,13 @@ impl Context {
     fn retire<O: Observer>(&mut self, before: &Before, now: Cycle, shared: &mut Shared<'_, O>) {
         shared.harts[self.hart_index].retired += 1;
         self.accounts.retired(self.activity);
-        shared.tell_retired(self.hart_index, &self.inst, before, now);
+        // Before a store to a device the buffer has drained.
+        let access = if self.class == Class::Store && !self.stores.is_empty() {
+            Accessed::Buffered
+        } else {
+            Accessed::Now
+        };
+        shared.tell_retired(self.hart_index, &self.inst, before, access, now);
     }
 
     /// Issues the fetched instruction of this context, which has nothing in its way.

@@ -24,6 +24,7 @@
 mod context;
 mod core;
 mod counters;
+mod detach;
 mod issue;
 mod obstacle;
 mod outside;

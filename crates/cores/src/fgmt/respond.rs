@@ -91,11 +91,7 @@ impl Context {
             RequestKind::Store => {
                 let store = self.stores.perform();
                 let hart = self.seated();
-                // The store found RAM at its address when it issued.
-                for (addr, width, value) in store.parts() {
-                    let stored = shared.machine.store(hart, addr, width, value);
-                    debug_assert!(stored.is_ok());
-                }
+                shared.perform_stores(hart, store.parts(), now);
             }
             RequestKind::Acknowledge => {
                 self.stores.acknowledge();

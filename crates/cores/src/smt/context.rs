@@ -17,6 +17,7 @@ use crate::predict::{Prediction, Transfer};
 use crate::shared::mode;
 use crate::store_buffer::StoreBuffer;
 use crate::walker::Granted;
+use crate::warm::Fetched;
 
 /// How far an instruction has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,6 +197,8 @@ pub(super) struct Context {
     pub(super) accounts: Accounts,
     /// For what-if runs.
     pub(super) oracle: Option<Box<Oracle>>,
+    /// Where its hart has fetched from last in the reference engine.
+    pub(super) warmed: Fetched,
 }
 
 /// No line: larger than the number of any line.
@@ -285,6 +288,7 @@ impl Context {
             squashed_from: NOTHING_SQUASHED,
             accounts: Accounts::new(id, now),
             oracle: None,
+            warmed: Fetched::NOWHERE,
         }
     }
 

@@ -3,11 +3,11 @@
 use loiter_hart::{Hart, HartState, Nap};
 use loiter_isa::{Inst, SINK, decode};
 use loiter_machine::Machine;
-use loiter_memory::{Tlb, TlbCounters, TlbParams, WalkerCounters, Wheel};
-use loiter_observe::{Accounts, Doing, Slot};
+use loiter_memory::{Tlb, TlbParams, Wheel};
+use loiter_observe::{Doing, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 
-use super::context::{Context, Fetch, NO_LINE, Oldest, Stage};
+use super::context::{Context, Fetch, NO_LINE, Stage};
 use super::counters::{Histograms, SmtCounters, SmtModeCounters};
 use super::oracle::Oracle;
 use super::params::SmtParams;
@@ -16,7 +16,7 @@ use super::queue::{MOST, Queue};
 use super::registers::{File, NONE, Registers};
 use super::squash;
 use super::translate::For;
-use crate::predict::{BranchCounters, Prediction, Predictors};
+use crate::predict::{Prediction, Predictors};
 use crate::seats::Seats;
 use crate::shared::doing;
 use crate::store_buffer::StoreBuffer;
@@ -81,12 +81,14 @@ pub(super) struct CoreState {
     pub(super) retired_now: u64,
     pub(super) shares: Shares,
     /// The first cycle that has not been counted.
-    counted_to: Cycle,
+    pub(super) counted_to: Cycle,
     /// Whether a full queue, or the want of a register, kept an instruction in the front end.
     pub(super) queue_full: bool,
     pub(super) registers_full: bool,
     /// Something happened in this cycle, so that something may in the next.
     pub(super) active: bool,
+    /// Harts are about to leave: nothing is begun, and what can be taken back is.
+    pub(super) draining: bool,
     /// Where turns begin.
     pub(super) turn: usize,
     /// Stores that performed in this cycle: who, and where.
@@ -139,13 +141,22 @@ impl Chip {
     }
 
     /// Seats `hart` of `machine` in a vacant context, where it goes on, or sleeps on, from `now`.
-    pub fn attach(&mut self, hart: &mut Hart, machine: &Machine, context: ContextId, now: Cycle) {
+    /// With `spinning` it waits for a lock.
+    pub fn attach(
+        &mut self,
+        hart: &mut Hart,
+        machine: &Machine,
+        context: ContextId,
+        spinning: bool,
+        now: Cycle,
+    ) {
         let per_core = self.cores[0].contexts.len();
         let (place, seat) = self.seats.take(hart.id, context, per_core);
         let Core { state, contexts } = &mut self.cores[place];
         let context = &mut contexts[seat];
         debug_assert!(context.hart.is_none(), "{} is taken", context.id);
         context.settle(now);
+        context.spinning = spinning;
         context.hart = Some(hart.id);
         context.hart_index = hart.id.index();
         hart.csr.set_lines(machine.interrupt_lines(hart.id));
@@ -196,6 +207,7 @@ impl Chip {
         for _ in 0..most {
             let next = self.tick(now, shared);
             let stops = shared.unhandled.is_some()
+                || shared.stop
                 || shared.device_accessed
                 || shared.machine.watches.any_lost()
                 || shared.machine.ended().is_some();
@@ -237,54 +249,6 @@ impl Chip {
             }
         }
         self.cores[place].state.performed = performed;
-    }
-
-    /// Charges every context up to `now`, and answers the accounts with the hart of each.
-    pub fn close(&mut self, now: Cycle) -> Vec<(Option<HartId>, Accounts)> {
-        for core in &mut self.cores {
-            core.count_skipped(now);
-        }
-        let contexts = self.cores.iter_mut().flat_map(|core| &mut core.contexts);
-        contexts
-            .map(|context| {
-                context.settle(now);
-                context
-                    .accounts
-                    .refund(now, context.activity, Slot::Retired);
-                (context.hart, context.accounts.clone())
-            })
-            .collect()
-    }
-
-    /// Counters by core.
-    pub fn counters(&self) -> impl Iterator<Item = (CoreId, &SmtCounters)> {
-        let states = self.cores.iter().map(|core| &core.state);
-        states.map(|state| (state.id, &state.counters))
-    }
-
-    /// Counters by core and by [`super::ModeGroup`].
-    pub fn mode_counters(
-        &self,
-    ) -> impl Iterator<Item = (CoreId, &[SmtModeCounters; 2], &[BranchCounters; 2])> {
-        let states = self.cores.iter().map(|core| &core.state);
-        states.map(|state| (state.id, &state.modes, &state.predictors.counters))
-    }
-
-    /// How the cycles of each core are distributed.
-    pub fn histograms(&self) -> impl Iterator<Item = (CoreId, &Histograms)> {
-        let states = self.cores.iter().map(|core| &core.state);
-        states.map(|state| (state.id, &state.histograms))
-    }
-
-    /// Counters of translation, by core: of instructions, of data, and of walks.
-    pub fn translation_counters(
-        &self,
-    ) -> impl Iterator<Item = (CoreId, &TlbCounters, &TlbCounters, &WalkerCounters)> {
-        self.cores.iter().map(|core| {
-            let state = &core.state;
-            let (itlb, dtlb) = (&state.itlb.counters, &state.dtlb.counters);
-            (state.id, itlb, dtlb, &state.walker.counters)
-        })
     }
 
     /// What every seated context waits for, for the watchdog's message.
@@ -360,6 +324,7 @@ impl Core {
                 registers_full: false,
                 fetch_policy: FetchPolicy::named(&core.fetch_policy),
                 active: false,
+                draining: false,
                 turn: 0,
                 performed: Vec::new(),
                 due: Vec::new(),
@@ -397,60 +362,39 @@ impl Core {
     }
 
     /// One cycle, the last stage first, so that an instruction passes one stage in a cycle.
-    fn cycle<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
+    pub(super) fn cycle<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
         self.count_skipped(now);
         self.state.active = false;
         for context in &mut self.contexts {
             context.settle(now);
         }
         self.wake();
-        if self.state.walker.due <= now {
+        if self.state.walker.due <= now && !self.state.draining {
             self.go_on_walking(now, shared);
         }
         if self.state.events.next() <= now {
             self.events(now, shared);
         }
         self.drain_stores(now, shared);
-        self.retire(now, shared);
-        self.issue(now, shared);
-        self.rename(now, shared);
+        if self.state.draining {
+            self.give_up();
+        } else {
+            self.retire(now, shared);
+            self.issue(now, shared);
+            self.rename(now, shared);
+        }
         if O::PIPELINE {
             self.tell_squashed(now, shared);
         }
-        self.fetch(now, shared);
+        if !self.state.draining {
+            self.fetch(now, shared);
+        }
         self.account(now);
         if self.state.active || !self.state.waking.is_empty() {
             self.next_turn();
             return now.after(1);
         }
         self.next_known(now)
-    }
-
-    /// Counts the cycles before `now` in which nothing happened.
-    pub(super) fn count_skipped(&mut self, now: Cycle) {
-        let cycles = now.since(self.state.counted_to);
-        let counters = &mut self.state.counters;
-        counters.zero_fetch_cycles += cycles;
-        counters.zero_issue_cycles += cycles;
-        counters.zero_retire_cycles += cycles;
-        let histograms = &mut self.state.histograms;
-        // What ended the run retired in a cycle that the core has not been through.
-        let last = std::mem::take(&mut self.state.retired_now);
-        if last > 0 && cycles > 0 {
-            counters.zero_retire_cycles -= 1;
-            histograms.retired.count(last, 1);
-            histograms.retired.cycles[0] -= 1;
-        }
-        for histogram in [
-            &mut histograms.fetched,
-            &mut histograms.issued,
-            &mut histograms.retired,
-            &mut histograms.fetchable,
-        ] {
-            histogram.count(0, cycles);
-        }
-        self.state.count(cycles);
-        self.state.counted_to = now.max(self.state.counted_to);
     }
 
     /// The next context goes first in the next cycle; those that sleep have no turn.
@@ -461,24 +405,6 @@ impl Core {
         let awake =
             |c: &usize| !matches!(self.contexts[*c].fetch, Fetch::Asleep(_) | Fetch::Vacant);
         self.state.turn = others.find(awake).unwrap_or(turn);
-    }
-
-    /// Notes what this cycle, and those until the next in which something happens, are charged to.
-    fn account(&mut self, now: Cycle) {
-        let state = &mut self.state;
-        state.count(1);
-        state.counted_to = now.after(1);
-        let retired = std::mem::take(&mut state.retired_now);
-        state.histograms.retired.count(retired, 1);
-        for context in &mut self.contexts {
-            if std::mem::take(&mut context.retired_now) {
-                context
-                    .accounts
-                    .charge(now.after(1), context.activity, Slot::Retired);
-            }
-            context.slot_now = context.waits_for(now, state);
-        }
-        state.counters.zero_retire_cycles += u64::from(retired == 0);
     }
 
     /// The first cycle after `now` in which something happens, if nothing comes from outside.
@@ -580,19 +506,6 @@ impl Core {
 }
 
 impl CoreState {
-    /// Counts what stands as it is for so many cycles.
-    fn count(&mut self, cycles: u64) {
-        let counters = &mut self.counters;
-        counters.cycles += cycles;
-        counters.queue_full_cycles += cycles * u64::from(self.queue_full);
-        counters.registers_full_cycles += cycles * u64::from(self.registers_full);
-        let [integer, fp] = self.queues.each_ref().map(Queue::occupancy);
-        counters.integer_queue_occupancy += cycles * integer;
-        counters.fp_queue_occupancy += cycles * fp;
-        self.histograms.integer_queue.count(integer, cycles);
-        self.histograms.fp_queue.count(fp, cycles);
-    }
-
     /// Instructions that read `register` may issue now.
     #[inline(always)]
     pub(super) fn wake_register(&mut self, register: u16) {
@@ -646,46 +559,6 @@ impl Context {
             let own = entry.addr.block(line_log2);
             entry.stale |= own == line && !oldest;
             self.lines_read |= line_bit(own);
-        }
-    }
-
-    /// What a cycle in which nothing of this context retired is charged to.
-    fn waits_for(&self, now: Cycle, core: &CoreState) -> Slot {
-        match self.fetch {
-            Fetch::Vacant => return Slot::Vacant,
-            Fetch::Asleep(_) if self.is_empty() => return Slot::Waiting,
-            _ => {}
-        }
-        if self.is_empty() {
-            return match self.fetch {
-                Fetch::Line => Slot::FetchMiss,
-                Fetch::Walk => Slot::ItlbWalk,
-                Fetch::Ready if self.fetch_from > now => self.empty,
-                _ => Slot::NotSelected,
-            };
-        }
-        let entry = self.entry(self.head);
-        if self.head == self.renamed {
-            return if entry.due > now {
-                Slot::FrontEnd
-            } else {
-                Slot::QueueFull
-            };
-        }
-        if let Oldest::Sent(slot) = self.oldest {
-            return slot;
-        }
-        match entry.stage {
-            Stage::Queued if core.queues[entry.queue as usize].is_ready(entry.slot) => {
-                Slot::UnitBusy
-            }
-            Stage::Queued => Slot::Dependence,
-            Stage::Walking => Slot::DtlbWalk,
-            Stage::Missing(loiter_memory::Level::Memory) => Slot::L2Miss,
-            Stage::Missing(_) => Slot::L2Hit,
-            Stage::Issued if entry.class == loiter_isa::Class::Load => Slot::LoadHit,
-            Stage::Done if entry.due <= now && !self.buffer.is_empty() => Slot::StoreBuffer,
-            _ => Slot::Executing,
         }
     }
 }

@@ -17,9 +17,11 @@
 //!   Behind what changes the state of a hart nothing is fetched before.
 //! - A wrong path is fetched, renamed and issued as any other until its transfer executes.
 
+mod account;
 mod context;
 mod core;
 mod counters;
+mod detach;
 mod fetch;
 mod issue;
 mod oldest;

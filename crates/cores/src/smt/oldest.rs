@@ -1,7 +1,7 @@
 //! The oldest instruction of a context, where only the hart itself can run it: atomics and fences,
 //! accesses to devices and over the end of a page, and what changes the state of the hart.
 
-use loiter_hart::{Access, DataPort, Exec, Flow, Nap, access_width};
+use loiter_hart::{Access, Accessed, DataPort, Exec, Flow, Nap, access_width};
 use loiter_isa::csr::number::STIMECMP;
 use loiter_isa::{Class, Op, SINK, Width, dispatch};
 use loiter_machine::{AccessFault, Machine};
@@ -208,7 +208,7 @@ impl Context {
             let register = self.map[second as usize];
             core.registers.values[register as usize] = hart.regs[second as usize];
         }
-        shared.tell_retired(self.hart_index, &inst, &before, now);
+        shared.tell_retired(self.hart_index, &inst, &before, Accessed::Now, now);
         if inst.op == Op::SfenceVma {
             self.flush_translations(core, &inst, &shared.harts[self.hart_index]);
         }

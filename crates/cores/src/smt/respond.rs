@@ -36,7 +36,7 @@ impl Chip {
                 state.walker.entry_arrives(tag, response.done, shared);
             }
             RequestKind::Load => context.line_arrives(c, tag, response.done, state, shared),
-            RequestKind::Own if tag == 0 => context.perform_store(state, shared),
+            RequestKind::Own if tag == 0 => context.perform_store(state, now, shared),
             RequestKind::Own => context.oldest_performs(c, tag, false, state, now, shared),
             RequestKind::Device => context.oldest_performs(c, tag, true, state, now, shared),
             kind => unreachable!("this core asks for no {kind:?}"),

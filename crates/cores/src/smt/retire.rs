@@ -1,6 +1,6 @@
 //! Retirement: in order, precise, and where the hart itself runs what only it can.
 
-use loiter_hart::{Access, Trap, access_width};
+use loiter_hart::{Access, Accessed, Trap, access_width};
 use loiter_isa::Class;
 use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Doing, Slot};
@@ -84,7 +84,7 @@ impl Context {
         let addr = self.buffer.next().expect("a store that waits");
         if self.looked_up(shared.memory.store(core.id, addr), core) {
             self.buffer.send_next();
-            self.perform_store(core, shared);
+            self.perform_store(core, now, shared);
             return;
         }
         let request = Request {
@@ -108,15 +108,12 @@ impl Context {
     pub(super) fn perform_store<O: Observer>(
         &mut self,
         core: &mut CoreState,
+        now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
         let hart = self.seated();
         let store = self.buffer.perform();
-        for (addr, width, value) in store.parts() {
-            let stored = shared.machine.store(hart, addr, width, value);
-            // It found RAM when it issued.
-            debug_assert!(stored.is_ok());
-        }
+        shared.perform_stores(hart, store.parts(), now);
         self.buffer.acknowledge();
         self.owning = false;
         core.performed.push((hart, store.addr));
@@ -194,7 +191,11 @@ impl Context {
             core.predictors
                 .train(c, pc, transfer, self.prediction(n), taken, next);
         }
-        shared.tell_retired(self.hart_index, &entry.inst, &before, now);
+        let access = match class {
+            Class::Load | Class::Store => Accessed::Apart(entry.addr),
+            _ => Accessed::Now,
+        };
+        shared.tell_retired(self.hart_index, &entry.inst, &before, access, now);
         self.leave(core);
         Oldness::Retired
     }

@@ -29,7 +29,7 @@ pub enum Privilege {
 }
 
 /// What the hart's clocks show; set by the engine before CSRs are read.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
     /// Core clock cycles, `mcycle`.
     pub cycle: u64,
@@ -110,7 +110,7 @@ pub(crate) enum Paging {
 ///
 /// A snapshot holds all but what follows from the machine: those fields are skipped, and
 /// [`CsrFile::restore`] keeps them.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CsrFile {
     /// Current privilege mode.
@@ -155,7 +155,7 @@ pub struct CsrFile {
 }
 
 /// A counter that a program can set and stop.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Counter {
     /// Its value minus that of what it counts.
     Counting(u64),
@@ -231,6 +231,12 @@ impl CsrFile {
     #[inline(always)]
     pub fn set_lines(&mut self, lines: u64) {
         self.lines = lines;
+    }
+
+    /// The interrupt lines as last set.
+    #[must_use]
+    pub fn lines(&self) -> u64 {
+        self.lines
     }
 
     /// Dynamic rounding mode, as its field stands.

@@ -48,7 +48,141 @@ pub trait DataPort {
     fn machine(&mut self) -> &mut Machine;
 }
 
-impl<P: DataPort, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENGTH> {
+/// All that an instruction finds outside its hart. Every [`DataPort`] is one, around the machine; a
+/// checker, which must not touch the machine, has one of its own.
+pub trait Environment {
+    /// As [`DataPort::load`].
+    ///
+    /// # Errors
+    /// Likewise.
+    fn load(&mut self, hart: HartId, addr: PhysAddr, width: Width) -> Result<u64, AccessFault>;
+
+    /// As [`DataPort::store`].
+    ///
+    /// # Errors
+    /// Likewise.
+    fn store(
+        &mut self,
+        hart: HartId,
+        addr: PhysAddr,
+        width: Width,
+        value: u64,
+    ) -> Result<(), AccessFault>;
+
+    /// As [`DataPort::store_atomic`].
+    ///
+    /// # Errors
+    /// Likewise.
+    fn store_atomic(
+        &mut self,
+        hart: HartId,
+        addr: PhysAddr,
+        width: Width,
+        value: u64,
+    ) -> Result<(), AccessFault>;
+
+    /// As [`Hart::translate`].
+    ///
+    /// # Errors
+    /// Likewise.
+    fn translate(
+        &mut self,
+        hart: &mut Hart,
+        addr: VirtAddr,
+        bytes: u64,
+        access: Access,
+    ) -> Result<PhysAddr, Trap>;
+
+    /// Whether these bytes are RAM.
+    fn is_ram(&mut self, addr: PhysAddr, bytes: u64) -> bool;
+
+    /// `hart` reserves the line of `addr`.
+    fn reserve(&mut self, hart: HartId, addr: PhysAddr);
+
+    /// Whether `hart` still has a reservation for the line of `addr`.
+    fn is_reserved(&mut self, hart: HartId, addr: PhysAddr) -> bool;
+
+    /// `hart` gives up its reservation, if it has one.
+    fn give_up_reservation(&mut self, hart: HartId);
+
+    /// Register `stimecmp` of `hart`.
+    fn supervisor_timer(&mut self, hart: HartId) -> u64;
+
+    /// Writes register `stimecmp` of `hart`; answers the interrupt lines of the hart that follow.
+    fn set_supervisor_timer(&mut self, hart: HartId, value: u64) -> u64;
+}
+
+impl<P: DataPort> Environment for P {
+    #[inline(always)]
+    fn load(&mut self, hart: HartId, addr: PhysAddr, width: Width) -> Result<u64, AccessFault> {
+        DataPort::load(self, hart, addr, width)
+    }
+
+    #[inline(always)]
+    fn store(
+        &mut self,
+        hart: HartId,
+        addr: PhysAddr,
+        width: Width,
+        value: u64,
+    ) -> Result<(), AccessFault> {
+        DataPort::store(self, hart, addr, width, value)
+    }
+
+    #[inline(always)]
+    fn store_atomic(
+        &mut self,
+        hart: HartId,
+        addr: PhysAddr,
+        width: Width,
+        value: u64,
+    ) -> Result<(), AccessFault> {
+        DataPort::store_atomic(self, hart, addr, width, value)
+    }
+
+    #[inline(always)]
+    fn translate(
+        &mut self,
+        hart: &mut Hart,
+        addr: VirtAddr,
+        bytes: u64,
+        access: Access,
+    ) -> Result<PhysAddr, Trap> {
+        hart.translate(self.machine(), addr, bytes, access)
+    }
+
+    #[inline(always)]
+    fn is_ram(&mut self, addr: PhysAddr, bytes: u64) -> bool {
+        Machine::is_ram(self.machine(), addr, bytes)
+    }
+
+    #[inline(always)]
+    fn reserve(&mut self, hart: HartId, addr: PhysAddr) {
+        self.machine().watches.arm(hart, addr);
+    }
+
+    #[inline(always)]
+    fn is_reserved(&mut self, hart: HartId, addr: PhysAddr) -> bool {
+        self.machine().watches.is_held(hart, addr)
+    }
+
+    #[inline(always)]
+    fn give_up_reservation(&mut self, hart: HartId) {
+        self.machine().watches.disarm(hart);
+    }
+
+    fn supervisor_timer(&mut self, hart: HartId) -> u64 {
+        Machine::supervisor_timer(self.machine(), hart)
+    }
+
+    fn set_supervisor_timer(&mut self, hart: HartId, value: u64) -> u64 {
+        let machine = self.machine();
+        Machine::set_supervisor_timer(machine, hart, value);
+        machine.interrupt_lines(hart)
+    }
+}
+
+impl<P: Environment, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENGTH> {
     #[inline(always)]
     fn data_address(&self, i: &Inst) -> u64 {
         self.reg(i.rs1).wrapping_add(i.imm as i64 as u64)
@@ -59,8 +193,8 @@ impl<P: DataPort, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENGTH>
     fn translate(&mut self, addr: u64, width: Width, access: Access) -> Result<PhysAddr, Flow> {
         if FULL {
             let bytes = width.bytes();
-            self.hart
-                .translate(self.port.machine(), VirtAddr(addr), bytes, access)
+            self.port
+                .translate(self.hart, VirtAddr(addr), bytes, access)
                 .map_err(Flow::Trap)
         } else {
             let found = match access {
@@ -118,11 +252,10 @@ impl<P: DataPort, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENGTH>
             (addr, first_bytes, 0),
             (second, width.bytes() - first_bytes, first_bytes),
         ] {
-            let machine = self.port.machine();
             let physical = self
-                .hart
-                .translate(machine, VirtAddr(start), bytes, access)?;
-            if !machine.is_ram(physical, bytes) {
+                .port
+                .translate(self.hart, VirtAddr(start), bytes, access)?;
+            if !self.port.is_ram(physical, bytes) {
                 return Err(access.access_fault(start));
             }
             for n in 0..bytes {
@@ -200,7 +333,7 @@ impl<P: DataPort, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENGTH>
         let id = self.hart.id;
         let value = self.port.load(id, addr, width);
         let value = value.map_err(|_| self.unanswered(i, Access::Load))?;
-        self.port.machine().watches.arm(id, addr);
+        self.port.reserve(id, addr);
         Ok(sign_extend(value, width))
     }
 
@@ -208,14 +341,14 @@ impl<P: DataPort, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENGTH>
     pub(super) fn sc_value(&mut self, i: &Inst, width: Width) -> Result<u64, Flow> {
         let addr = self.atomic_address(i, width, Access::Store)?;
         let id = self.hart.id;
-        let held = self.port.machine().watches.is_held(id, addr);
+        let held = self.port.is_reserved(id, addr);
         if held {
             let value = self.reg(i.rs2);
             self.port
                 .store_atomic(id, addr, width, value)
                 .map_err(|_| self.unanswered(i, Access::Store))?;
         }
-        self.port.machine().watches.disarm(id);
+        self.port.give_up_reservation(id);
         Ok(u64::from(!held))
     }
 

@@ -9,7 +9,7 @@ use crate::hart::Hart;
 use crate::trap::{Cause, Trap};
 use access::sign_extend;
 
-pub use access::DataPort;
+pub use access::{DataPort, Environment};
 
 /// How a hart sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -75,7 +75,7 @@ pub struct Exec<'a, P, const FULL: bool, const LENGTH: u64 = 0> {
     pub pc: u64,
 }
 
-impl<'a, P: DataPort, const FULL: bool> Exec<'a, P, FULL> {
+impl<'a, P: Environment, const FULL: bool> Exec<'a, P, FULL> {
     /// An executor at the hart's pc.
     #[inline(always)]
     pub fn new(hart: &'a mut Hart, port: &'a mut P) -> Self {
@@ -112,7 +112,7 @@ impl<'a, P: DataPort, const FULL: bool> Exec<'a, P, FULL> {
     }
 }
 
-impl<P: DataPort, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENGTH> {
+impl<P: Environment, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENGTH> {
     #[inline(always)]
     fn length(i: &Inst) -> u64 {
         if LENGTH == 0 { i.len.into() } else { LENGTH }
@@ -150,7 +150,7 @@ impl<P: DataPort, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENGTH>
     }
 }
 
-impl<P: DataPort, const FULL: bool, const LENGTH: u64> Executor for Exec<'_, P, FULL, LENGTH> {
+impl<P: Environment, const FULL: bool, const LENGTH: u64> Executor for Exec<'_, P, FULL, LENGTH> {
     type Out = Flow;
 
     #[inline(always)]

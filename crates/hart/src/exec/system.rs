@@ -3,11 +3,11 @@
 use loiter_isa::csr::number::STIMECMP;
 use loiter_isa::{CsrOperand, Inst, System};
 
-use super::{DataPort, Exec, Flow, Nap, illegal};
+use super::{Environment, Exec, Flow, Nap, illegal};
 use crate::csr::Privilege;
 use crate::trap::{Cause, Trap};
 
-impl<P: DataPort, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENGTH> {
+impl<P: Environment, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENGTH> {
     /// As [`crate::CsrFile`] reads it, but for `stimecmp`, which stands beside the clock.
     fn read_csr(&mut self, number: u16, writes: bool) -> Option<u64> {
         if number != STIMECMP {
@@ -15,12 +15,11 @@ impl<P: DataPort, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENGTH>
         }
         let id = self.hart.id;
         let allowed = self.hart.csr.supervisor_timer_allowed();
-        allowed.then(|| self.port.machine().supervisor_timer(id))
+        allowed.then(|| self.port.supervisor_timer(id))
     }
 
     fn write_csr(&mut self, number: u16, value: u64) {
-        let machine = self.port.machine();
-        self.hart.write_csr(machine, number, value);
+        self.hart.write_csr(self.port, number, value);
     }
 
     pub(super) fn full_system(&mut self, i: &Inst, what: System) -> Flow {

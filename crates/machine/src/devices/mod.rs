@@ -191,6 +191,18 @@ impl Devices {
             .nth(port.checked_sub(1)?)
     }
 
+    /// What has been sent to virtio console `port`, counted from 1, and not been taken.
+    pub(crate) fn console_output(&self, port: usize) -> &[u8] {
+        let mut consoles = self.virtio.iter().filter_map(|virtio| match &virtio.kind {
+            Kind::Console(console) => Some(&console.output[..]),
+            _ => None,
+        });
+        let place = port.checked_sub(1);
+        place
+            .and_then(|place| consoles.nth(place))
+            .unwrap_or_default()
+    }
+
     /// Whether a virtio console has output.
     pub(crate) fn has_console_output(&self) -> bool {
         self.virtio.iter().any(

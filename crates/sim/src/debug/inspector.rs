@@ -1,9 +1,11 @@
-//! Who watches the instructions of a run: for a debugger, a trace, a profile, a pipeline log or a
-//! timeline.
+//! Who watches the instructions of a run: for a debugger, a trace, a profile, a pipeline log, a
+//! timeline, or the lockstep check.
 
 use gdbstub::target::ext::breakpoints::WatchKind;
 use loiter_cores::{InstructionId, PipelineStep};
-use loiter_hart::{Hart, InstructionObserver, Retired, Trapped, Unobserved, access_width};
+use loiter_hart::{
+    Hart, InstructionObserver, Performed, Retired, Trapped, Unobserved, access_width,
+};
 use loiter_isa::Class;
 use loiter_observe::{Moment, Probe};
 use loiter_types::{Cycle, HartId, PAGE_BYTES};
@@ -12,6 +14,8 @@ use super::pipeline::Pipeline;
 use super::profiler::Profiler;
 use super::timeline::Timeline;
 use super::trace::Trace;
+use crate::check::Checker;
+use crate::phases::Arrival;
 
 /// Watches instructions, and is told of probes and of ways through pipelines.
 pub(crate) trait Watcher: InstructionObserver {
@@ -53,6 +57,9 @@ pub(crate) struct Inspector {
     pub(crate) profiler: Option<Profiler>,
     pub(crate) pipeline: Option<Pipeline>,
     pub(crate) timeline: Option<Timeline>,
+    pub(crate) checker: Option<Checker>,
+    /// What ends the phase, if that is a hart's coming somewhere.
+    pub(crate) arrival: Option<Arrival>,
     breakpoints: Vec<u64>,
     watchpoints: Vec<Watchpoint>,
     stepping: Option<HartId>,
@@ -63,14 +70,19 @@ impl Inspector {
     /// Whether there is anything to watch for at `now`; if not, the engine needs no observer.
     pub(crate) fn is_active(&self, now: Cycle) -> bool {
         let due = |trace: &Trace| trace.wants(None) && trace.not_before() <= now.0 + AHEAD;
-        self.watches_all() || !self.breakpoints.is_empty() || self.trace.as_ref().is_some_and(due)
+        self.watches_all()
+            || self.arrival.is_some()
+            || !self.breakpoints.is_empty()
+            || self.trace.as_ref().is_some_and(due)
     }
 
     /// The same for timing cores.
     pub(crate) fn watches_cores(&self) -> bool {
         let timeline = self.timeline.as_ref();
         // Time may leap.
-        self.is_active(Cycle(u64::MAX / 2)) || timeline.is_some_and(|it| !it.has_failed())
+        self.is_active(Cycle(u64::MAX / 2))
+            || self.checker.is_some()
+            || timeline.is_some_and(|it| !it.has_failed())
     }
 
     /// The first cycle in which ways through pipelines are of interest.
@@ -118,6 +130,8 @@ impl Inspector {
             profiler: self.profiler.take(),
             pipeline: self.pipeline.take(),
             timeline: self.timeline.take(),
+            checker: self.checker.take(),
+            arrival: self.arrival.take(),
             ..Self::default()
         };
     }
@@ -165,6 +179,10 @@ impl InstructionObserver for Inspector {
         let page = |addr: u64| addr / PAGE_BYTES;
         let breakpoints = &self.breakpoints;
         self.watches_all()
+            || self
+                .arrival
+                .as_ref()
+                .is_some_and(|it| it.may_be_in_page(pc))
             || breakpoints.iter().any(|&addr| page(addr) == page(pc))
             || self
                 .trace
@@ -176,10 +194,19 @@ impl InstructionObserver for Inspector {
         if self.breakpoints.contains(&pc) {
             self.hold(hart.id, Reason::Breakpoint);
         }
-        self.held.is_some()
+        if let Some(arrival) = &mut self.arrival {
+            arrival.holds_at(hart.id, pc);
+        }
+        self.holds()
     }
 
     fn retired(&mut self, event: &Retired<'_>) {
+        if let Some(checker) = &mut self.checker {
+            checker.retired(event);
+        }
+        if let Some(arrival) = &mut self.arrival {
+            arrival.retired(event);
+        }
         if let Some(profiler) = &mut self.profiler {
             profiler.retired(event);
         }
@@ -201,6 +228,12 @@ impl InstructionObserver for Inspector {
     }
 
     fn trapped(&mut self, event: &Trapped<'_>) {
+        if let Some(checker) = &mut self.checker {
+            checker.trapped(event);
+        }
+        if let Some(arrival) = &mut self.arrival {
+            arrival.moved(event.hart.id);
+        }
         if let Some(profiler) = &mut self.profiler {
             profiler.trapped(event);
         }
@@ -215,8 +248,16 @@ impl InstructionObserver for Inspector {
         }
     }
 
+    fn performed(&mut self, event: &Performed) {
+        if let Some(checker) = &mut self.checker {
+            checker.performed(event);
+        }
+    }
+
     fn holds(&self) -> bool {
         self.held.is_some()
+            || self.arrival.as_ref().is_some_and(Arrival::is_reached)
+            || self.checker.as_ref().is_some_and(Checker::has_diverged)
     }
 }
 

@@ -49,12 +49,14 @@ impl Session {
 
     /// Whether registers of `hart` can be changed now.
     fn is_between_instructions(&mut self, hart: HartId) -> bool {
-        let timing = self.timing.as_mut();
+        let timing = self.cores();
         timing.is_none_or(|timing| timing.chip().stands_between_instructions(hart))
     }
 
     fn changed(&mut self, hart: HartId) {
-        if let Some(timing) = &mut self.timing {
+        self.system.changed_from_outside(hart);
+        let timing = self.timing.as_mut().filter(|timing| timing.is_attached());
+        if let Some(timing) = timing {
             let now = self.system.now;
             timing
                 .chip()
@@ -150,7 +152,7 @@ impl MultiThreadBase for Session {
             let part = &mut data[done..done + length];
             let ram = &self.system.machine.ram;
             part.copy_from_slice(ram.slice(at, length as u64).expect("RAM"));
-            if let Some(timing) = &mut self.timing {
+            if let Some(timing) = self.cores() {
                 for (n, byte) in part.iter_mut().enumerate() {
                     let at = PhysAddr(at.0 + n as u64);
                     *byte = timing.chip().buffered_byte(hart, at).unwrap_or(*byte);

@@ -12,7 +12,7 @@ fn text(mut result: RunResult) -> String {
     serde_json::to_string_pretty(&result).expect("plain data")
 }
 
-fn assert_repeatable(request: &Request, elf: &[u8]) {
+pub(crate) fn assert_repeatable(request: &Request, elf: &[u8]) {
     let first = text(run_to_end(request, elf));
     let second = text(run_to_end(request, elf));
     for (first, second) in first.lines().zip(second.lines()) {

@@ -1,5 +1,5 @@
 //! Timing cores against the reference engine: each hart retires the same instructions and ends up
-//! with the same state, whatever the timing.
+//! with the same state, whatever the timing. The checker of `--check` looks at every instruction.
 
 use loiter_isa::Op;
 
@@ -86,6 +86,7 @@ fn compare(
         found.instructions..u64::MAX
     };
     assert!(timed.contains(&found.timing_instructions));
+    assert_eq!(found.checked_instructions, found.timing_instructions);
     retired
 }
 

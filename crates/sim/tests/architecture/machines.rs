@@ -41,8 +41,12 @@ impl Machine {
             program: "generated".into(),
             bootargs: String::new(),
             fast_forward: false,
+            phases: None,
             max_cycles: Some(MAX_CYCLES),
-            observe: Observation::default(),
+            observe: Observation {
+                check: self != Machine::Virt,
+                ..Observation::default()
+            },
         }
     }
 }

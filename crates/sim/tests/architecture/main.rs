@@ -17,6 +17,7 @@ mod handmade;
 mod litmus;
 mod lockstep;
 mod machines;
+mod phases;
 mod privileged;
 mod qemu;
 mod seeing;

@@ -92,6 +92,7 @@ impl Bench {
             program: "test".to_owned(),
             bootargs: String::new(),
             fast_forward: false,
+            phases: None,
             max_cycles: self.max_cycles,
             observe: Observation::default(),
         };

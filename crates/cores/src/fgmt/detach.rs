@@ -1,0 +1,79 @@
+//! Harts leave their contexts.
+
+use loiter_hart::{Hart, HartState, Nap, Retired};
+use loiter_memory::{MemorySystem, RequestKind};
+use loiter_observe::{Activity, Slot};
+use loiter_types::{ContextId, Cycle};
+
+use super::context::Waits;
+use super::core::Chip;
+use crate::walker::Granted;
+use crate::warm::{Fetched, Traces};
+
+impl Chip {
+    /// A bound of the instructions that can retire in a cycle: one of each context.
+    #[must_use]
+    pub fn most_retired_in_a_cycle(&self) -> u64 {
+        let contexts = self.cores.iter().map(|core| core.contexts.len() as u64);
+        contexts.sum()
+    }
+
+    /// Takes `hart` from its context, which is vacant from `now` on. Memory has delivered all that cores
+    /// have asked for; so no access is under way, and store buffers are empty. If the hart slept, it sleeps
+    /// on wherever it goes.
+    pub fn detach(&mut self, hart: &mut Hart, now: Cycle) {
+        let (place, c) = self.seats.of(hart.id);
+        let core = &mut self.cores[place];
+        let context = &mut core.contexts[c];
+        debug_assert!(
+            context.waits != Waits::Access && context.stores.is_empty(),
+            "{} has work under way",
+            context.id
+        );
+        context.settle(now);
+        core.state.walker.abandon(c);
+        context.fetch_granted = Granted::NOTHING;
+        context.data_granted = Granted::NOTHING;
+        match context.waits {
+            Waits::Wake(Nap::WrsSto) if context.ready_at <= now => {}
+            Waits::Wake(nap) => hart.state = HartState::Napping(nap),
+            _ => {}
+        }
+        context.hart = None;
+        context.ready_at = Cycle::NEVER;
+        context.waits = Waits::Hart;
+        context.slot = Slot::Vacant;
+        context.activity = Activity::Vacant;
+        context.accounts.changed(Activity::Vacant);
+        core.reschedule(c);
+        self.next[place] = Cycle::NEVER;
+        self.awake.retain(|&awake| awake != place);
+    }
+
+    /// An instruction of the hart of `context` leaves its traces.
+    pub fn warm(&mut self, context: ContextId, event: &Retired<'_>, memory: &mut MemorySystem) {
+        let per_core = self.cores[0].contexts.len();
+        let core = &mut self.cores[context.index() / per_core];
+        let c = context.index() % per_core;
+        let state = &mut core.state;
+        let mut traces = Traces {
+            core: state.id,
+            itlb: &mut state.itlb,
+            dtlb: &mut state.dtlb,
+            memory,
+            stores: RequestKind::Store,
+            atomics: RequestKind::Atomic,
+            fetched: &mut core.contexts[c].warmed,
+        };
+        traces.leave(event);
+    }
+
+    /// Time has passed up to `now` of which the cores know nothing.
+    pub fn resume(&mut self, now: Cycle) {
+        let contexts = self.cores.iter_mut().flat_map(|core| &mut core.contexts);
+        for context in contexts {
+            context.accounts.skip(now);
+            context.warmed = Fetched::NOWHERE;
+        }
+    }
+}

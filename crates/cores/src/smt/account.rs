@@ -1,0 +1,165 @@
+//! What becomes of cycles: accounts, counters and distributions.
+
+use loiter_memory::{TlbCounters, WalkerCounters};
+use loiter_observe::{Accounts, Slot};
+use loiter_types::{CoreId, Cycle, HartId};
+
+use super::context::{Context, Fetch, Oldest, Stage};
+use super::core::{Chip, Core, CoreState};
+use super::counters::{Histograms, SmtCounters, SmtModeCounters};
+use super::queue::Queue;
+use crate::predict::BranchCounters;
+
+impl Chip {
+    /// Charges every context up to `now`, and answers the accounts with the hart of each.
+    pub fn close(&mut self, now: Cycle) -> Vec<(Option<HartId>, Accounts)> {
+        for core in &mut self.cores {
+            core.count_skipped(now);
+        }
+        let contexts = self.cores.iter_mut().flat_map(|core| &mut core.contexts);
+        contexts
+            .map(|context| {
+                context.settle(now);
+                context
+                    .accounts
+                    .refund(now, context.activity, Slot::Retired);
+                (context.hart, context.accounts.clone())
+            })
+            .collect()
+    }
+
+    /// Counters by core.
+    pub fn counters(&self) -> impl Iterator<Item = (CoreId, &SmtCounters)> {
+        let states = self.cores.iter().map(|core| &core.state);
+        states.map(|state| (state.id, &state.counters))
+    }
+
+    /// Counters by core and by [`super::ModeGroup`].
+    pub fn mode_counters(
+        &self,
+    ) -> impl Iterator<Item = (CoreId, &[SmtModeCounters; 2], &[BranchCounters; 2])> {
+        let states = self.cores.iter().map(|core| &core.state);
+        states.map(|state| (state.id, &state.modes, &state.predictors.counters))
+    }
+
+    /// How the cycles of each core are distributed.
+    pub fn histograms(&self) -> impl Iterator<Item = (CoreId, &Histograms)> {
+        let states = self.cores.iter().map(|core| &core.state);
+        states.map(|state| (state.id, &state.histograms))
+    }
+
+    /// Counters of translation, by core: of instructions, of data, and of walks.
+    pub fn translation_counters(
+        &self,
+    ) -> impl Iterator<Item = (CoreId, &TlbCounters, &TlbCounters, &WalkerCounters)> {
+        self.cores.iter().map(|core| {
+            let state = &core.state;
+            let (itlb, dtlb) = (&state.itlb.counters, &state.dtlb.counters);
+            (state.id, itlb, dtlb, &state.walker.counters)
+        })
+    }
+}
+
+impl Core {
+    /// Counts the cycles before `now` in which nothing happened.
+    pub(super) fn count_skipped(&mut self, now: Cycle) {
+        let cycles = now.since(self.state.counted_to);
+        let counters = &mut self.state.counters;
+        counters.zero_fetch_cycles += cycles;
+        counters.zero_issue_cycles += cycles;
+        counters.zero_retire_cycles += cycles;
+        let histograms = &mut self.state.histograms;
+        // What ended the run retired in a cycle that the core has not been through.
+        let last = std::mem::take(&mut self.state.retired_now);
+        if last > 0 && cycles > 0 {
+            counters.zero_retire_cycles -= 1;
+            histograms.retired.count(last, 1);
+            histograms.retired.cycles[0] -= 1;
+        }
+        for histogram in [
+            &mut histograms.fetched,
+            &mut histograms.issued,
+            &mut histograms.retired,
+            &mut histograms.fetchable,
+        ] {
+            histogram.count(0, cycles);
+        }
+        self.state.count(cycles);
+        self.state.counted_to = now.max(self.state.counted_to);
+    }
+
+    /// Notes what this cycle, and those until the next in which something happens, are charged to.
+    pub(super) fn account(&mut self, now: Cycle) {
+        let state = &mut self.state;
+        state.count(1);
+        state.counted_to = now.after(1);
+        let retired = std::mem::take(&mut state.retired_now);
+        state.histograms.retired.count(retired, 1);
+        for context in &mut self.contexts {
+            if std::mem::take(&mut context.retired_now) {
+                context
+                    .accounts
+                    .charge(now.after(1), context.activity, Slot::Retired);
+            }
+            context.slot_now = context.waits_for(now, state);
+        }
+        state.counters.zero_retire_cycles += u64::from(retired == 0);
+    }
+}
+
+impl CoreState {
+    /// Counts what stands as it is for so many cycles.
+    fn count(&mut self, cycles: u64) {
+        let counters = &mut self.counters;
+        counters.cycles += cycles;
+        counters.queue_full_cycles += cycles * u64::from(self.queue_full);
+        counters.registers_full_cycles += cycles * u64::from(self.registers_full);
+        let [integer, fp] = self.queues.each_ref().map(Queue::occupancy);
+        counters.integer_queue_occupancy += cycles * integer;
+        counters.fp_queue_occupancy += cycles * fp;
+        self.histograms.integer_queue.count(integer, cycles);
+        self.histograms.fp_queue.count(fp, cycles);
+    }
+}
+
+impl Context {
+    /// What a cycle in which nothing of this context retired is charged to.
+    fn waits_for(&self, now: Cycle, core: &CoreState) -> Slot {
+        match self.fetch {
+            Fetch::Vacant => return Slot::Vacant,
+            Fetch::Asleep(_) if self.is_empty() => return Slot::Waiting,
+            _ => {}
+        }
+        if self.is_empty() {
+            return match self.fetch {
+                Fetch::Line => Slot::FetchMiss,
+                Fetch::Walk => Slot::ItlbWalk,
+                Fetch::Ready if self.fetch_from > now => self.empty,
+                _ => Slot::NotSelected,
+            };
+        }
+        let entry = self.entry(self.head);
+        if self.head == self.renamed {
+            return if entry.due > now {
+                Slot::FrontEnd
+            } else {
+                Slot::QueueFull
+            };
+        }
+        if let Oldest::Sent(slot) = self.oldest {
+            return slot;
+        }
+        match entry.stage {
+            Stage::Queued if core.queues[entry.queue as usize].is_ready(entry.slot) => {
+                Slot::UnitBusy
+            }
+            Stage::Queued => Slot::Dependence,
+            Stage::Walking => Slot::DtlbWalk,
+            Stage::Missing(loiter_memory::Level::Memory) => Slot::L2Miss,
+            Stage::Missing(_) => Slot::L2Hit,
+            Stage::Issued if entry.class == loiter_isa::Class::Load => Slot::LoadHit,
+            Stage::Done if entry.due <= now && !self.buffer.is_empty() => Slot::StoreBuffer,
+            _ => Slot::Executing,
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Harts leave their contexts.
+
+use loiter_hart::{Hart, HartState, Retired};
+use loiter_isa::SINK;
+use loiter_memory::{MemorySystem, RequestKind};
+use loiter_observe::Activity;
+use loiter_observe::Slot;
+use loiter_types::{ContextId, Cycle};
+
+use super::context::{Context, Fetch, Oldest};
+use super::core::{Chip, Core};
+use super::registers::ZERO;
+use super::squash;
+use crate::predict::Transfer;
+use crate::walker::Granted;
+use crate::warm::{Fetched, Traces};
+use crate::{Observer, Shared};
+
+impl Chip {
+    /// One cycle in which harts are about to leave: nothing is begun, stores go on to perform. Answers
+    /// the next in which a core has anything to do by itself; when it is never, and memory has nothing to
+    /// deliver either, harts stand between two instructions with empty store buffers.
+    pub fn drain<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
+        let mut next = Cycle::NEVER;
+        for place in 0..self.cores.len() {
+            let core = &mut self.cores[place];
+            core.state.draining = true;
+            core.cycle(now, shared);
+            let at = match core.state.active {
+                true => now.after(1),
+                false => core.next_drained(now),
+            };
+            core.state.draining = false;
+            next = next.min(at);
+            self.tell_of_stores(place);
+        }
+        next
+    }
+
+    /// A bound of the instructions that can retire in a cycle: as many as retirement takes, and one of
+    /// each context whose access performs.
+    #[must_use]
+    pub fn most_retired_in_a_cycle(&self) -> u64 {
+        let width = |core: &Core| core.state.params.core.retire_width + core.contexts.len() as u64;
+        self.cores.iter().map(width).sum()
+    }
+
+    /// Takes `hart`, whose core has drained, from its context, which is vacant from `now` on. If it slept,
+    /// it sleeps on wherever it goes.
+    pub fn detach(&mut self, hart: &mut Hart, now: Cycle) {
+        let (place, c) = self.seats.of(hart.id);
+        let Core { state, contexts } = &mut self.cores[place];
+        let context = &mut contexts[c];
+        debug_assert!(context.has_drained(), "{} has work under way", context.id);
+        context.settle(now);
+        if let Fetch::Asleep(nap) = context.fetch {
+            hart.state = HartState::Napping(nap);
+        }
+        for register in &mut context.map[1..usize::from(SINK)] {
+            state.registers.release(std::mem::replace(register, ZERO));
+        }
+        state.walker.abandon(c);
+        context.fetch_walks = false;
+        context.data_walks.clear();
+        context.fetch_granted = Granted::NOTHING;
+        context.oldest_granted = Granted::NOTHING;
+        context.hart = None;
+        context.fetch = Fetch::Vacant;
+        context.nap_until = Cycle::NEVER;
+        context.lines_read = 0;
+        context.activity = Activity::Vacant;
+        context.accounts.changed(Activity::Vacant);
+        context.slot_now = Slot::Vacant;
+        self.next[place] = Cycle::NEVER;
+    }
+
+    /// An instruction of the hart of `context` leaves its traces.
+    pub fn warm(&mut self, context: ContextId, event: &Retired<'_>, memory: &mut MemorySystem) {
+        let per_core = self.cores[0].contexts.len();
+        let core = &mut self.cores[context.index() / per_core];
+        let c = context.index() % per_core;
+        let state = &mut core.state;
+        let mut traces = Traces {
+            core: state.id,
+            itlb: &mut state.itlb,
+            dtlb: &mut state.dtlb,
+            memory,
+            stores: RequestKind::Own,
+            atomics: RequestKind::Own,
+            fetched: &mut core.contexts[c].warmed,
+        };
+        traces.leave(event);
+        if let Some(transfer) = Transfer::of(event.inst) {
+            let behind = event.pc.wrapping_add(u64::from(event.inst.len));
+            let taken = transfer != Transfer::Branch || event.next != behind;
+            let predictors = &mut state.predictors;
+            let counters = predictors.counters.clone();
+            let prediction = predictors.predict(c, event.pc, behind, transfer);
+            let outcome = Some((transfer, behind, taken));
+            predictors.recover(c, &prediction.checkpoint, outcome);
+            predictors.train(c, event.pc, transfer, &prediction, taken, event.next);
+            predictors.counters = counters;
+        }
+    }
+
+    /// Time has passed up to `now` of which the cores know nothing.
+    pub fn resume(&mut self, now: Cycle) {
+        for core in &mut self.cores {
+            core.state.counted_to = now;
+            for context in &mut core.contexts {
+                context.accounts.skip(now);
+                context.warmed = Fetched::NOWHERE;
+            }
+        }
+    }
+}
+
+impl Core {
+    /// The first cycle after `now` in which anything happens by itself while harts are about to leave.
+    fn next_drained(&self, now: Cycle) -> Cycle {
+        let refused = |context: &&Context| !context.buffer.is_empty() && !context.owning;
+        let refused = self.contexts.iter().filter(refused);
+        let again = refused.map(|context| context.drain_from.max(now.after(1)));
+        again
+            .min()
+            .unwrap_or(Cycle::NEVER)
+            .min(self.state.events.next())
+    }
+
+    /// Takes back all instructions but an oldest one whose access is under way.
+    pub(super) fn give_up(&mut self) {
+        let Core { state, contexts } = self;
+        for (c, context) in contexts.iter_mut().enumerate() {
+            if matches!(context.fetch, Fetch::Asleep(_) | Fetch::Vacant) {
+                continue;
+            }
+            // Nobody waits for its walk any more.
+            if context.oldest == Oldest::Sent(Slot::DtlbWalk) {
+                context.oldest = Oldest::Idle;
+            }
+            let sent = u64::from(context.oldest != Oldest::Idle);
+            squash::from_and_recover(context, state, c, context.head + sent);
+        }
+    }
+}
+
+impl Context {
+    /// Whether nothing is under way but what nobody waits for.
+    fn has_drained(&self) -> bool {
+        self.is_empty() && self.buffer.is_empty() && self.oldest == Oldest::Idle
+    }
+}

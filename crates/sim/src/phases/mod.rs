@@ -1,0 +1,21 @@
+//! Phases of a run: the reference engine and the timing cores take turns with the same harts.
+//!
+//! An end of a phase is noticed at the boundary of an instruction. Before harts leave timing cores, those
+//! begin nothing more, take back what has not retired, and go on until accesses of oldest instructions
+//! are over and store buffers empty. Caches, TLBs, predictors and counters stay as they are until the
+//! next phase of the cores; cycles in the reference engine are charged to no account.
+
+mod arrival;
+mod awaited;
+mod engines;
+mod plan;
+mod schedule;
+mod warmer;
+
+pub(crate) use arrival::Arrival;
+pub(crate) use awaited::Awaited;
+pub(crate) use engines::{Cores, Engines, contradicts_gdb};
+pub use plan::{End, Engine, Phase, Plan, PlanDescription};
+pub use schedule::PhaseRow;
+pub(crate) use schedule::Schedule;
+pub(crate) use warmer::Warmer;

@@ -1,0 +1,461 @@
+//! Plans: which engine runs a system, and until when, as a person writes it.
+//!
+//! ```text
+//! plan   = phase { "," phase }
+//! phase  = ( "reference" [ "warm" ] | "timing" ) [ end ]
+//! end    = "until" event | "for" count
+//! event  = "probe:" NAME | "symbol:" NAME | "console:" TEXT
+//! count  = NUMBER [ "k" | "M" | "G" ] ( "instructions" | "cycles" )
+//! ```
+//!
+//! `TEXT` is all up to the next comma, or stands in double quotes. Only the last phase may have no end; it
+//! then lasts as long as the run. Behind the end of the last phase the run ends.
+
+use std::fmt;
+
+use loiter_observe::MarkKind;
+use loiter_types::Unknown;
+use serde::Serialize;
+
+use crate::error::Error;
+
+/// What executes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// The reference engine, which warms caches, TLBs and predictors of the cores if asked.
+    Reference {
+        /// Whether it does.
+        warm: bool,
+    },
+    /// The cores of the machine, cycle by cycle.
+    Timing,
+}
+
+/// What ends a phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// A hart passes a probe.
+    Probe(MarkKind),
+    /// A hart comes to the address of a symbol.
+    Symbol(String),
+    /// A console says this.
+    Console(String),
+    /// So many instructions of all harts have retired since the phase began.
+    Instructions(u64),
+    /// So many cycles have passed since the phase began.
+    Cycles(u64),
+}
+
+/// A part of a run in one engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// What executes.
+    pub engine: Engine,
+    /// What ends it; none: the end of the run.
+    pub end: Option<End>,
+}
+
+/// The phases of a run, at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan(Vec<Phase>);
+
+/// What a plan comes to.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlanDescription {
+    /// In the form that equal plans share.
+    pub plan: String,
+    /// Whether the run may end before the guest ends it.
+    pub bounded: bool,
+    /// Whether it needs symbols.
+    pub names_symbols: bool,
+}
+
+impl Plan {
+    /// The plan in `text`.
+    ///
+    /// # Errors
+    /// Says at which column what was expected.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let mut parser = Parser { text, at: 0 };
+        let mut phases = Vec::new();
+        loop {
+            phases.push(parser.phase()?);
+            if parser.is_over() {
+                return Ok(Self(phases));
+            }
+            if phases.last().is_some_and(|phase| phase.end.is_none()) {
+                return Err(parser.expected("\"until\" or \"for\", since another phase follows"));
+            }
+            parser.at += 1;
+        }
+    }
+
+    /// In the reference engine to the first region of interest, timed from there on.
+    #[must_use]
+    pub fn fast_forward() -> Self {
+        Self(vec![
+            Phase {
+                engine: Engine::Reference { warm: false },
+                end: Some(End::Probe(MarkKind::RoiBegin)),
+            },
+            Phase {
+                engine: Engine::Timing,
+                end: None,
+            },
+        ])
+    }
+
+    /// The phases in order.
+    #[must_use]
+    pub fn phases(&self) -> &[Phase] {
+        &self.0
+    }
+
+    /// Whether it needs cores with timing.
+    #[must_use]
+    pub fn is_timed(&self) -> bool {
+        let needs = |phase: &Phase| phase.engine != Engine::Reference { warm: false };
+        self.0.iter().any(needs)
+    }
+
+    /// What others need to know of it before a run.
+    #[must_use]
+    pub fn describe(&self) -> PlanDescription {
+        let names = |phase: &Phase| matches!(phase.end, Some(End::Symbol(_)));
+        PlanDescription {
+            plan: self.to_string(),
+            bounded: self.0.last().is_some_and(|phase| phase.end.is_some()),
+            names_symbols: self.0.iter().any(names),
+        }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Engine::Reference { warm: false } => "reference",
+            Engine::Reference { warm: true } => "reference warm",
+            Engine::Timing => "timing",
+        })
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Probe(kind) => write!(f, "until probe:{}", kind.word()),
+            End::Symbol(name) => write!(f, "until symbol:{name}"),
+            End::Console(text) => {
+                let text = text.replace('\\', "\\\\").replace('"', "\\\"");
+                write!(f, "until console:\"{text}\"")
+            }
+            End::Instructions(count) => write!(f, "for {count} instructions"),
+            End::Cycles(count) => write!(f, "for {count} cycles"),
+        }
+    }
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.engine.fmt(f)?;
+        self.end.as_ref().map_or(Ok(()), |end| write!(f, " {end}"))
+    }
+}
+
+/// In the one form that equal plans share.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let phases: Vec<String> = self.0.iter().map(Phase::to_string).collect();
+        f.write_str(&phases.join(", "))
+    }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    /// The next byte.
+    at: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn skip_spaces(&mut self) {
+        self.at = self.text.len() - self.rest().trim_start().len();
+    }
+
+    fn is_over(&mut self) -> bool {
+        self.skip_spaces();
+        self.rest().is_empty()
+    }
+
+    /// The next word: up to a space, a comma or a colon.
+    fn word(&mut self) -> &'a str {
+        self.skip_spaces();
+        let ends = |c: char| c.is_whitespace() || c == ',' || c == ':';
+        let rest = self.rest();
+        &rest[..rest.find(ends).unwrap_or(rest.len())]
+    }
+
+    /// The value of the next of `words`, which is passed.
+    fn one_of<T: Clone>(&mut self, words: &[(&str, T)]) -> Option<T> {
+        let word = self.word();
+        let (_, value) = words.iter().find(|(known, _)| *known == word)?;
+        self.at += word.len();
+        Some(value.clone())
+    }
+
+    fn fault(&mut self, at: usize, problem: &str) -> Error {
+        let column = self.text[..at].chars().count();
+        Error::User(format!(
+            "--phases: {problem}, at column {}\n  {}\n  {}^",
+            column + 1,
+            self.text,
+            " ".repeat(column)
+        ))
+    }
+
+    fn expected(&mut self, what: &str) -> Error {
+        let word = self.word();
+        let found = match (word, self.rest().chars().next()) {
+            ("", None) => "the end".to_owned(),
+            ("", Some(mark)) => format!("\"{mark}\""),
+            (word, _) => format!("\"{word}\""),
+        };
+        self.fault(self.at, &format!("expected {what}, found {found}"))
+    }
+
+    fn phase(&mut self) -> Result<Phase, Error> {
+        let reference = Engine::Reference { warm: false };
+        let engines = [("reference", reference), ("timing", Engine::Timing)];
+        let Some(mut engine) = self.one_of(&engines) else {
+            return Err(self.expected("\"reference\" or \"timing\""));
+        };
+        if engine == reference && self.one_of(&[("warm", ())]).is_some() {
+            engine = Engine::Reference { warm: true };
+        }
+        let mut end = None;
+        if self.one_of(&[("until", ())]).is_some() {
+            end = Some(self.event()?);
+        } else if self.one_of(&[("for", ())]).is_some() {
+            end = Some(self.count()?);
+        }
+        self.skip_spaces();
+        if !self.rest().is_empty() && !self.rest().starts_with(',') {
+            let more = match (engine, &end) {
+                (_, Some(_)) => "\",\"",
+                (Engine::Reference { warm: false }, None) => {
+                    "\"warm\", \"until\", \"for\" or \",\""
+                }
+                _ => "\"until\", \"for\" or \",\"",
+            };
+            return Err(self.expected(more));
+        }
+        Ok(Phase { engine, end })
+    }
+
+    fn event(&mut self) -> Result<End, Error> {
+        const KINDS: &str = "\"probe:\", \"symbol:\" or \"console:\"";
+        #[derive(Clone, Copy)]
+        enum Kind {
+            Probe,
+            Symbol,
+            Console,
+        }
+        self.skip_spaces();
+        let begin = self.at;
+        let kinds = [
+            ("probe", Kind::Probe),
+            ("symbol", Kind::Symbol),
+            ("console", Kind::Console),
+        ];
+        let kind = self.one_of(&kinds);
+        let Some(kind) = kind.filter(|_| self.rest().starts_with(':')) else {
+            self.at = begin;
+            return Err(self.expected(KINDS));
+        };
+        self.at += 1;
+        match kind {
+            Kind::Probe => self.probe(),
+            Kind::Symbol => {
+                let rest = self.rest();
+                let ends = |c: char| c.is_whitespace() || c == ',';
+                let name = &rest[..rest.find(ends).unwrap_or(rest.len())];
+                if name.is_empty() {
+                    return Err(self.expected("the name of a symbol"));
+                }
+                self.at += name.len();
+                Ok(End::Symbol(name.to_owned()))
+            }
+            Kind::Console => self.console(),
+        }
+    }
+
+    fn probe(&mut self) -> Result<End, Error> {
+        let words = MarkKind::ALL.map(|kind| (kind.word(), kind));
+        if let Some(kind) = self.one_of(&words) {
+            return Ok(End::Probe(kind));
+        }
+        let name = self.word();
+        let unknown = Unknown::new("probe", name, words.map(|(word, _)| word));
+        Err(self.fault(self.at, &unknown.to_string()))
+    }
+
+    fn console(&mut self) -> Result<End, Error> {
+        let begin = self.at;
+        let rest = self.rest();
+        let mut text = String::new();
+        if let Some(quoted) = rest.strip_prefix('"') {
+            let mut chars = quoted.char_indices();
+            loop {
+                match chars.next() {
+                    Some((at, '"')) => {
+                        self.at += 1 + at + 1;
+                        break;
+                    }
+                    Some((_, '\\')) => text.extend(chars.next().map(|(_, c)| c)),
+                    Some((_, c)) => text.push(c),
+                    None => return Err(self.fault(begin, "this quotation never ends")),
+                }
+            }
+        } else {
+            let bare = &rest[..rest.find(',').unwrap_or(rest.len())];
+            self.at += bare.len();
+            text.push_str(bare.trim());
+        }
+        if text.is_empty() {
+            return Err(self.fault(begin, "expected the text that a console says"));
+        }
+        Ok(End::Console(text))
+    }
+
+    fn count(&mut self) -> Result<End, Error> {
+        let word = self.word();
+        let digits = word.trim_end_matches(['k', 'M', 'G']);
+        let scale = match &word[digits.len()..] {
+            "" => Some(1),
+            "k" => Some(1_000),
+            "M" => Some(1_000_000),
+            "G" => Some(1_000_000_000),
+            _ => None,
+        };
+        let number = digits.parse::<u64>().ok().filter(|&number| number > 0);
+        let Some(count) = number
+            .zip(scale)
+            .and_then(|(n, scale)| n.checked_mul(scale))
+        else {
+            return Err(self.expected("a number, such as 500000, 500k or 2M"));
+        };
+        self.at += word.len();
+        let units = [
+            ("instructions", End::Instructions(count)),
+            ("cycles", End::Cycles(count)),
+        ];
+        match self.one_of(&units) {
+            Some(end) => Ok(end),
+            None => Err(self.expected("\"instructions\" or \"cycles\"")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        match Plan::parse(text) {
+            Ok(plan) => plan.to_string(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn plans_are_read_and_shown_in_one_form() {
+        assert_eq!(
+            shown(
+                "reference until symbol:main,timing  for 2M instructions,reference warm until \
+                   console:login: , timing"
+            ),
+            "reference until symbol:main, timing for 2000000 instructions, reference warm until \
+             console:\"login:\", timing"
+        );
+        for text in [
+            "timing",
+            "reference",
+            "timing until probe:roi_end",
+            "reference until console:\"a, \\\"b\\\"\", timing for 10 cycles",
+            "timing for 500000 cycles, reference",
+        ] {
+            assert_eq!(shown(text), text);
+        }
+        let plan = Plan::fast_forward();
+        assert_eq!(Plan::parse(&plan.to_string()).unwrap(), plan);
+    }
+
+    #[test]
+    fn mistakes_are_shown_with_what_was_expected() {
+        let cases = [
+            ("", 1, "expected \"reference\" or \"timing\", found the end"),
+            (
+                "timng",
+                1,
+                "expected \"reference\" or \"timing\", found \"timng\"",
+            ),
+            ("reference until symbol:main,", 29, "found the end"),
+            (
+                "reference, timing",
+                10,
+                "since another phase follows, found \",\"",
+            ),
+            (
+                "timing warm",
+                8,
+                "expected \"until\", \"for\" or \",\", found \"warm\"",
+            ),
+            (
+                "reference hot",
+                11,
+                "expected \"warm\", \"until\", \"for\" or \",\"",
+            ),
+            (
+                "timing until main",
+                14,
+                "expected \"probe:\", \"symbol:\" or \"console:\"",
+            ),
+            (
+                "timing until probe:roibegin",
+                20,
+                "unknown probe \"roibegin\"; nearest: roi_begin",
+            ),
+            ("timing until symbol:", 21, "the name of a symbol"),
+            (
+                "timing until console:, reference",
+                22,
+                "the text that a console says",
+            ),
+            ("timing until console:\"a", 22, "never ends"),
+            ("timing for 2X cycles", 12, "expected a number"),
+            ("timing for 0 cycles", 12, "expected a number"),
+            ("timing for 99999999999G cycles", 12, "expected a number"),
+            (
+                "timing for 5",
+                13,
+                "expected \"instructions\" or \"cycles\", found the end",
+            ),
+            (
+                "timing for 5 cycles now",
+                21,
+                "expected \",\", found \"now\"",
+            ),
+        ];
+        for (text, column, says) in cases {
+            let Err(Error::User(message)) = Plan::parse(text) else {
+                panic!("{text:?} is no plan");
+            };
+            assert!(message.contains(says), "{text:?}: {message}");
+            let column = format!(", at column {column}\n");
+            assert!(message.contains(&column), "{text:?}: {message}");
+        }
+    }
+}

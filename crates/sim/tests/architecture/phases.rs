@@ -1,0 +1,289 @@
+//! Phases: harts move between the reference engine and timing cores, any number of times, and nothing of
+//! that shows in what programs compute.
+
+use loiter_isa::Op;
+use loiter_sim::{Error, ExitReason, Request, RunResult};
+
+use crate::compare::{assert_same_retired, difference, reported};
+use crate::determinism::assert_repeatable;
+use crate::generator::{Program, Settings, Target, generate};
+use crate::handmade::{A0, FREE, Guest, S0, T0, T1, T2, reports};
+use crate::machines::{Machine, run_to_end, try_run};
+
+const TIMED: [(Machine, usize); 3] = [(Machine::T1, 2), (Machine::T2, 1), (Machine::Smt8, 1)];
+const HARTS: usize = 8;
+
+fn program(seed: u64) -> Program {
+    generate(Settings {
+        seed,
+        harts: HARTS,
+        blocks: 15,
+        items: 60,
+        target: Target::Loiter,
+    })
+}
+
+fn request(machine: Machine, cores: usize, phases: &str) -> Request {
+    Request {
+        phases: Some(phases.to_owned()),
+        ..machine.request(cores)
+    }
+}
+
+/// Every context-cycle of the timing phases is charged once, and no other.
+fn assert_accounts_add_up(result: &RunResult) {
+    let contexts = 1 + result.accounts.iter().map(|row| row.context).max().unwrap();
+    let charged: u64 = result.accounts.iter().map(|row| row.cycles).sum();
+    assert_eq!(charged, u64::from(contexts) * result.timing_cycles);
+    let vacant = result
+        .accounts
+        .iter()
+        .filter(|row| row.activity == "vacant");
+    assert_eq!(vacant.count(), 0, "every context has its hart");
+}
+
+#[test]
+fn switching_any_number_of_times_changes_no_result() {
+    let plans = [
+        "timing for 3k instructions, reference for 2k instructions, ".repeat(25) + "timing",
+        "reference for 1k cycles, timing for 777 cycles, ".repeat(25) + "reference",
+        "timing for 50 cycles, reference for 100 instructions, ".repeat(200) + "timing",
+        "reference warm for 1k instructions, timing for 500 instructions, ".repeat(25) + "timing",
+    ];
+    for (seed, plan) in (0x700..).zip(&plans) {
+        let program = program(seed);
+        let expected = run_to_end(&Machine::Virt.request(HARTS), &program.elf);
+        for (machine, cores) in TIMED {
+            let found = run_to_end(&request(machine, cores, plan), &program.elf);
+            for hart in 0..HARTS {
+                let checksums = [&expected, &found].map(|result| reported(result, hart));
+                let named = format!("{machine:?} {}", &plan[..48]);
+                let pair = [("the reference", &checksums[0]), (&*named, &checksums[1])];
+                if let Some(text) = difference(&program, hart, pair[0], pair[1]) {
+                    panic!("{text}");
+                }
+                assert_same_retired(&program, hart, &expected, &found);
+            }
+            assert_accounts_add_up(&found);
+            assert_eq!(found.missed_phase, None);
+            assert!(found.phases.len() > 50, "{} phases", found.phases.len());
+            let timed = found
+                .phases
+                .iter()
+                .filter(|row| row.phase.starts_with("timing"));
+            let timed: Vec<_> = timed.collect();
+            let instructions: u64 = timed.iter().map(|row| row.instructions).sum();
+            let cycles: u64 = timed
+                .iter()
+                .map(|row| row.end_cycle - row.begin_cycle)
+                .sum();
+            assert_eq!(instructions, found.timing_instructions);
+            assert_eq!(cycles, found.timing_cycles);
+            assert_eq!(found.checked_instructions, instructions);
+            assert!(found.timing_instructions < found.instructions);
+        }
+    }
+}
+
+#[test]
+fn the_same_plan_gives_the_same_result() {
+    let program = program(0x710);
+    let plan = "reference until probe:roi_begin, ".to_owned()
+        + &"timing for 20k instructions, reference for 10k cycles, ".repeat(4)
+        + "timing";
+    for (machine, cores) in TIMED {
+        assert_repeatable(&request(machine, cores, &plan), &program.elf);
+    }
+}
+
+/// Hart 0 counts, passes probes, comes to a symbol, prints, and ends; hart 1 sleeps and is woken.
+fn guest() -> Vec<u8> {
+    const UART: i64 = 0x1000_0000;
+    const WORK_BEGIN: u16 = 3;
+    const ROI_BEGIN: u16 = 1;
+    let mut guest = Guest::new(&[0, 1]);
+    guest.role(0);
+    let count = |guest: &mut Guest, times| {
+        guest.repeat(S0, times, |guest| guest.asm.i(Op::Addi, A0, A0, 1));
+    };
+    guest.asm.li(A0, 0);
+    count(&mut guest, 1_000);
+    guest.asm.probe(WORK_BEGIN, S0);
+    count(&mut guest, 1_000);
+    guest.asm.probe(ROI_BEGIN, S0);
+    count(&mut guest, 1_000);
+    guest.asm.symbol("landmark");
+    count(&mut guest, 1_000);
+    for byte in b"it is ready\n" {
+        guest.asm.li(T0, UART);
+        guest.asm.li(T1, i64::from(*byte));
+        guest.asm.s(Op::Sb, T1, 0, T0);
+    }
+    count(&mut guest, 1_000);
+    guest.report(A0);
+    guest.asm.s(Op::Sd, S0, FREE, 3);
+    guest.barrier(2);
+    guest.pass();
+    guest.role(1);
+    guest.barrier(2);
+    guest.sleep_for_ever();
+    guest.elf()
+}
+
+#[test]
+fn phases_end_where_they_are_told_to() {
+    let plan = "reference until probe:work_begin, timing until probe:roi_begin, reference until \
+                symbol:landmark, timing until console:is ready, reference for 100 instructions, timing \
+                for 1k cycles, timing";
+    for (machine, cores) in TIMED {
+        let result = run_to_end(&request(machine, cores, plan), &guest());
+        assert_eq!(reports(&result, 0), [5_000]);
+        assert_eq!(result.phases.len(), 7);
+        let mark = |kind| result.marks.iter().find(|mark| mark.kind == kind).unwrap();
+        let rows = &result.phases;
+        assert!(rows[..6].iter().all(|row| row.ended) && !rows[6].ended);
+        assert!(
+            rows.windows(2)
+                .all(|pair| pair[0].end_cycle == pair[1].begin_cycle)
+        );
+        // The reference engine goes on to the end of the turn of all harts.
+        assert!((0..=5_000).contains(&(rows[0].end_cycle - mark("work_begin").cycle)));
+        // Timing cores stop behind the cycle, when what is under way has come to its end.
+        let drain = rows[1].end_cycle - mark("roi_begin").cycle;
+        assert!((1..=500).contains(&drain), "{machine:?}: {drain} cycles");
+        assert_eq!(rows[4].instructions, 100);
+        assert_eq!(rows[5].end_cycle - rows[5].begin_cycle, 1_000);
+        assert_accounts_add_up(&result);
+    }
+}
+
+#[test]
+fn the_run_ends_behind_its_last_phase() {
+    for (machine, cores) in [(Machine::Virt, 2)].into_iter().chain(TIMED) {
+        let engine = if machine == Machine::Virt {
+            "reference"
+        } else {
+            "timing"
+        };
+        let plan = format!("{engine} until symbol:landmark");
+        let result = try_run(&request(machine, cores, &plan), &guest()).unwrap();
+        assert_eq!(result.exit.reason, ExitReason::Phases);
+        assert_eq!(result.exit.code, 0);
+        assert_eq!(result.missed_phase, None);
+        let whole = run_to_end(&machine.request(cores), &guest());
+        assert!(result.instructions > 6_000 && result.instructions < whole.instructions);
+    }
+}
+
+#[test]
+fn an_end_that_never_comes_is_told() {
+    for (plan, says) in [
+        (
+            "reference until probe:acquired, timing",
+            "phase 1 of 2 never ended: reference until probe:acquired",
+        ),
+        (
+            "reference for 1k cycles, timing until console:\"never said\"",
+            "phase 2 of 2 never ended: timing until console:\"never said\"; no console has said that",
+        ),
+        (
+            "timing for 90G instructions, reference",
+            "and phase 2 never began: reference",
+        ),
+    ] {
+        let result = run_to_end(&request(Machine::Smt8, 1, plan), &guest());
+        let missed = result.missed_phase.unwrap();
+        assert!(missed.contains(says), "{missed}");
+    }
+    let result = run_to_end(
+        &request(Machine::Smt8, 1, "timing for 90G cycles"),
+        &guest(),
+    );
+    assert_eq!(result.missed_phase, None, "no more than a limit");
+}
+
+#[test]
+fn what_contradicts_itself_is_refused() {
+    let refuses = |request: &Request, says: &str| match try_run(request, &guest()) {
+        Err(Error::User(message)) => assert!(message.contains(says), "{message}"),
+        other => panic!("{says}: {other:?}"),
+    };
+    let both = Request {
+        fast_forward: true,
+        ..request(Machine::T1, 1, "timing")
+    };
+    refuses(&both, "--phases and --fast-forward contradict each other");
+    let mut debugged = request(Machine::T1, 1, "timing");
+    debugged.observe.gdb = Some("0".into());
+    refuses(&debugged, "--gdb and --phases contradict each other");
+    refuses(
+        &request(Machine::Virt, 2, "reference for 1k cycles, timing"),
+        "--phases: machine virt has no cores with timing",
+    );
+    refuses(
+        &request(Machine::T1, 1, "timing until symbol:land_mark"),
+        "--phases: symbol:land_mark: no symbol",
+    );
+    refuses(
+        &request(Machine::T1, 1, "timing until"),
+        "--phases: expected \"probe:\"",
+    );
+    let mut checked = Machine::Virt.request(2);
+    checked.observe.check = true;
+    refuses(&checked, "--check: this machine has no timing cores");
+}
+
+/// Reads a few lines and takes a branch now and then, twice; the second time behind a probe.
+fn reader() -> Vec<u8> {
+    const LINES: i64 = 40;
+    const LINE: i32 = 64;
+    const ROI_BEGIN: u16 = 1;
+    let mut guest = Guest::new(&[0]);
+    guest.role(0);
+    guest.asm.li(A0, 0);
+    guest.repeat(S0, 2, |guest| {
+        let first = guest.asm.label();
+        guest.asm.branch(Op::Beq, S0, 0, first);
+        guest.asm.probe(ROI_BEGIN, S0);
+        guest.asm.bind(first);
+        guest.address(T0, 4096);
+        guest.asm.li(T1, LINES);
+        let again = guest.asm.bound();
+        guest.asm.i(Op::Ld, T2, T0, 0);
+        guest.asm.r(Op::Add, A0, A0, T2);
+        guest.asm.i(Op::Addi, T0, T0, LINE);
+        guest.asm.i(Op::Addi, T1, T1, -1);
+        guest.asm.branch(Op::Bne, T1, 0, again);
+    });
+    guest.report(A0);
+    guest.pass();
+    guest.elf()
+}
+
+#[test]
+fn warming_leaves_what_was_used_at_hand() {
+    let counter = |result: &RunResult, component: &str, name: &str| {
+        let mut rows = result.counters.iter();
+        let row = rows.find(|row| row.component == component && row.name == name);
+        row.unwrap_or_else(|| panic!("{component}.{name}")).value
+    };
+    for (machine, cores) in TIMED {
+        let run = |warm: &str| {
+            let plan = format!("reference{warm} until probe:roi_begin, timing");
+            run_to_end(&request(machine, cores, &plan), &reader())
+        };
+        let (cold, warm) = (run(""), run(" warm"));
+        assert_eq!(cold.instructions, warm.instructions);
+        let misses = [&cold, &warm].map(|result| counter(result, "core0.l1d", "misses"));
+        assert!(misses[0] >= 40, "{machine:?}: {misses:?}");
+        assert!(misses[1] <= 2, "{machine:?}: {misses:?}");
+        let missed = [&cold, &warm].map(|result| counter(result, "l2", "misses"));
+        assert!(missed[1] < missed[0], "{machine:?}: {missed:?}");
+        assert!(warm.timing_cycles < cold.timing_cycles);
+        if machine == Machine::Smt8 {
+            let wrong = [&cold, &warm]
+                .map(|result| counter(result, "core0.branch", "branches_mispredicted"));
+            assert!(wrong[1] < wrong[0], "{wrong:?}");
+        }
+    }
+}
