@@ -1,4 +1,4 @@
-"""Options by which a system is looked into: symbols, a debugger, a trace, a profile, a pipeline log, the lockstep check."""
+"""Options by which a system is looked into: symbols, debugger, trace, profile, pipeline log, timeline, check."""
 
 from __future__ import annotations
 

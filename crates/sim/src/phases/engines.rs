@@ -90,7 +90,8 @@ impl Session {
     }
 
     /// Whether harts sit in timed cores.
-    pub(crate) fn is_timed(&self) -> bool {
+    #[must_use]
+    pub fn is_timed(&self) -> bool {
         self.timing.as_ref().is_some_and(Timing::is_attached)
     }
 
