@@ -33,3 +33,11 @@ def test_a_timing_core_boots_from_power_on(machine: str, contexts: int) -> None:
     assert f"smp: Brought up 1 node, {contexts} CPUs" in said["console"]
     assert said["instructions"] > 100_000_000
     assert said["cycles"] > said["instructions"] / 2
+
+
+@pytest.mark.parametrize(("machine", "contexts"), [("smt2", 2), ("smt8", 8)])
+def test_an_out_of_order_core_boots_from_power_on_in_lockstep(machine: str, contexts: int) -> None:
+    said = json.loads(console("-m", machine, "--check", "--until", "loiter: init", "--json"))
+    assert f"smp: Brought up 1 node, {contexts} CPUs" in said["console"]
+    assert said["instructions"] > 100_000_000
+    assert said["checked_instructions"] == said["instructions"]
