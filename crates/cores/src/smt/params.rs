@@ -35,9 +35,9 @@ params! {
         /// Instructions of a context between fetch and retirement.
         reorder_entries: int(8..=1024),
         /// Entries of the integer queue, which loads and stores use too.
-        integer_queue_entries: int(1..=64),
+        integer_queue_entries: int(1..=128),
         /// Entries of the floating-point queue.
-        fp_queue_entries: int(1..=64),
+        fp_queue_entries: int(1..=128),
         /// Integer registers beside those of the architecture.
         integer_registers: int(1..=2048),
         /// Floating-point registers beside those of the architecture.
@@ -46,7 +46,7 @@ params! {
         /// each context; capped at most queue_cap_entries of each queue.
         queue_sharing: choice("shared", "partitioned", "capped"),
         /// Entries of each queue that a context may have when they are capped.
-        queue_cap_entries: int(1..=64),
+        queue_cap_entries: int(1..=128),
         /// Who may have how many of the registers beside those of the architecture; the same words.
         register_sharing: choice("shared", "partitioned", "capped"),
         /// Registers of each kind, beside those of the architecture, that a context may have when they

@@ -1,7 +1,10 @@
 //! An issue queue, shared by the contexts of a core.
 
 /// Most entries of a queue.
-pub(super) const MOST: usize = 64;
+pub(super) const MOST: usize = 128;
+
+/// A set of entries.
+pub(super) type Mask = u128;
 
 /// An instruction in a queue.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,8 +22,8 @@ pub(super) struct Queued {
 #[derive(Debug)]
 pub(super) struct Queue {
     entries: [Queued; MOST],
-    free: u64,
-    ready: u64,
+    free: Mask,
+    ready: Mask,
     capacity: u32,
 }
 
@@ -28,7 +31,7 @@ impl Queue {
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             entries: [Queued::default(); MOST],
-            free: u64::MAX >> (MOST - capacity),
+            free: Mask::MAX >> (MOST - capacity),
             ready: 0,
             capacity: capacity as u32,
         }
@@ -61,18 +64,18 @@ impl Queue {
             context,
             pending,
         };
-        self.ready |= u64::from(pending == 0) << slot;
+        self.ready |= Mask::from(pending == 0) << slot;
     }
 
     /// An operand of these entries is there.
     #[inline(always)]
-    pub(super) fn wake(&mut self, mut slots: u64) {
+    pub(super) fn wake(&mut self, mut slots: Mask) {
         while slots != 0 {
             let slot = slots.trailing_zeros();
             slots &= slots - 1;
             let entry = &mut self.entries[slot as usize];
             entry.pending -= 1;
-            self.ready |= u64::from(entry.pending == 0) << slot;
+            self.ready |= Mask::from(entry.pending == 0) << slot;
         }
     }
 

@@ -1,5 +1,7 @@
 //! Physical registers: two files, shared by the contexts of a core, in one space of numbers.
 
+use super::queue::Mask;
+
 /// Register that reads as zero and is never written: x0 of every context.
 pub(super) const ZERO: u16 = 0;
 /// No register: the destination of an instruction that has none.
@@ -27,7 +29,7 @@ pub(super) struct Registers {
     /// Whether an instruction that reads it may issue.
     ready: Vec<bool>,
     /// Queue entries that wait for it, one mask for each queue.
-    waiters: Vec<[u64; 2]>,
+    waiters: Vec<[Mask; 2]>,
     free: [Vec<u16>; 2],
     first_fp: u16,
 }
@@ -91,7 +93,7 @@ impl Registers {
     #[inline(always)]
     pub(super) fn waits(&mut self, register: u16, queue: usize, slot: u8) -> bool {
         let register = register as usize;
-        let bit = 1 << slot;
+        let bit: Mask = 1 << slot;
         if self.ready[register] || self.waiters[register][queue] & bit != 0 {
             return false;
         }
@@ -107,7 +109,7 @@ impl Registers {
 
     /// Instructions that read it may issue now. Answers the queue entries that waited.
     #[inline(always)]
-    pub(super) fn wake(&mut self, register: u16) -> [u64; 2] {
+    pub(super) fn wake(&mut self, register: u16) -> [Mask; 2] {
         self.ready[register as usize] = true;
         std::mem::take(&mut self.waiters[register as usize])
     }

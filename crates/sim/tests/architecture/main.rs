@@ -13,6 +13,7 @@ mod debugging;
 mod determinism;
 mod endings;
 mod generator;
+mod golden;
 mod handmade;
 mod litmus;
 mod lockstep;
