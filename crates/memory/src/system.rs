@@ -129,6 +129,23 @@ impl FirstLevel {
     }
 }
 
+impl FirstLevel {
+    /// The look-up of this request, which missed, does not count.
+    fn forget_miss(&mut self, kind: RequestKind) {
+        let counters = match kind {
+            RequestKind::Own => {
+                self.store_counters.stores -= 1;
+                self.store_counters.store_misses -= 1;
+                return;
+            }
+            RequestKind::Fetch => &mut self.instruction_counters,
+            _ => &mut self.data_counters,
+        };
+        counters.accesses -= 1;
+        counters.misses -= 1;
+    }
+}
+
 /// Where in pairs of the two first-level caches each stands.
 const INSTRUCTIONS: usize = 0;
 const DATA: usize = 1;
@@ -275,7 +292,8 @@ impl MemorySystem {
     /// register for it. Answers what will serve it.
     ///
     /// # Errors
-    /// The cycle in which a miss register is free, when there is none; nothing was sent.
+    /// The cycle in which a miss register is free, when there is none; nothing was sent, and the look-up
+    /// does not count: it comes again.
     pub fn miss(&mut self, now: Cycle, request: Request) -> Result<Missed, Cycle> {
         let first = &mut self.first[request.core.index()];
         let (which, cache) = match request.kind {
@@ -311,6 +329,7 @@ impl MemorySystem {
             }
             Found::Full(until) => {
                 counters.refused_misses += 1;
+                first.forget_miss(request.kind);
                 Err(until)
             }
             Found::Free => {

@@ -2,7 +2,7 @@
 
 use loiter_memory::{Level, Missed};
 use loiter_observe::Mode;
-use loiter_types::{CounterSet, counters};
+use loiter_types::{CounterSet, Cycle, counters};
 
 counters! {
     /// Counters of an out-of-order core.
@@ -83,9 +83,27 @@ counters! {
 }
 
 impl SmtModeCounters {
-    /// Counts what a first-level miss asks of the second level.
+    /// Counts what a miss of the data cache has come to.
     #[inline]
-    pub(super) fn count_l2(&mut self, missed: Missed) {
+    pub(super) fn count_data_miss(&mut self, asked: &Result<Missed, Cycle>) {
+        self.count_l2(asked);
+        // It comes again.
+        let refused = u64::from(asked.is_err());
+        self.l1d_accesses -= refused;
+        self.l1d_misses -= refused;
+    }
+
+    /// The same of the instruction cache.
+    #[inline]
+    pub(super) fn count_fetch_miss(&mut self, asked: &Result<Missed, Cycle>) {
+        self.count_l2(asked);
+        let refused = u64::from(asked.is_err());
+        self.l1i_accesses -= refused;
+        self.l1i_misses -= refused;
+    }
+
+    fn count_l2(&mut self, asked: &Result<Missed, Cycle>) {
+        let Ok(missed) = asked else { return };
         self.l2_accesses += u64::from(!missed.merged);
         self.l2_misses += u64::from(!missed.merged && missed.level == Level::Memory);
     }

@@ -106,9 +106,10 @@ impl Context {
                 addr: first,
                 tag: line,
             };
-            match shared.memory.miss(now, request) {
-                Ok(missed) => {
-                    core.modes[self.mode].count_l2(missed);
+            let asked = shared.memory.miss(now, request);
+            core.modes[self.mode].count_fetch_miss(&asked);
+            match asked {
+                Ok(_) => {
                     self.fetch = Fetch::Line;
                     self.fetch_line = line;
                 }

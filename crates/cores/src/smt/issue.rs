@@ -213,11 +213,10 @@ impl Context {
                 addr,
                 tag: seq,
             };
-            match shared.memory.miss(now, request) {
-                Ok(missed) => {
-                    core.modes[self.mode].count_l2(missed);
-                    self.entry_mut(n).stage = Stage::Missing(missed.level);
-                }
+            let asked = shared.memory.miss(now, request);
+            core.modes[self.mode].count_data_miss(&asked);
+            match asked {
+                Ok(missed) => self.entry_mut(n).stage = Stage::Missing(missed.level),
                 Err(until) => {
                     // Until then it has not read, and stores find nothing to hold against it.
                     self.entry_mut(n).bytes = 0;

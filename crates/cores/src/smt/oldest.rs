@@ -79,10 +79,11 @@ impl Context {
                 core.active = true;
                 let asked = match kind {
                     RequestKind::Device => Ok(shared.memory.send(now, request)),
-                    _ => shared.memory.miss(now, request).map(|missed| {
-                        core.modes[self.mode].count_l2(missed);
-                        missed.level
-                    }),
+                    _ => {
+                        let asked = shared.memory.miss(now, request);
+                        core.modes[self.mode].count_data_miss(&asked);
+                        asked.map(|missed| missed.level)
+                    }
                 };
                 match asked {
                     Ok(_) => {

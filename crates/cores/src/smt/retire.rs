@@ -94,9 +94,10 @@ impl Context {
             addr,
             tag: 0,
         };
-        match shared.memory.miss(now, request) {
-            Ok(missed) => {
-                core.modes[self.mode].count_l2(missed);
+        let asked = shared.memory.miss(now, request);
+        core.modes[self.mode].count_data_miss(&asked);
+        match asked {
+            Ok(_) => {
                 self.buffer.send_next();
                 self.owning = true;
             }
