@@ -84,6 +84,20 @@ def test_a_limit_of_instructions_is_no_failure_and_the_same_always(image: Image)
     assert 30_000_000 <= ends[0][1] < 30_100_000
 
 
+def test_a_snapshot_goes_on_in_timed_cores_and_back(shell: Path) -> None:
+    ends = ["reference warm for 100k instructions", "timing for 1M instructions", "reference for 1M cycles"]
+    plan = ", ".join([*ends, "timing for 300k cycles", "reference"])
+    for options in ([], ["-m", "smt2", "--phases", plan]):
+        commands = b"for n in 1 2 3; do cat /proc/cpuinfo | grep -c zawrs; done; poweroff -f\n"
+        done = loiter_("boot", "--snapshot", shell, *options, "--json", stdin=commands)
+        assert done.returncode == 0, done.stderr
+        said = json.loads(done.stdout)
+        assert "\r\n2\r\n2\r\n2\r\n" in said["console"]
+        if options:
+            engines = [phase["engine"] for phase in said["phases"]]
+            assert engines == ["reference", "timing", "reference", "timing", "reference"]
+
+
 def test_a_time_out_fails(shell: Path) -> None:
     done = loiter_("boot", "--snapshot", shell, "--timeout", "1", stdin=b"while :; do :; done\n")
     assert done.returncode == 1

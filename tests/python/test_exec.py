@@ -5,7 +5,6 @@ The first test boots Debian where no snapshot of this build is kept yet.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -16,31 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from debian_programs import HELLO, PROGRAMS, Program
 from linux_guest import LIMIT_SECONDS, LOITER, loiter_, message
 from loiter import images, store
 from loiter.cli.options import err
 from loiter.systems import prepared
 
 pytestmark = pytest.mark.simulator
-
-HELLO = """\
-#include <stdio.h>
-int main(int count, char **words)
-{
-    char line[64];
-    for (int n = 1; n < count; n++)
-        printf("%d %s\\n", n, words[n]);
-    while (fgets(line, sizeof line, stdin))
-        printf("read %s", line);
-    fprintf(stderr, "done\\n");
-    return 3;
-}
-"""
-SERVE = """\
-apache2ctl start
-echo "page $((6 * 7))" > /var/www/html/index.html
-for try in 1 2 3 4 5 6 7 8 9; do curl --silent --fail http://127.0.0.1/ && break; sleep 0.2; done
-"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -66,33 +47,9 @@ def test_a_kept_snapshot_makes_it_quick() -> None:
     assert 1_000_000 < int(instructions[1].replace(b",", b"")) < 40_000_000
 
 
-def test_perl() -> None:
-    assert out("--", "perl", "-e", r'print join(",", map { $_ ** 2 } 1 .. 5), "\n"') == "1,4,9,16,25\n"
-
-
-def test_python() -> None:
-    program = "import hashlib, math; print(math.factorial(25), hashlib.sha256(b'loiter').hexdigest())"
-    expected = f"15511210043330985984000000 {hashlib.sha256(b'loiter').hexdigest()}\n"
-    assert out("--", "python3", "-c", program) == expected
-
-
-def test_sqlite() -> None:
-    statements = "create table t (a); insert into t values (1), (2), (39); select sum(a), count(*) from t;"
-    assert out("--", "sqlite3", ":memory:", statements) == "42|3\n"
-
-
-def test_a_c_file_is_compiled_and_run(tmp_path: Path) -> None:
-    (tmp_path / "hello.c").write_text(HELLO)
-    done = loiter_(
-        *("exec", "--put", "hello.c", "--", "sh", "-c", "gcc -O2 -o hello hello.c && ./hello 'a b' c"),
-        stdin=b"one\ntwo\n",
-        cwd=tmp_path,
-    )
-    assert (done.stdout, done.stderr, done.returncode) == (b"1 a b\n2 c\nread one\nread two\n", b"done\n", 3)
-
-
-def test_apache_serves_a_page_to_curl() -> None:
-    assert out("-n", "--", "sh", "-c", SERVE) == "page 42\n"
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_programs_of_debian(program: Program, tmp_path: Path) -> None:
+    assert program.check(tmp_path).stderr.decode() == program.stderr
 
 
 def test_a_program_of_the_users(tmp_path: Path) -> None:

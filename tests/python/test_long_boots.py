@@ -1,12 +1,16 @@
-"""Boots that take too long for every change: many harts, and timing cores from power-on. `make test-long` runs them."""
+"""What takes too long for every change, run by `make test-long`: boots of many harts, boots of timing cores from
+power-on, and Debian's programs on an out-of-order core."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
+from debian_programs import PROGRAMS, Program
 from linux_guest import LOITER
 
 pytestmark = [pytest.mark.simulator, pytest.mark.long]
@@ -41,3 +45,11 @@ def test_an_out_of_order_core_boots_from_power_on_in_lockstep(machine: str, cont
     assert f"smp: Brought up 1 node, {contexts} CPUs" in said["console"]
     assert said["instructions"] > 100_000_000
     assert said["checked_instructions"] == said["instructions"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_programs_of_debian_on_an_out_of_order_core(program: Program, tmp_path: Path) -> None:
+    done = program.check(tmp_path, "-m", "smt8", "--check", "--stats")
+    counts = re.search(r"([\d,]+) instructions \(([\d,]+) checked\)", done.stderr.decode())
+    assert counts is not None, done.stderr
+    assert counts[1] == counts[2]

@@ -140,11 +140,6 @@ impl System {
     fn restore(&mut self, snapshot: &Snapshot) -> Result<(), Error> {
         let contradiction = |problem| Error::from(snapshot.contradiction(problem));
         let state: SystemState = snapshot.state(SYSTEM)?;
-        if state.clock_hz != self.clock_hz {
-            let (theirs, ours) = (state.clock_hz, self.clock_hz);
-            let differences = format!("its clock has {theirs} Hz, ours {ours} Hz");
-            return Err(snapshot.other_machine(differences).into());
-        }
         let machine: MachineState = snapshot.state(MACHINE)?;
         self.machine.restore_ram(snapshot)?;
         self.machine.restore(&machine).map_err(contradiction)?;
@@ -155,8 +150,20 @@ impl System {
         for (hart, saved) in self.harts.iter_mut().zip(&state.harts) {
             hart.restore(saved).map_err(contradiction)?;
         }
-        self.now = state.cycle;
+        self.now = self.cycle_of(&state);
+        for hart in &mut self.harts {
+            hart.csr.move_clock(state.cycle.0, self.now.0);
+        }
         Ok(())
+    }
+
+    /// The cycle of our clock at the time of a state, whose clock may be another. Time goes on where it
+    /// stood: both have the same time base.
+    fn cycle_of(&self, state: &SystemState) -> Cycle {
+        let timebase_hz = self.clock_hz / self.cycles_per_tick;
+        let theirs = state.clock_hz / timebase_hz;
+        let (ticks, rest) = (state.cycle.0 / theirs, state.cycle.0 % theirs);
+        Cycle(ticks * self.cycles_per_tick + rest * self.cycles_per_tick / theirs)
     }
 }
 

@@ -189,6 +189,13 @@ impl Counter {
 }
 
 impl CsrFile {
+    /// What was cycle `from` is cycle `to` from now on; `mcycle` goes on where it stood.
+    pub fn move_clock(&mut self, from: u64, to: u64) {
+        let value = self.cycle.value(from);
+        self.cycle.set(to, value);
+        self.clock.cycle = to;
+    }
+
     /// The CSRs of `hart` at reset.
     #[must_use]
     pub fn new(hart: HartId, extensions: Extensions) -> Self {

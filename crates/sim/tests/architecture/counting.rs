@@ -160,6 +160,9 @@ fn harts_of_one_core_count_exactly() {
     check(Machine::T1, 1, &[0, 1, 2, 3]);
     check(Machine::T2, 1, &[0, 1, 2, 3, 4, 5, 6, 7]);
     check(Machine::T2, 1, &[2, 6]);
+    check(Machine::Smt8, 1, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    check(Machine::Smt8, 1, &[2, 6]);
+    check(Machine::PCore, 1, &[0, 1]);
 }
 
 #[test]
@@ -168,6 +171,8 @@ fn harts_of_several_cores_count_exactly() {
     check(Machine::T1, 2, &[0, 1, 2, 3, 4, 5, 6, 7]);
     check(Machine::T2, 4, &[0, 1, 8, 12, 16, 23, 24, 31]);
     check(Machine::T2, 2, &[0, 15]);
+    check(Machine::Smt8, 3, &[0, 1, 7, 8, 15, 16, 23]);
+    check(Machine::PCore, 2, &[0, 1, 2, 3]);
 }
 
 #[test]
