@@ -122,6 +122,17 @@ class Session:
                 self._native.step(host_seconds, cycle=cycle, instructions=instructions, output=output, sleep=sleep)
             )
 
+    def statistics(self) -> Json:
+        """What has been found out so far: the tables of a run, and totals of the timing model. The session goes on."""
+        with self._faults():
+            return _object(self._native.statistics())
+
+    @property
+    def was_timed(self) -> bool:
+        """Whether cores have been timed, now or before."""
+        was_timed: bool = self._native.was_timed
+        return was_timed
+
     def doze(self, seconds: float) -> None:
         """Lets simulated time pass in which all harts sleep."""
         with self._faults():

@@ -6,6 +6,7 @@ manifest; an entry that fails is no result and is run again.
 
     manifest.json    what was run and how it ended; the same bytes on every host
     host.json        what depends on the host: seconds, date
+    stdout stderr console.txt    of systems that booted
     counters.parquet accounts.parquet activities.parquet histograms.parquet marks.parquet reports.parquet
     lock_reads.parquet
 """
@@ -49,6 +50,11 @@ class Result:
     path: Path
     manifest: Json
 
+    @property
+    def has_tables(self) -> bool:
+        """Whether there are any: cores of a system that booted need not have been timed."""
+        return "tables" in self.manifest
+
     def table(self, name: str) -> pa.Table:
         """One of its tables."""
         import pyarrow.parquet as pq
@@ -71,16 +77,18 @@ def write(path: Path, request: Request, engine: Engine, result: Json, *, replace
     return _write(path, lambda directory: _fill(directory, request, engine, result), replace)
 
 
-def write_files(path: Path, manifest: Json, host_seconds: float, files: Mapping[str, bytes]) -> Path:
-    """Writes a result directory that holds other files than tables. An earlier result there goes."""
+def write_files(
+    path: Path, manifest: Json, host_seconds: float, files: Mapping[str, bytes], statistics: Json | None = None
+) -> Path:
+    """Writes a result directory that holds other files, and tables if there are statistics. An earlier result goes."""
 
     def fill(directory: Path) -> None:
-        entries = {
-            name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()
-        }
+        entries: Json = {"schema": SCHEMA, "files": {name: _described(data) for name, data in files.items()}}
         for name, data in files.items():
             _put(directory / name, data)
-        _put_manifest(directory, manifest | {"schema": SCHEMA, "files": entries}, host_seconds)
+        if statistics is not None:
+            entries["tables"] = _put_tables(directory, statistics)
+        _put_manifest(directory, manifest | entries, host_seconds)
 
     return _write(path, fill, replace=True)
 
@@ -120,11 +128,15 @@ def read(path: Path, key: str | None = None) -> Result:
             raise Corrupt(f"schema {manifest['schema']}, not {SCHEMA}")
         if key is not None and manifest["key"] != key:
             raise Corrupt("it is the result of another request")
-        for name in tables.SCHEMAS:
-            entry = manifest["tables"][name]
-            found = hashlib.sha256((path / entry["file"]).read_bytes()).hexdigest()
-            if found != entry["sha256"]:
-                raise Corrupt(f"{entry['file']} does not match its hash")
+        # A system that booted has files of its own, and tables only if its cores were timed.
+        entries = dict(manifest.get("files", {}))
+        if "tables" in manifest or not entries:
+            for name in tables.SCHEMAS:
+                entry = manifest["tables"][name]
+                entries[entry["file"]] = entry
+        for name, entry in entries.items():
+            if hashlib.sha256((path / name).read_bytes()).hexdigest() != entry["sha256"]:
+                raise Corrupt(f"{name} does not match its hash")
         json.loads((path / HOST).read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Corrupt(f"{type(error).__name__}: {error}") from None
@@ -195,20 +207,25 @@ def save_bytes(path: Path, data: bytes) -> None:
 
 
 def _fill(directory: Path, request: Request, engine: Engine, result: Json) -> None:
+    entries = _put_tables(directory, result)
+    manifest = _manifest(request, engine, result) | {"tables": entries}
+    _put_manifest(directory, manifest, result["host_seconds"])
+
+
+def _put_tables(directory: Path, result: Json) -> Json:
+    """Writes the tables; their entries in the manifest."""
     from loiter import tables
 
     entries: Json = {}
     for name, table in tables.of(result).items():
         data = tables.encode(table)
         _put(directory / f"{name}.parquet", data)
-        entries[name] = {
-            "file": f"{name}.parquet",
-            "rows": table.num_rows,
-            "bytes": len(data),
-            "sha256": hashlib.sha256(data).hexdigest(),
-        }
-    manifest = _manifest(request, engine, result) | {"tables": entries}
-    _put_manifest(directory, manifest, result["host_seconds"])
+        entries[name] = {"file": f"{name}.parquet", "rows": table.num_rows} | _described(data)
+    return entries
+
+
+def _described(data: bytes) -> Json:
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 def _put_manifest(directory: Path, manifest: Json, host_seconds: float) -> None:

@@ -136,7 +136,9 @@ def run(request_text: str, elf: bytes, progress: Callable[[str], bool] | None) -
             "activities": [
                 {"context": 0, "hart": 0, "activity": "machine", "cycles": end - start, "instructions": end * 2}
             ],
-            "histograms": [],
+            "histograms": [
+                {"component": "core0", "name": "issued", "unit": "instructions", "value": 2, "cycles": end - start}
+            ],
             "marks": marks,
             "reports": [{"hart": 0, "name": "repetitions", "value": REPETITIONS, "cycle": end}],
             "lock_reads": [_reads(loop, hart, end) for loop, harts in spinners.items() for hart in harts],

@@ -151,6 +151,29 @@ def test_the_same_run_has_the_same_result(tmp_path: Path) -> None:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
 
 
+def test_statistics_of_timed_cores_are_kept_with_it(tmp_path: Path) -> None:
+    done = loiter_("exec", "-n", "-m", "smt2", "--out", "timed", "--", "/bin/true", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    result = store.read(tmp_path / "timed")
+    manifest = result.manifest
+    assert manifest["instructions"] == manifest["timing_instructions"] > 0
+    assert manifest["cycles"] == manifest["timing_from_cycle"] + manifest["timing_cycles"]
+    assert sum(row["cycles"] for row in result.rows("accounts")) == 2 * manifest["timing_cycles"]
+    retired = {row["component"]: row["value"] for row in result.rows("counters") if row["name"] == "retired"}
+    assert retired["core0"] == manifest["timing_instructions"]
+    assert 0 < retired["core0.user"] < retired["core0.kernel"], "there is little of /bin/true in it"
+    done = loiter_("metrics", "timed", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = {each["name"]: each for each in json.loads(done.stdout)}
+    assert 50 < found["kernel_cycles_percent"]["all"] < 100
+    for name in ("ipc", "l1i_miss_percent", "dtlb_miss_percent", "branch_mispredict_percent", "squashed_percent"):
+        assert {"all", "user", "kernel"} <= found[name].keys(), name
+        assert found[name]["all"] > 0, name
+    (tmp_path / "timed" / "stdout").write_bytes(b"something else")
+    with pytest.raises(store.Corrupt, match="stdout does not match"):
+        store.read(tmp_path / "timed")
+
+
 def test_who_reads_no_more_ends_it() -> None:
     command = [*LOITER, "exec", "-n", "--", "yes"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:

@@ -115,9 +115,14 @@ impl Chip {
         each!(self, chip => chip.interrupts_changed(now, shared));
     }
 
-    /// Charges every context up to `now`, and answers the accounts with the hart of each.
-    pub fn close(&mut self, now: Cycle) -> Vec<(Option<HartId>, Accounts)> {
-        each!(self, chip => chip.close(now))
+    /// Charges every context up to `now`.
+    pub fn close(&mut self, now: Cycle) {
+        each!(self, chip => chip.close(now));
+    }
+
+    /// The accounts of all contexts as they would be if they were closed at `now`.
+    pub fn accounts(&mut self, now: Cycle) -> Vec<Accounts> {
+        each!(self, chip => chip.accounts(now))
     }
 
     /// Every context, with its core and the hart that sits there.

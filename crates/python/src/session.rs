@@ -153,6 +153,17 @@ impl Session {
             .map_err(to_python)
     }
 
+    /// What has been found out so far: JSON, with the tables that a run has.
+    fn statistics(&mut self, py: Python<'_>) -> String {
+        py.detach(|| to_json(&self.0.statistics()))
+    }
+
+    /// Whether cores have been timed, now or before.
+    #[getter]
+    fn was_timed(&self) -> bool {
+        self.0.was_timed()
+    }
+
     /// Lets simulated time pass in which all harts sleep.
     fn doze(&mut self, seconds: f64) -> PyResult<()> {
         duration(seconds)?;

@@ -37,7 +37,10 @@ pub use machine_text::machine_text;
 pub use params::{CoreKind, SystemParams};
 pub use phases::{End, Engine, Phase, PhaseRow, Plan, PlanDescription};
 pub use request::{BootRequest, DiskRequest, Observation, Progress, Request};
-pub use result::{Exit, ExitReason, RunResult};
+pub use result::{
+    AccountRow, ActivityRow, CounterRow, Exit, ExitReason, HistogramRow, LockReadRow, MarkRow,
+    ProbeRows, ReportRow, RunResult, Statistics, TimedRows,
+};
 pub use run::run;
 pub use session::{Limits, Session, Status};
 pub use snapshot::{SnapshotDescription, show_snapshot};

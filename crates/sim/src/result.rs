@@ -51,7 +51,7 @@ impl Exit {
 }
 
 /// A counter of a component.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CounterRow {
     /// Such as `core0.l1d`.
     pub component: String,
@@ -64,7 +64,7 @@ pub struct CounterRow {
 }
 
 /// An entry of a context's account.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AccountRow {
     /// The context.
     pub context: u16,
@@ -79,7 +79,7 @@ pub struct AccountRow {
 }
 
 /// What a context did in one activity.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ActivityRow {
     /// The context.
     pub context: u16,
@@ -94,7 +94,7 @@ pub struct ActivityRow {
 }
 
 /// An entry of a histogram.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HistogramRow {
     /// Such as `core0`.
     pub component: String,
@@ -109,7 +109,7 @@ pub struct HistogramRow {
 }
 
 /// A mark that a probe left.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MarkRow {
     /// The hart.
     pub hart: u16,
@@ -124,7 +124,7 @@ pub struct MarkRow {
 }
 
 /// A value that a probe reported.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ReportRow {
     /// The hart.
     pub hart: u16,
@@ -137,7 +137,7 @@ pub struct ReportRow {
 }
 
 /// How often a waiting hart looked at its lock.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LockReadRow {
     /// The hart.
     pub hart: u16,
@@ -205,12 +205,46 @@ pub struct RunResult {
 }
 
 /// What the timing model found out.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TimedRows {
-    pub(crate) counters: Vec<CounterRow>,
-    pub(crate) accounts: Vec<AccountRow>,
-    pub(crate) activities: Vec<ActivityRow>,
-    pub(crate) histograms: Vec<HistogramRow>,
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TimedRows {
+    /// Counters.
+    pub counters: Vec<CounterRow>,
+    /// Context-cycle accounts; they sum to contexts x cycles of the timing model.
+    pub accounts: Vec<AccountRow>,
+    /// Activities: the same cycles, and the instructions that retired.
+    pub activities: Vec<ActivityRow>,
+    /// How the cycles of cores are distributed.
+    pub histograms: Vec<HistogramRow>,
+}
+
+/// What probes left.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ProbeRows {
+    /// Marks.
+    pub marks: Vec<MarkRow>,
+    /// Reported values.
+    pub reports: Vec<ReportRow>,
+    /// Lock reads.
+    pub lock_reads: Vec<LockReadRow>,
+}
+
+/// What has been found out of a system whose cores are timed, or were.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Statistics {
+    /// Simulated time at which the timing model first took over.
+    pub timing_from_cycle: u64,
+    /// Instructions that the timing model retired.
+    pub timing_instructions: u64,
+    /// Cycles of the timing model.
+    pub timing_cycles: u64,
+    /// Clock of the cores.
+    pub clock_mhz: u64,
+    /// What the timing model found out.
+    #[serde(flatten)]
+    pub timed: TimedRows,
+    /// What probes left.
+    #[serde(flatten)]
+    pub probes: ProbeRows,
 }
 
 fn rows<C: CounterSet>(component: &str, counters: &C, out: &mut Vec<CounterRow>) {
@@ -284,7 +318,7 @@ pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow
     out
 }
 
-/// The accounts of a chip, closed at `now`, in whose first contexts so many harts sit, or sat.
+/// The accounts of a chip at `now`, in whose first contexts so many harts sit, or sat.
 ///
 /// # Panics
 /// When they do not add up to contexts x cycles, which is our error.
@@ -296,7 +330,7 @@ pub(crate) fn account_rows(
 ) -> (Vec<AccountRow>, Vec<ActivityRow>) {
     let mut out = Vec::new();
     let mut activities = Vec::new();
-    for (_, accounts) in chip.close(now) {
+    for accounts in chip.accounts(now) {
         assert_eq!(accounts.total(), cycles, "{}", accounts.context);
         let hart = accounts.context.0;
         let hart = (usize::from(hart) < harts).then_some(hart);
@@ -348,9 +382,7 @@ pub(crate) fn histogram_rows(chip: &Chip) -> Vec<HistogramRow> {
 }
 
 /// What the recorder has, as rows.
-pub(crate) fn recorder_rows(
-    recorder: &Recorder,
-) -> (Vec<MarkRow>, Vec<ReportRow>, Vec<LockReadRow>) {
+pub(crate) fn recorder_rows(recorder: &Recorder) -> ProbeRows {
     let marks = recorder.marks.iter().map(|mark| MarkRow {
         hart: mark.moment.hart.0,
         kind: mark.kind.word(),
@@ -378,5 +410,9 @@ pub(crate) fn recorder_rows(
         interval_max_cycles: reads.interval_max_cycles,
         log2_histogram: reads.log2_histogram.clone(),
     });
-    (marks.collect(), reports.collect(), reads.collect())
+    ProbeRows {
+        marks: marks.collect(),
+        reports: reports.collect(),
+        lock_reads: reads.collect(),
+    }
 }

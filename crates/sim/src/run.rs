@@ -8,7 +8,7 @@ use crate::config::{MachineFile, hex};
 use crate::error::Error;
 use crate::phases::Engines;
 use crate::request::{Progress, Request};
-use crate::result::{Exit, RunResult, recorder_rows};
+use crate::result::{Exit, ProbeRows, RunResult, TimedRows};
 use crate::session::{Limits, Session, Status, require_timed};
 use crate::snapshot::Origin;
 use crate::system::System;
@@ -118,40 +118,40 @@ pub fn run(
     if !faults.is_empty() {
         return Err(Error::User(faults.join("\n")));
     }
-    let (timing_cycles, timing_instructions) =
-        (session.timed_cycles(), session.timed_instructions());
+    let statistics = session.statistics();
     let (phases, missed_phase) = (session.phases(), session.missed_phase());
-    let Session {
-        mut system,
-        mut timing,
-        timed_from,
-        ..
-    } = session;
+    let mut system = session.system;
     let instructions = system.instructions();
-    let timed = timing
-        .as_mut()
-        .map(|timing| timing.close(system.now, system.harts.len()))
-        .unwrap_or_default();
-    let (marks, reports, lock_reads) = recorder_rows(&system.recorder);
+    let TimedRows {
+        counters,
+        accounts,
+        activities,
+        histograms,
+    } = statistics.timed;
+    let ProbeRows {
+        marks,
+        reports,
+        lock_reads,
+    } = statistics.probes;
     Ok(RunResult {
         exit,
         machine_hash: file.hash(),
         program_hash: hex(&elf.hash),
         console: String::from_utf8_lossy(&system.machine.take_output(0)).into_owned(),
         cycles: system.now.0,
-        timing_from_cycle: timed_from.unwrap_or(system.now).0,
+        timing_from_cycle: statistics.timing_from_cycle,
         instructions,
-        timing_instructions,
-        timing_cycles,
+        timing_instructions: statistics.timing_instructions,
+        timing_cycles: statistics.timing_cycles,
         phases,
         missed_phase,
         checked_instructions: system.checked_instructions(),
-        clock_mhz: file.system().clock_mhz,
+        clock_mhz: statistics.clock_mhz,
         host_seconds: report.started.elapsed().as_secs_f64(),
-        counters: timed.counters,
-        accounts: timed.accounts,
-        activities: timed.activities,
-        histograms: timed.histograms,
+        counters,
+        accounts,
+        activities,
+        histograms,
         marks,
         reports,
         lock_reads,

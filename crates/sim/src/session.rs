@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::phases::{Awaited, Cores, Engines, Schedule, contradicts_gdb};
 use crate::reference_phase::Round;
 use crate::request::{BootRequest, DiskRequest, Request};
-use crate::result::Exit;
+use crate::result::{Exit, Statistics, recorder_rows};
 use crate::snapshot::Origin;
 use crate::symbols::Symbols;
 use crate::system::System;
@@ -300,6 +300,23 @@ impl Session {
     /// A file that cannot be written.
     pub fn write_profile(&mut self, path: &str, command: &str) -> Result<(), Error> {
         self.system.write_profile(path, command)
+    }
+
+    /// What has been found out so far, as [`run`](crate::run) answers it at the end. The session goes on as
+    /// if nobody had asked. Without timed cores, it is only what probes left.
+    pub fn statistics(&mut self) -> Statistics {
+        let Self { system, timing, .. } = self;
+        let timed = timing
+            .as_mut()
+            .map(|timing| timing.close(system.now, system.harts.len()));
+        Statistics {
+            timing_from_cycle: self.timed_from.unwrap_or(self.system.now).0,
+            timing_instructions: self.timed_instructions(),
+            timing_cycles: self.timed_cycles(),
+            clock_mhz: self.system.clock_hz / 1_000_000,
+            timed: timed.unwrap_or_default(),
+            probes: recorder_rows(&self.system.recorder),
+        }
     }
 
     /// Hears the debugger, if there is to be one; while he holds the system, until `end`.

@@ -30,6 +30,8 @@ pub(crate) struct Timing {
     attached: Option<Cycle>,
     /// When the last phase of the cores ended.
     left: Cycle,
+    /// The first cycle that the cores have not been through.
+    through: Cycle,
     /// Cycles of earlier phases of the cores.
     earlier_cycles: u64,
     /// Kept for its room.
@@ -132,6 +134,7 @@ impl Timing {
             memory,
             attached: None,
             left: now,
+            through: now,
             earlier_cycles: 0,
             performed: Vec::new(),
         }))
@@ -155,6 +158,7 @@ impl Timing {
                 .attach(hart, &system.machine, context, spinning, now);
         }
         self.attached = Some(now);
+        self.through = now;
         system.begin_check_of_harts();
     }
 
@@ -208,10 +212,20 @@ impl Timing {
         self.earlier_cycles + self.attached.map_or(0, |since| now.since(since))
     }
 
-    /// What has been found out up to `now`, of so many harts.
+    /// The cycle up to which everything is to be counted in a system that stands at `now`: between two
+    /// steps, cores may have been through that cycle already.
+    pub(crate) fn counted_to(&self, now: Cycle) -> Cycle {
+        if self.is_attached() {
+            now.max(self.through)
+        } else {
+            self.left
+        }
+    }
+
+    /// What has been found out up to `now`, of so many harts. Changes nothing that is found out later.
     pub(crate) fn close(&mut self, now: Cycle, harts: usize) -> TimedRows {
-        let cycles = self.cycles(now);
-        let until = if self.is_attached() { now } else { self.left };
+        let until = self.counted_to(now);
+        let cycles = self.cycles(until);
         let (accounts, activities) = account_rows(&mut self.chip, cycles, until, harts);
         TimedRows {
             counters: counter_rows(&self.chip, &self.memory),
@@ -357,6 +371,7 @@ impl Timing {
             }
             // While memory and timers have nothing to say, only the cores are asked.
             now = self.chip.run(now, timer.min(limit), steps, &mut shared);
+            self.through = now.after(1);
             if shared.unhandled.is_some() || shared.machine.ended().is_some() {
                 end = Some(now);
                 break;

@@ -80,7 +80,8 @@ def boot(
     timeline: TimelineOption = None,
     check: CheckOption = False,
     out_directory: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Write a result directory: manifest and console.")
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Write a result directory: manifest, console, tables."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -142,7 +143,7 @@ def boot(
     if out_directory is not None:
         from loiter.systems import results
 
-        results.write(out_directory, manifest | ended, found, {"console.txt": said})
+        results.write(out_directory, manifest | ended, found, {"console.txt": said}, session)
     if as_json:
         print_json({"request": request} | ended | found | {"console": said.decode(errors="replace")})
     else:

@@ -71,7 +71,7 @@ def execute(
     ] = None,
     out_directory: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Write a result directory: manifest, output, console."),
+        typer.Option("--out", metavar="DIR", help="Write a result directory: manifest, output, console, tables."),
     ] = None,
     phases: PhasesOption = None,
     gdb: GdbOption = None,
@@ -144,7 +144,7 @@ def execute(
             "exit_status": done.status,
         }
         kept = {"stdout": done.out, "stderr": done.err, "console.txt": done.console}
-        results.write(out_directory, manifest, found, {name: bytes(data) for name, data in kept.items()})
+        results.write(out_directory, manifest, found, {name: bytes(data) for name, data in kept.items()}, session)
     if stats:
         err().print(describe(found), style="dim", highlight=False, soft_wrap=True)
     _judge(session, done.status, faults)

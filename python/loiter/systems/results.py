@@ -3,6 +3,7 @@
 manifest.json    the same bytes on every host, as long as nobody typed
 host.json        what depends on the host
 console.txt      the console, and for `loiter exec` stdout and stderr
+*.parquet        the tables of a run, if cores were timed
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from pathlib import Path
 
 import loiter
 from loiter import store
-from loiter.engine import Engine, Json
+from loiter.engine import Engine, Json, Session
 from loiter.systems.request import Boot
+
+_TIMED = ("timing_from_cycle", "timing_instructions", "timing_cycles", "clock_mhz")
 
 
 def describe(engine: Engine, boot: Boot) -> Json:
@@ -54,7 +57,10 @@ def describe(engine: Engine, boot: Boot) -> Json:
     }
 
 
-def write(path: Path, manifest: Json, facts: Json, files: Mapping[str, bytes]) -> None:
-    """Writes the directory, whole or not at all."""
+def write(path: Path, manifest: Json, facts: Json, files: Mapping[str, bytes], session: Session) -> None:
+    """Writes the directory, whole or not at all, with the statistics of the session if its cores were timed."""
     same = {key: value for key, value in facts.items() if key != "host_seconds"}
-    store.write_files(path, manifest | same, facts["host_seconds"], files)
+    statistics = session.statistics() if session.was_timed else None
+    if statistics is not None:
+        same |= {key: statistics[key] for key in _TIMED}
+    store.write_files(path, manifest | same, facts["host_seconds"], files, statistics)

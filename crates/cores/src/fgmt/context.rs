@@ -158,6 +158,15 @@ impl Context {
         self.accounts.charge(now, self.activity, Slot::NotSelected);
     }
 
+    /// Its account if it was closed at `now`: with what has been, without what was charged ahead of time.
+    pub(super) fn accounts_at(&self, now: Cycle) -> Accounts {
+        let mut accounts = self.accounts.clone();
+        accounts.charge(self.ready_at.min(now), self.activity, self.slot);
+        accounts.charge(now, self.activity, Slot::NotSelected);
+        accounts.refund(now, self.activity, Slot::UnitBusy);
+        accounts
+    }
+
     /// Stalls until `until`, for a reason that begins now.
     #[inline]
     pub(super) fn stall(&mut self, now: Cycle, until: Cycle, slot: Slot) {

@@ -272,19 +272,17 @@ impl Chip {
         next
     }
 
-    /// Charges every context up to `now`, and answers the accounts with the hart of each.
-    pub fn close(&mut self, now: Cycle) -> Vec<(Option<HartId>, Accounts)> {
-        let mut accounts = Vec::new();
-        for core in &mut self.cores {
-            for context in &mut core.contexts {
-                context.settle(now);
-                context
-                    .accounts
-                    .refund(now, context.activity, Slot::UnitBusy);
-                accounts.push((context.hart, context.accounts.clone()));
-            }
+    /// Charges every context up to `now`.
+    pub fn close(&mut self, now: Cycle) {
+        for context in self.cores.iter_mut().flat_map(|core| &mut core.contexts) {
+            context.accounts = context.accounts_at(now);
         }
-        accounts
+    }
+
+    /// The accounts of all contexts as they would be if they were closed at `now`.
+    pub fn accounts(&mut self, now: Cycle) -> Vec<Accounts> {
+        let contexts = self.cores.iter().flat_map(|core| &core.contexts);
+        contexts.map(|context| context.accounts_at(now)).collect()
     }
 
     /// Every context, with its core and the hart that sits there.

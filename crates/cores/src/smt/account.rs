@@ -2,7 +2,7 @@
 
 use loiter_memory::{TlbCounters, WalkerCounters};
 use loiter_observe::{Accounts, Slot};
-use loiter_types::{CoreId, Cycle, HartId};
+use loiter_types::{CoreId, Cycle};
 
 use super::context::{Context, Fetch, Oldest, Stage};
 use super::core::{Chip, Core, CoreState};
@@ -11,21 +11,24 @@ use super::queue::Queue;
 use crate::predict::BranchCounters;
 
 impl Chip {
-    /// Charges every context up to `now`, and answers the accounts with the hart of each.
-    pub fn close(&mut self, now: Cycle) -> Vec<(Option<HartId>, Accounts)> {
+    /// Charges every context up to `now`, and counts the cycles of cores up to there.
+    pub fn close(&mut self, now: Cycle) {
         for core in &mut self.cores {
-            core.count_skipped(now);
+            core.count_last(now);
+            for context in &mut core.contexts {
+                context.accounts = context.accounts_at(now);
+            }
         }
-        let contexts = self.cores.iter_mut().flat_map(|core| &mut core.contexts);
-        contexts
-            .map(|context| {
-                context.settle(now);
-                context
-                    .accounts
-                    .refund(now, context.activity, Slot::Retired);
-                (context.hart, context.accounts.clone())
-            })
-            .collect()
+    }
+
+    /// The accounts of all contexts as they would be if they were closed at `now`. Counts the cycles of
+    /// cores up to there.
+    pub fn accounts(&mut self, now: Cycle) -> Vec<Accounts> {
+        for core in &mut self.cores {
+            core.count_last(now);
+        }
+        let contexts = self.cores.iter().flat_map(|core| &core.contexts);
+        contexts.map(|context| context.accounts_at(now)).collect()
     }
 
     /// Counters by core.
@@ -69,13 +72,6 @@ impl Core {
         counters.zero_issue_cycles += cycles;
         counters.zero_retire_cycles += cycles;
         let histograms = &mut self.state.histograms;
-        // What ended the run retired in a cycle that the core has not been through.
-        let last = std::mem::take(&mut self.state.retired_now);
-        if last > 0 && cycles > 0 {
-            counters.zero_retire_cycles -= 1;
-            histograms.retired.count(last, 1);
-            histograms.retired.cycles[0] -= 1;
-        }
         for histogram in [
             &mut histograms.fetched,
             &mut histograms.issued,
@@ -86,6 +82,20 @@ impl Core {
         }
         self.state.count(cycles);
         self.state.counted_to = now.max(self.state.counted_to);
+    }
+
+    /// Counts the cycles before `now`, up to which everything is to be counted.
+    fn count_last(&mut self, now: Cycle) {
+        let skipped = self.state.counted_to < now;
+        self.count_skipped(now);
+        // What ended the run retired in a cycle that the core has not been through.
+        if skipped && self.state.retired_now > 0 {
+            let retired = std::mem::take(&mut self.state.retired_now);
+            self.state.counters.zero_retire_cycles -= 1;
+            let histogram = &mut self.state.histograms.retired;
+            histogram.cycles[0] -= 1;
+            histogram.count(retired, 1);
+        }
     }
 
     /// Notes what this cycle, and those until the next in which something happens, are charged to.
@@ -123,6 +133,14 @@ impl CoreState {
 }
 
 impl Context {
+    /// Its account if it was closed at `now`: with what has been, without what was charged ahead of time.
+    fn accounts_at(&self, now: Cycle) -> Accounts {
+        let mut accounts = self.accounts.clone();
+        accounts.charge(now, self.activity, self.slot_now);
+        accounts.refund(now, self.activity, Slot::Retired);
+        accounts
+    }
+
     /// What a cycle in which nothing of this context retired is charged to.
     fn waits_for(&self, now: Cycle, core: &CoreState) -> Slot {
         match self.fetch {

@@ -95,6 +95,12 @@ impl Session {
         self.timing.as_ref().is_some_and(Timing::is_attached)
     }
 
+    /// Whether harts sit in timed cores, or once did.
+    #[must_use]
+    pub fn was_timed(&self) -> bool {
+        self.timed_from.is_some()
+    }
+
     /// The cores, while harts sit in them.
     pub(crate) fn cores(&mut self) -> Option<&mut Timing> {
         self.timing.as_mut().filter(|timing| timing.is_attached())
@@ -156,6 +162,8 @@ impl Session {
     #[must_use]
     pub fn timed_cycles(&self) -> u64 {
         let timing = self.timing.as_ref();
-        timing.map_or(0, |timing| timing.cycles(self.system.now))
+        timing.map_or(0, |timing| {
+            timing.cycles(timing.counted_to(self.system.now))
+        })
     }
 }

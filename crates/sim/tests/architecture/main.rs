@@ -23,5 +23,6 @@ mod privileged;
 mod qemu;
 mod seeing;
 mod snapshots;
+mod statistics;
 mod trap_log;
 mod waiting;

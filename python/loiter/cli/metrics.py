@@ -1,0 +1,73 @@
+"""`loiter metrics`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from loiter.cli.options import JsonOption, out, print_json
+from loiter.errors import UserFault
+from loiter.report.terminal import number, unit
+
+if TYPE_CHECKING:
+    from loiter.metrics import Measured
+
+
+def show_metrics(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A result directory of run, exec or boot, from --out.")
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Show a result as named metrics: IPC, miss rates, squashed work, queues, instruction mix, spinning.
+
+    For all modes, and where it makes sense for user mode and for kernel and firmware. What the machine does not count
+    is left out. docs/results.md says what each is, and so does --json.
+
+    Example: [bold]loiter metrics results/first[/]
+    """
+    # Tables load much that most commands have no use for.
+    from loiter import metrics, store
+
+    if not (directory / store.MANIFEST).is_file():
+        raise UserFault(f"{directory}: no result directory; `loiter run`, `exec` and `boot` write one with --out.")
+    try:
+        result = store.read(directory)
+    except store.Corrupt as error:
+        raise UserFault(f"{directory}: not a whole result: {error}. Run it again with --out.") from None
+    found = metrics.of(result) if result.has_tables else []
+    if not found:
+        raise UserFault(
+            f"{directory}: nothing was timed, so there is nothing to measure. Run it on a machine whose cores are "
+            "timed, such as -m t1 or -m smt8."
+        )
+    if as_json:
+        print_json(
+            [
+                {"name": each.metric.name, "unit": each.metric.unit, "definition": each.metric.definition}
+                | dict(each.values)
+                for each in found
+            ]
+        )
+        return
+    _show(out(), found)
+
+
+def _show(console: Console, found: list[Measured]) -> None:
+    from loiter.metrics import GROUPS
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("metric", no_wrap=True)
+    for group in GROUPS:
+        table.add_column(group, justify="right", no_wrap=True)
+    table.add_column("unit", overflow="fold")
+    for each in found:
+        cells = (number(each.values[group]) if group in each.values else "" for group in GROUPS)
+        table.add_row(Text(each.metric.name), *cells, unit(each.metric.unit))
+    console.print(table, highlight=False)

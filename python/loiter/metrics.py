@@ -1,0 +1,391 @@
+"""What one wants to know of a result at a glance: named metrics, worked out from its tables.
+
+A metric is declared once, in `METRICS`; commands and documents read it there. Names are those of the published figures
+(reference/) where these have one. A metric whose inputs a machine does not count, or which would be a share of nothing,
+is left out rather than 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from loiter.engine import Json
+from loiter.store import Result
+
+ALL, USER, KERNEL = GROUPS = ("all", "user", "kernel")
+"""Modes: all of them; user mode; the modes of kernel and firmware."""
+
+TABLES = ("counters", "activities", "histograms")
+"""What metrics are worked out from."""
+
+_COMPONENT = re.compile(r"(?P<core>core\d+)(\.(?P<group>user|kernel))?(\.(?P<part>\w+))?")
+# A core's own part has no name.
+_CORE = ""
+_L2 = "l2"
+
+_USER = ("user",)
+_KERNEL = ("kernel", "machine")
+_SPINNING = ("spinning",)
+_USEFUL = _USER + _KERNEL
+_AWAKE = (*_USEFUL, *_SPINNING, "pausing", "napping")
+
+
+class _Absent(Exception):
+    """An input that is not there."""
+
+
+class Counts:
+    """The tables of a result, added up over cores and contexts."""
+
+    def __init__(self, tables: Mapping[str, Sequence[Json]]) -> None:
+        self._counters: Counter[tuple[str, str, str]] = Counter()
+        self._cycles: Counter[str] = Counter()
+        self._instructions: Counter[str] = Counter()
+        self._histograms: dict[str, dict[str, dict[int, int]]] = {}
+        cores, contexts = set(), set()
+        for row in tables["counters"]:
+            match = _COMPONENT.fullmatch(row["component"])
+            if match is None:
+                self._counters[ALL, row["component"], row["name"]] += row["value"]
+                continue
+            cores.add(match["core"])
+            self._counters[match["group"] or ALL, match["part"] or _CORE, row["name"]] += row["value"]
+        for row in tables["activities"]:
+            contexts.add(row["context"])
+            self._cycles[row["activity"]] += row["cycles"]
+            self._instructions[row["activity"]] += row["instructions"]
+        for row in tables["histograms"]:
+            histogram = self._histograms.setdefault(row["name"], {}).setdefault(row["component"], {})
+            histogram[row["value"]] = row["cycles"]
+        # Each context accounts for every cycle.
+        self.cycles = sum(self._cycles.values()) // max(1, len(contexts))
+        self.core_cycles = self.cycles * len(cores)
+
+    def counter(self, name: str, part: str = _CORE, group: str = ALL) -> int:
+        """A counter of a part of the cores, or of another component."""
+        return self.first(group, (part, name))
+
+    def first(self, group: str, *places: tuple[str, str]) -> int:
+        """The first counter, of a part and by its name, that there is: not every kind of core has the same."""
+        for part, name in places:
+            if (group, part, name) in self._counters:
+                return self._counters[group, part, name]
+        return self._none()
+
+    def context_cycles(self, activities: Sequence[str]) -> int:
+        """Context-cycles of activities."""
+        return sum(self._cycles[each] for each in activities)
+
+    def instructions(self, activities: Sequence[str] | None = None) -> int:
+        """Instructions that retired in activities, or in all."""
+        return sum(self._instructions.values() if activities is None else (self._instructions[a] for a in activities))
+
+    def greatest(self, histogram: str) -> int:
+        """Cycles in which a histogram's value was the greatest there is."""
+        by_core = self._histograms.get(histogram)
+        return self._none() if not by_core else sum(entries[max(entries)] for entries in by_core.values())
+
+    @staticmethod
+    def _none() -> int:
+        raise _Absent
+
+
+Value = Callable[[Counts, str], float]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric: name, unit, what it is in a sentence, and how it is worked out for a group of modes."""
+
+    name: str
+    unit: str
+    definition: str
+    value: Value
+    groups: tuple[str, ...] = (ALL,)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A metric of one result, by group of modes. What is not there is left out."""
+
+    metric: Metric
+    values: Mapping[str, float]
+
+
+def _ratio(part: float, whole: float) -> float:
+    if whole == 0:
+        raise _Absent
+    return part / whole
+
+
+def _percent(part: float, whole: float) -> float:
+    return 100 * _ratio(part, whole)
+
+
+def _miss_percent(first_level: str) -> Value:
+    """Of out-of-order cores by mode, of in-order cores as the buffer counts itself."""
+
+    def value(counts: Counts, group: str) -> float:
+        misses = counts.first(group, (_CORE, f"{first_level}_misses"), (first_level, "misses"))
+        return _percent(misses, counts.first(group, (_CORE, f"{first_level}_accesses"), (first_level, "accesses")))
+
+    return value
+
+
+def _mix(part: str, name: str) -> Value:
+    """In-order cores count instructions when they issue."""
+
+    def value(counts: Counts, group: str) -> float:
+        found = counts.first(group, (part, name), (_CORE, name))
+        return _percent(found, counts.first(group, (_CORE, "retired"), (_CORE, "issued")))
+
+    return value
+
+
+def _cycles_percent(name: str) -> Value:
+    return lambda counts, group: _percent(counts.counter(name), counts.core_cycles)
+
+
+def _average(name: str, part: str = _CORE) -> Value:
+    """Of what is summed over the cycles of each core, or of the chip."""
+
+    def value(counts: Counts, group: str) -> float:
+        return _ratio(counts.counter(name, part), counts.cycles if part == _L2 else counts.core_cycles)
+
+    return value
+
+
+def _ipc(counts: Counts, group: str) -> float:
+    retired = counts.instructions() if group == ALL else counts.counter("retired", group=group)
+    return _ratio(retired, counts.core_cycles)
+
+
+def _ipc_of(activities: Sequence[str]) -> Value:
+    return lambda counts, group: _ratio(counts.instructions(activities), counts.core_cycles)
+
+
+def _per_thread(counts: Counts, activities: Sequence[str]) -> float:
+    return _ratio(counts.instructions(activities), counts.context_cycles(activities))
+
+
+def _per_thread_ipc(counts: Counts, group: str) -> float:
+    return _per_thread(counts, {ALL: _AWAKE, USER: _USER, KERNEL: _KERNEL}[group])
+
+
+def _spin_to_useful(counts: Counts, group: str) -> float:
+    return _ratio(_per_thread(counts, _SPINNING), _per_thread(counts, _USEFUL))
+
+
+def _mispredicted(counts: Counts, group: str) -> float:
+    kinds = ("branches", "returns", "indirect_jumps")
+    wrong = sum(counts.counter(f"{kind}_mispredicted", "branch", group) for kind in kinds)
+    return _percent(wrong, sum(counts.counter(kind, "branch", group) for kind in kinds))
+
+
+def _squashed(counts: Counts, group: str) -> float:
+    return _percent(counts.counter("squashed", group=group), counts.counter("fetched", group=group))
+
+
+def _btb(counts: Counts, group: str) -> float:
+    return _percent(counts.counter("btb_misses", "branch", group), counts.counter("btb_lookups", "branch", group))
+
+
+_PERCENT, _IPC = "percent", "instructions/cycle"
+
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        "kernel_cycles_percent",
+        _PERCENT,
+        "Context-cycles in supervisor and machine mode, of those in which a hart is not asleep in wfi; a hart that "
+        "waits between the probes of a lock is in neither mode.",
+        lambda counts, group: _percent(counts.context_cycles(_KERNEL), counts.context_cycles(_AWAKE)),
+    ),
+    Metric("ipc", _IPC, "Instructions retired, by cycle of a core; modes add up to all.", _ipc, GROUPS),
+    Metric(
+        "per_thread_ipc",
+        "instructions/context-cycle",
+        "Instructions retired in an activity, by context-cycle of that activity; all: of harts that are not asleep "
+        "in wfi.",
+        _per_thread_ipc,
+        GROUPS,
+    ),
+    Metric(
+        "fetchable_contexts",
+        "contexts",
+        "Contexts of a core that could be fetched from, averaged over cycles.",
+        _average("fetchable_contexts"),
+    ),
+    Metric(
+        "branch_mispredict_percent",
+        _PERCENT,
+        "Mispredicted conditional branches, returns and indirect jumps, of those that retired.",
+        _mispredicted,
+        GROUPS,
+    ),
+    Metric("squashed_percent", _PERCENT, "Instructions squashed, of those fetched.", _squashed, GROUPS),
+    Metric(
+        "btb_miss_percent",
+        _PERCENT,
+        "Taken transfers that retired without a target from the branch target buffer, of look-ups in it, those on "
+        "wrong ways included.",
+        _btb,
+        GROUPS,
+    ),
+    Metric(
+        "l1i_miss_percent",
+        _PERCENT,
+        "Look-ups of fetches that found no line in the instruction cache, of all.",
+        _miss_percent("l1i"),
+        GROUPS,
+    ),
+    Metric(
+        "l1d_miss_percent",
+        _PERCENT,
+        "Look-ups in the data cache that found no line, or for a store none of the core's own, of all; of in-order "
+        "cores, loads alone.",
+        _miss_percent("l1d"),
+        GROUPS,
+    ),
+    Metric(
+        "l2_miss_percent",
+        _PERCENT,
+        "Lines that the second level did not have, of those asked of it.",
+        _miss_percent("l2"),
+        GROUPS,
+    ),
+    Metric(
+        "itlb_miss_percent",
+        _PERCENT,
+        "Look-ups of fetches that found no translation, of all.",
+        _miss_percent("itlb"),
+        GROUPS,
+    ),
+    Metric(
+        "dtlb_miss_percent",
+        _PERCENT,
+        "Look-ups of loads, stores and atomics that found no translation, or none that is enough for a store, of all.",
+        _miss_percent("dtlb"),
+        GROUPS,
+    ),
+    Metric(
+        "zero_fetch_cycles_percent",
+        _PERCENT,
+        "Cycles of a core in which nothing was fetched.",
+        _cycles_percent("zero_fetch_cycles"),
+    ),
+    Metric(
+        "zero_issue_cycles_percent",
+        _PERCENT,
+        "Cycles of a core in which nothing was issued.",
+        _cycles_percent("zero_issue_cycles"),
+    ),
+    Metric(
+        "max_issue_cycles_percent",
+        _PERCENT,
+        "Cycles of a core in which as many instructions issued as it has units, integer and floating-point: the last "
+        "entry of the histogram `issued`.",
+        lambda counts, group: _percent(counts.greatest("issued"), counts.core_cycles),
+    ),
+    Metric(
+        "zero_retire_percent",
+        _PERCENT,
+        "Cycles of a core in which nothing retired.",
+        _cycles_percent("zero_retire_cycles"),
+    ),
+    Metric(
+        "iq_backup_percent",
+        _PERCENT,
+        "Cycles of a core in which an instruction could not be renamed because its queue, or its context's share of "
+        "it, was full.",
+        _cycles_percent("queue_full_cycles"),
+    ),
+    Metric(
+        "registers_full_percent",
+        _PERCENT,
+        "The same because no register was free, or the context's share of them was used up.",
+        _cycles_percent("registers_full_cycles"),
+    ),
+    Metric(
+        "iq_average_size",
+        "instructions",
+        "Instructions in the integer queue of a core, averaged over cycles.",
+        _average("integer_queue_occupancy"),
+    ),
+    Metric(
+        "fq_average_size",
+        "instructions",
+        "Instructions in the floating-point queue of a core, averaged over cycles.",
+        _average("fp_queue_occupancy"),
+    ),
+    Metric(
+        "outstanding_misses.l1i",
+        "lines",
+        "Lines on their way to the instruction cache of a core, averaged over cycles.",
+        _average("outstanding_misses", "l1i"),
+    ),
+    Metric(
+        "outstanding_misses.l1d",
+        "lines",
+        "Lines on their way to the data cache of a core, averaged over cycles.",
+        _average("outstanding_misses", "l1d"),
+    ),
+    Metric(
+        "outstanding_misses.l2",
+        "lines",
+        "Lines on their way from memory to the second level, averaged over cycles.",
+        _average("outstanding_misses", _L2),
+    ),
+    *(
+        Metric(f"{name}_percent", _PERCENT, f"{what}, of the instructions that retired.", _mix(part, name), GROUPS)
+        for name, part, what in (
+            ("loads", _CORE, "Loads"),
+            ("stores", _CORE, "Stores"),
+            ("atomics", _CORE, "Atomics"),
+            ("branches", "branch", "Conditional branches"),
+            ("fp_operations", _CORE, "Floating-point operations, loads and stores not counted"),
+        )
+    ),
+    Metric(
+        "useful_ipc",
+        _IPC,
+        "Instructions retired while not waiting for a lock, by cycle of a core.",
+        _ipc_of(_USEFUL),
+    ),
+    Metric(
+        "spin_instructions_percent",
+        _PERCENT,
+        "Instructions retired between the probes `acquire` and `acquired`, of all.",
+        lambda counts, group: _percent(counts.instructions(_SPINNING), counts.instructions()),
+    ),
+    Metric(
+        "spin_to_useful_ipc_ratio",
+        "ratio",
+        "The IPC of a hart that waits for a lock, by context-cycle, to that of one that does not, in any mode.",
+        _spin_to_useful,
+    ),
+)
+
+
+def of(result: Result) -> list[Measured]:
+    """The metrics of a result directory that has tables."""
+    return measure({name: result.rows(name) for name in TABLES})
+
+
+def measure(tables: Mapping[str, Sequence[Json]]) -> list[Measured]:
+    """The metrics that tables have the inputs of."""
+    counts = Counts(tables)
+    found = (Measured(metric, _values(metric, counts)) for metric in METRICS)
+    return [each for each in found if each.values]
+
+
+def _values(metric: Metric, counts: Counts) -> dict[str, float]:
+    values = {}
+    for group in metric.groups:
+        try:
+            values[group] = metric.value(counts, group)
+        except _Absent:
+            continue
+    return values
