@@ -285,9 +285,9 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "max_issue_cycles_percent",
         _PERCENT,
-        "Cycles of a core in which as many instructions issued as it has units, integer and floating-point: the last "
-        "entry of the histogram `issued`.",
-        lambda counts, group: _percent(counts.greatest("issued"), counts.core_cycles),
+        "Cycles of a core in which each of its integer units began an instruction: the last entry of the histogram "
+        "`integer_issued`.",
+        lambda counts, group: _percent(counts.greatest("integer_issued"), counts.core_cycles),
     ),
     Metric(
         "zero_retire_percent",

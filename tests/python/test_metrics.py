@@ -70,8 +70,8 @@ OUT_OF_ORDER = {
         *counters("l2", accesses=60, misses=6, outstanding_misses=1_300),
     ],
     "histograms": [
-        *histogram("core0", "issued", 50, 300, 70, 580),
-        *histogram("core1", "issued", 950, 30, 18, 2),
+        *histogram("core0", "integer_issued", 50, 300, 70, 580),
+        *histogram("core1", "integer_issued", 950, 30, 18, 2),
         *histogram("core0", "retired", 70, 0, 930),
     ],
 }

@@ -75,6 +75,7 @@ impl Core {
         for histogram in [
             &mut histograms.fetched,
             &mut histograms.issued,
+            &mut histograms.integer_issued,
             &mut histograms.retired,
             &mut histograms.fetchable,
         ] {

@@ -173,6 +173,8 @@ impl Histogram {
 pub struct Histograms {
     pub(super) fetched: Histogram,
     pub(super) issued: Histogram,
+    /// Those of the integer queue, loads and stores among them.
+    pub(super) integer_issued: Histogram,
     pub(super) retired: Histogram,
     pub(super) fetchable: Histogram,
     pub(super) integer_queue: Histogram,
@@ -185,6 +187,7 @@ impl Histograms {
         let new = Histogram::new;
         Self {
             fetched: new("fetched", "instructions", core.fetch_width),
+            integer_issued: new("integer_issued", "instructions", units.integer),
             issued: new(
                 "issued",
                 "instructions",
@@ -199,10 +202,11 @@ impl Histograms {
 
     /// All of them.
     #[must_use]
-    pub fn all(&self) -> [&Histogram; 6] {
+    pub fn all(&self) -> [&Histogram; 7] {
         [
             &self.fetched,
             &self.issued,
+            &self.integer_issued,
             &self.retired,
             &self.fetchable,
             &self.integer_queue,

@@ -29,6 +29,9 @@ impl Core {
         let units = &self.state.params.units;
         let (integer, fp) = (units.integer, units.floating_point);
         self.issue_from(0, integer, now, shared);
+        let integer_issued = self.state.counters.issued - before;
+        let histogram = &mut self.state.histograms.integer_issued;
+        histogram.count(integer_issued, 1);
         self.issue_from(1, fp, now, shared);
         let issued = self.state.counters.issued - before;
         self.state.counters.zero_issue_cycles += u64::from(issued == 0);

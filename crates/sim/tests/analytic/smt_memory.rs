@@ -248,6 +248,12 @@ fn distributions_agree_with_counters_and_activities() {
         assert_eq!(all, cycles, "{name}");
         assert_eq!(sum, outcome.counter("core0", total), "{name}");
     }
+    let (integer, all) = histogram(&outcome, "integer_issued");
+    assert_eq!(all, cycles);
+    // What is left are floating-point operations of wrong ways.
+    let fp = outcome.counter("core0", "fp_operations");
+    let wrong = outcome.counter("core0", "issued") - integer - fp;
+    assert!(wrong < 10, "{wrong}");
     let core0 = outcome.result.activities.iter();
     let core0: Vec<_> = core0.filter(|row| row.context == 0).collect();
     assert!(!core0.is_empty());
