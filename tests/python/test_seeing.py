@@ -75,6 +75,7 @@ def test_stages_of_a_chain_stand_where_the_rules_put_them(tmp_path: Path) -> Non
     sets = {
         "system.cores": 1,
         "core.contexts": 1,
+        "core.fetch_contexts": 1,
         "core.front_cycles": 3,
         "core.register_read_cycles": 2,
         "latency.alu_cycles": 1,
@@ -219,7 +220,7 @@ def test_traps_are_instants(tmp_path: Path) -> None:
     code = [0x00000297, 0x02028293, 0x30529073, 0x00000073, 0x0100000F, 0x10500073, 0xFFDFF06F, 0x00000013]
     code += [0x00300313, 0xFFF30313, 0xFE031EE3, 0x341023F3, 0x00438393, 0x34139073, 0x30200073]
     elf = write_elf(tmp_path / "trap.elf", code)
-    for machine in ("t1", "smt8"):
+    for machine in ("t1", "superscalar"):
         sets = ("--set", "system.cores=1", "--set", "core.contexts=1", "--set", "latency.pause_cycles=50")
         done = loiter_("run", "-m", machine, elf, *sets, "--timeline", "trace.gz", "--pipeline", "log", cwd=tmp_path)
         assert "wfi" in done.stderr, "the watchdog ends it"
