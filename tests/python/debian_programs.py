@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from linux_guest import loiter_
+from linux_guest import LIMIT_SECONDS, loiter_
 
 HELLO = """\
 #include <stdio.h>
@@ -42,13 +42,16 @@ class Program:
     stdin: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
 
-    def check(self, directory: Path, *options: str) -> subprocess.CompletedProcess[bytes]:
+    def check(
+        self, directory: Path, *options: str, limit_seconds: float = LIMIT_SECONDS
+    ) -> subprocess.CompletedProcess[bytes]:
         """Runs it in `directory` with `options` of `loiter exec`."""
         put = []
         for name, text in self.files.items():
             (directory / name).write_text(text)
             put += ["--put", name]
-        done = loiter_("exec", *options, *put, "--", *self.words, stdin=self.stdin.encode(), cwd=directory)
+        words = ("exec", *options, *put, "--", *self.words)
+        done = loiter_(*words, stdin=self.stdin.encode(), cwd=directory, limit_seconds=limit_seconds)
         assert (done.stdout.decode(), done.returncode) == (self.stdout, self.status), done.stderr
         return done
 

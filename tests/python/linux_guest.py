@@ -20,6 +20,7 @@ def loiter_(
     stdin: bytes | None = b"",
     cwd: Path | None = None,
     environment: dict[str, str] | None = None,
+    limit_seconds: float = LIMIT_SECONDS,
 ) -> subprocess.CompletedProcess[bytes]:
     """Runs the command to its end. Input None is a pipe that stays open."""
     return subprocess.run(
@@ -28,7 +29,7 @@ def loiter_(
         capture_output=True,
         cwd=cwd,
         env=os.environ | (environment or {}),
-        timeout=LIMIT_SECONDS,
+        timeout=limit_seconds,
     )
 
 

@@ -49,7 +49,7 @@ def test_an_out_of_order_core_boots_from_power_on_in_lockstep(machine: str, cont
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_programs_of_debian_on_an_out_of_order_core(program: Program, tmp_path: Path) -> None:
-    done = program.check(tmp_path, "-m", "smt8", "--check", "--stats")
+    done = program.check(tmp_path, "-m", "smt8", "--check", "--stats", limit_seconds=LIMIT_SECONDS)
     counts = re.search(r"([\d,]+) instructions \(([\d,]+) checked\)", done.stderr.decode())
     assert counts is not None, done.stderr
     assert counts[1] == counts[2]
