@@ -7,7 +7,6 @@ use loiter_types::{CoreId, Cycle};
 use super::context::{Context, Fetch, Oldest, Stage};
 use super::core::{Chip, Core, CoreState};
 use super::counters::{Histograms, SmtCounters, SmtModeCounters};
-use super::queue::Queue;
 use crate::predict::BranchCounters;
 
 impl Chip {
@@ -125,7 +124,7 @@ impl CoreState {
         counters.cycles += cycles;
         counters.queue_full_cycles += cycles * u64::from(self.queue_full);
         counters.registers_full_cycles += cycles * u64::from(self.registers_full);
-        let [integer, fp] = self.queues.each_ref().map(Queue::occupancy);
+        let (integer, fp) = (self.queues.occupancy(0), self.queues.occupancy(1));
         counters.integer_queue_occupancy += cycles * integer;
         counters.fp_queue_occupancy += cycles * fp;
         self.histograms.integer_queue.count(integer, cycles);
@@ -169,9 +168,7 @@ impl Context {
             return slot;
         }
         match entry.stage {
-            Stage::Queued if core.queues[entry.queue as usize].is_ready(entry.slot) => {
-                Slot::UnitBusy
-            }
+            Stage::Queued if core.queues.is_ready(entry.slot) => Slot::UnitBusy,
             Stage::Queued => Slot::Dependence,
             Stage::Walking => Slot::DtlbWalk,
             Stage::Missing(loiter_memory::Level::Memory) => Slot::L2Miss,

@@ -12,7 +12,7 @@ use super::counters::{Histograms, SmtCounters, SmtModeCounters};
 use super::oracle::Oracle;
 use super::params::SmtParams;
 use super::policy::{FetchPolicy, Shares};
-use super::queue::{MOST, Queue};
+use super::queue::{Queues, Ready};
 use super::registers::{File, NONE, Registers};
 use super::squash;
 use super::translate::For;
@@ -53,8 +53,7 @@ pub(super) struct CoreState {
     pub(super) fetch_policy: FetchPolicy,
     pub(super) fetch_line_log2: u32,
     pub(super) registers: Registers,
-    /// The integer queue and the floating-point queue.
-    pub(super) queues: [Queue; 2],
+    pub(super) queues: Queues,
     pub(super) predictors: Predictors,
     pub(super) itlb: Tlb,
     pub(super) dtlb: Tlb,
@@ -94,9 +93,10 @@ pub(super) struct CoreState {
     /// Stores that performed in this cycle: who, and where.
     pub(super) performed: Vec<(HartId, PhysAddr)>,
     due: Vec<Due>,
-    /// Contexts by what they are preferred by, and entries of a queue by age; kept for their room.
+    /// Contexts by what they are preferred by; kept for its room.
     pub(super) order: Vec<(u64, usize)>,
-    pub(super) ready: Vec<(u64, u8)>,
+    /// Entries of a queue that may issue; kept for its room.
+    pub(super) ready: Ready,
 }
 
 /// One core.
@@ -290,17 +290,14 @@ impl Core {
         Ok(Self {
             state: CoreState {
                 order: Vec::with_capacity(contexts),
-                ready: Vec::with_capacity(MOST),
+                ready: Ready::new(),
                 id: CoreId::new(id),
                 fetch_line_log2,
                 registers: Registers::new(
                     31 * contexts + core.integer_registers as usize,
                     32 * contexts + core.fp_registers as usize,
                 ),
-                queues: [
-                    Queue::new(core.integer_queue_entries as usize),
-                    Queue::new(core.fp_queue_entries as usize),
-                ],
+                queues: Queues::new([core.integer_queue_entries, core.fp_queue_entries]),
                 predictors,
                 itlb: tlb(&params.itlb),
                 dtlb: tlb(&params.dtlb),
@@ -509,9 +506,8 @@ impl CoreState {
     /// Instructions that read `register` may issue now.
     #[inline(always)]
     pub(super) fn wake_register(&mut self, register: u16) {
-        let [integer, fp] = self.registers.wake(register);
-        self.queues[0].wake(integer);
-        self.queues[1].wake(fp);
+        let waiters = self.registers.wake(register);
+        self.queues.wake(waiters);
     }
 
     #[inline(always)]

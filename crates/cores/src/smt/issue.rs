@@ -47,20 +47,18 @@ impl Core {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
-        if !self.state.queues[queue].has_ready() {
-            return;
-        }
-        let mut ready = std::mem::take(&mut self.state.ready);
-        self.state.queues[queue].oldest_first(&mut ready);
+        let CoreState { queues, ready, .. } = &mut self.state;
+        queues.oldest_first(queue, ready);
         let units = &self.state.params.units;
         let (mut accesses, mut ports) = (units.load_store, units.data_ports);
-        for &(seq, slot) in &ready {
+        for at in 0..self.state.ready.len() {
             if left == 0 {
                 break;
             }
-            let queued = self.state.queues[queue].get(slot);
+            let (seq, slot) = self.state.ready.get(at);
+            let queued = self.state.queues.get(slot);
             // A store that issues may take back loads that were ready.
-            if queued.seq != seq || !self.state.queues[queue].is_ready(slot) {
+            if queued.seq != seq || !self.state.queues.is_ready(slot) {
                 continue;
             }
             let (c, n) = (queued.context as usize, queued.n);
@@ -79,7 +77,7 @@ impl Core {
             left -= 1;
             accesses -= u64::from(matches!(class, Class::Load | Class::Store));
             ports -= u64::from(class == Class::Load);
-            self.state.queues[queue].remove(slot);
+            self.state.queues.remove(slot);
             context.queued[queue] -= 1;
             self.state.counters.issued += 1;
             context.unissued -= 1;
@@ -88,7 +86,6 @@ impl Core {
                 context.tell_issued(&self.state, n, now, shared);
             }
         }
-        self.state.ready = ready;
     }
 }
 

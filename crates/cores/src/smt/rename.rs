@@ -72,7 +72,7 @@ impl Context {
         let apart = how == How::Apart;
         let queue = usize::from(is_fp(class));
         let of_queue = self.queued[queue] >= core.shares.queues[queue];
-        if apart && (of_queue || core.queues[queue].is_full()) {
+        if apart && (of_queue || core.queues.is_full(queue)) {
             return Err(Full::Queue);
         }
         let limits = &core.params.core;
@@ -105,12 +105,12 @@ impl Context {
         }
         let mut slot = 0;
         if apart {
-            slot = core.queues[queue].next_slot();
+            slot = core.queues.next_slot(queue);
             let mut pending = 0;
             for source in sources {
-                pending += u8::from(core.registers.waits(source, queue, slot));
+                pending += u8::from(core.registers.waits(source, slot));
             }
-            core.queues[queue].insert(c as u8, n, seq, pending);
+            core.queues.insert(slot, c as u8, n, seq, pending);
             self.queued[queue] += 1;
         } else {
             self.unissued -= 1;

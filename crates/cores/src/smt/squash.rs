@@ -28,9 +28,9 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
         if entry.stage == Stage::Queued {
             let (queue, slot) = (entry.queue as usize, entry.slot);
             for source in entry.sources {
-                core.registers.forget(source, queue, slot);
+                core.registers.forget(source, slot);
             }
-            core.queues[queue].remove(slot);
+            core.queues.remove(slot);
             context.queued[queue] -= 1;
             context.unissued -= 1;
         }
