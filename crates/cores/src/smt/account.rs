@@ -66,6 +66,9 @@ impl Core {
     /// Counts the cycles before `now` in which nothing happened.
     pub(super) fn count_skipped(&mut self, now: Cycle) {
         let cycles = now.since(self.state.counted_to);
+        if cycles == 0 {
+            return;
+        }
         let counters = &mut self.state.counters;
         counters.zero_fetch_cycles += cycles;
         counters.zero_issue_cycles += cycles;

@@ -67,8 +67,8 @@ pub(super) struct CoreState {
     pub(super) fp_div_free: Cycle,
     /// Loads that wait for older stores, a bit each, by address.
     pub(super) waits_for_stores: Vec<bool>,
-    /// How often those bits have been forgotten.
-    pub(super) waits_cleared: u64,
+    /// When those bits are forgotten next.
+    pub(super) waits_clear_at: Cycle,
     pub(super) next_seq: u64,
     /// What stands in the place of an instruction that cannot be fetched.
     pub(super) nothing: Inst,
@@ -236,7 +236,14 @@ impl Chip {
 
     /// Loads that have read a line which a store of another hart has just written read it again,
     /// unless all before them has retired.
+    #[inline(always)]
     pub(super) fn tell_of_stores(&mut self, place: usize) {
+        if !self.cores[place].state.performed.is_empty() {
+            self.tell_of_performed(place);
+        }
+    }
+
+    fn tell_of_performed(&mut self, place: usize) {
         let mut performed = std::mem::take(&mut self.cores[place].state.performed);
         for (hart, addr) in performed.drain(..) {
             for core in &mut self.cores {
@@ -308,7 +315,7 @@ impl Core {
                 div_free: now,
                 fp_div_free: now,
                 waits_for_stores: vec![false; core.store_wait_entries as usize],
-                waits_cleared: now.0 / core.store_wait_clear_cycles,
+                waits_clear_at: next_multiple(now, core.store_wait_clear_cycles),
                 next_seq: 1,
                 nothing: decode(0),
                 counters: SmtCounters::default(),
@@ -557,6 +564,11 @@ impl Context {
             self.lines_read |= line_bit(own);
         }
     }
+}
+
+/// The first cycle after `now` whose number is a multiple of `cycles`.
+pub(super) fn next_multiple(now: Cycle, cycles: u64) -> Cycle {
+    Cycle((now.0 / cycles + 1) * cycles)
 }
 
 /// The bit of a line in `lines_read`.

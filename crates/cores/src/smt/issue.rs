@@ -11,7 +11,7 @@ use loiter_memory::{Request, RequestKind};
 use loiter_types::{Cycle, PhysAddr, VirtAddr};
 
 use super::context::{Context, How, Stage};
-use super::core::{Core, CoreState, Event, line_bit};
+use super::core::{Core, CoreState, Event, line_bit, next_multiple};
 use super::params::SmtLatencyParams;
 use super::registers::NONE;
 use super::squash;
@@ -21,9 +21,9 @@ use crate::{Observer, Shared};
 impl Core {
     pub(super) fn issue<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         let before = self.state.counters.issued;
-        let cleared = now.0 / self.state.params.core.store_wait_clear_cycles;
-        if cleared != self.state.waits_cleared {
-            self.state.waits_cleared = cleared;
+        if self.state.waits_clear_at <= now {
+            let cycles = self.state.params.core.store_wait_clear_cycles;
+            self.state.waits_clear_at = next_multiple(now, cycles);
             self.state.waits_for_stores.fill(false);
         }
         let units = &self.state.params.units;
