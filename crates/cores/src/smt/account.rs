@@ -108,13 +108,17 @@ impl Core {
         state.counted_to = now.after(1);
         let retired = std::mem::take(&mut state.retired_now);
         state.histograms.retired.count(retired, 1);
-        for context in &mut self.contexts {
+        for c in state.awake {
+            let context = &mut self.contexts[c];
             if std::mem::take(&mut context.retired_now) {
                 context
                     .accounts
                     .charge(now.after(1), context.activity, Slot::Retired);
             }
             context.slot_now = context.waits_for(now, state);
+            if context.is_dormant() {
+                state.is_dormant_now(c, context);
+            }
         }
         state.counters.zero_retire_cycles += u64::from(retired == 0);
     }

@@ -7,6 +7,7 @@ use loiter_memory::{Tlb, TlbParams, Wheel};
 use loiter_observe::{Doing, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 
+use super::awake::ContextSet;
 use super::context::{Context, Fetch, NO_LINE, Stage};
 use super::counters::{Histograms, SmtCounters, SmtModeCounters};
 use super::oracle::Oracle;
@@ -90,6 +91,10 @@ pub(super) struct CoreState {
     pub(super) draining: bool,
     /// Where turns begin.
     pub(super) turn: usize,
+    /// Contexts that are not dormant; some of them may be.
+    pub(super) awake: ContextSet,
+    /// When the first nap of the others ends by its limit.
+    pub(super) naps_end: Cycle,
     /// Stores that performed in this cycle: who, and where.
     pub(super) performed: Vec<(HartId, PhysAddr)>,
     due: Vec<Due>,
@@ -189,6 +194,7 @@ impl Chip {
 
     /// Something from outside has changed a core.
     pub(super) fn rescheduled(&mut self, core: usize, now: Cycle) {
+        self.cores[core].state.rouse();
         // A cycle that the core has been through does not come again.
         let at = now.max(self.cores[core].state.counted_to);
         self.next[core] = self.next[core].min(at);
@@ -330,6 +336,8 @@ impl Core {
                 active: false,
                 draining: false,
                 turn: 0,
+                awake: ContextSet::first(contexts),
+                naps_end: Cycle::NEVER,
                 performed: Vec::new(),
                 due: Vec::new(),
                 params: params.clone(),
@@ -369,8 +377,9 @@ impl Core {
     pub(super) fn cycle<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
         self.count_skipped(now);
         self.state.active = false;
-        for context in &mut self.contexts {
-            context.settle(now);
+        self.end_naps(now);
+        for c in self.state.awake {
+            self.contexts[c].settle(now);
         }
         self.wake();
         if self.state.walker.due <= now && !self.state.draining {
@@ -403,12 +412,13 @@ impl Core {
 
     /// The next context goes first in the next cycle; those that sleep have no turn.
     fn next_turn(&mut self) {
-        let contexts = self.contexts.len();
-        let turn = self.state.turn;
-        let mut others = (1..=contexts).map(|step| (turn + step) % contexts);
+        let next = self.state.turn + 1;
+        let next = if next == self.contexts.len() { 0 } else { next };
         let awake =
             |c: &usize| !matches!(self.contexts[*c].fetch, Fetch::Asleep(_) | Fetch::Vacant);
-        self.state.turn = others.find(awake).unwrap_or(turn);
+        if let Some(c) = self.state.awake.from(next).find(awake) {
+            self.state.turn = c;
+        }
     }
 
     /// The first cycle after `now` in which something happens, if nothing comes from outside.
@@ -419,7 +429,9 @@ impl Core {
                 next = next.min(at);
             }
         };
-        for context in &self.contexts {
+        consider(self.state.naps_end);
+        for c in self.state.awake {
+            let context = &self.contexts[c];
             if context.fetch == Fetch::Ready {
                 consider(context.fetch_from);
             }

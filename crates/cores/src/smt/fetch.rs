@@ -19,8 +19,7 @@ impl Core {
     /// Fetches from the contexts that the policy prefers.
     pub(super) fn fetch<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         let mut order = std::mem::take(&mut self.state.order);
-        self.fetchable(now, &mut order);
-        let front: u64 = self.contexts.iter().map(Context::in_front).sum();
+        let front = self.fetchable(now, &mut order);
         let state = &mut self.state;
         let count = order.len() as u64;
         state.counters.fetchable_contexts += count;
@@ -48,20 +47,21 @@ impl Core {
         self.state.active |= fetched > 0;
     }
 
-    /// Puts the contexts that can be fetched from into `order`, the preferred first.
-    fn fetchable(&self, now: Cycle, order: &mut Vec<(u64, usize)>) {
+    /// Puts the contexts that can be fetched from into `order`, the preferred first. Answers the
+    /// instructions in the front end.
+    fn fetchable(&self, now: Cycle, order: &mut Vec<(u64, usize)>) -> u64 {
         order.clear();
-        let contexts = self.contexts.len();
-        let mut c = self.state.turn;
-        for turn in 0..contexts {
+        let mut front = 0;
+        for (turn, c) in self.state.awake.from(self.state.turn).enumerate() {
             let context = &self.contexts[c];
+            front += context.in_front();
             if context.is_fetchable(now) {
                 let rank = self.state.fetch_policy.rank(context);
                 order.push((rank << 8 | turn as u64, c));
             }
-            c = if c + 1 == contexts { 0 } else { c + 1 };
         }
         order.sort_unstable();
+        front
     }
 }
 

@@ -18,6 +18,7 @@
 //! - A wrong path is fetched, renamed and issued as any other until its transfer executes.
 
 mod account;
+mod awake;
 mod context;
 mod core;
 mod counters;

@@ -22,7 +22,8 @@ impl Core {
         // The context first whose instructions were fetched first.
         let mut order = std::mem::take(&mut self.state.order);
         order.clear();
-        for (c, context) in self.contexts.iter().enumerate() {
+        for c in self.state.awake {
+            let context = &self.contexts[c];
             if context.renamed < context.tail {
                 let front = context.entry(context.renamed);
                 if front.due <= now {

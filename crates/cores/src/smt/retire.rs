@@ -30,9 +30,7 @@ impl Core {
     /// Retires what is done, in order, from the contexts in turn.
     pub(super) fn retire<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         let mut left = self.state.params.core.retire_width;
-        let contexts = self.contexts.len();
-        for turn in 0..contexts {
-            let c = (self.state.turn + turn) % contexts;
+        for c in self.state.awake.from(self.state.turn) {
             let Core { state, contexts } = self;
             let context = &mut contexts[c];
             if context.hart.is_none() {
@@ -65,7 +63,8 @@ impl Core {
 
     /// The oldest store of each context performs if the core owns its line, and else asks for it.
     pub(super) fn drain_stores<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
-        for context in &mut self.contexts {
+        for c in self.state.awake {
+            let context = &mut self.contexts[c];
             if !context.buffer.is_empty() && !context.owning && context.drain_from <= now {
                 context.drain_store(&mut self.state, now, shared);
             }
