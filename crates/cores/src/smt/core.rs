@@ -13,7 +13,8 @@ use super::counters::{Histograms, SmtCounters, SmtModeCounters};
 use super::oracle::Oracle;
 use super::params::SmtParams;
 use super::policy::{FetchPolicy, Shares};
-use super::queue::{Queues, Ready};
+use super::queue::Queues;
+use super::ranked::Ranked;
 use super::registers::{File, NONE, Registers};
 use super::squash;
 use super::translate::For;
@@ -98,10 +99,10 @@ pub(super) struct CoreState {
     /// Stores that performed in this cycle: who, and where.
     pub(super) performed: Vec<(HartId, PhysAddr)>,
     due: Vec<Due>,
-    /// Contexts by what they are preferred by; kept for its room.
-    pub(super) order: Vec<(u64, usize)>,
-    /// Entries of a queue that may issue; kept for its room.
-    pub(super) ready: Ready,
+    /// Contexts by what they are preferred by.
+    pub(super) order: Ranked,
+    /// Entries of a queue that may issue, by age.
+    pub(super) ready: Ranked,
 }
 
 /// One core.
@@ -302,8 +303,8 @@ impl Core {
         let buffer = || StoreBuffer::new(core.store_buffer_entries as usize, line_bytes, false);
         Ok(Self {
             state: CoreState {
-                order: Vec::with_capacity(contexts),
-                ready: Ready::new(),
+                order: Ranked::new(),
+                ready: Ranked::new(),
                 id: CoreId::new(id),
                 fetch_line_log2,
                 registers: Registers::new(

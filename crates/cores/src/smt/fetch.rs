@@ -18,10 +18,9 @@ const UNKNOWN: u64 = u64::MAX;
 impl Core {
     /// Fetches from the contexts that the policy prefers.
     pub(super) fn fetch<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
-        let mut order = std::mem::take(&mut self.state.order);
-        let front = self.fetchable(now, &mut order);
+        let front = self.fetchable(now);
         let state = &mut self.state;
-        let count = order.len() as u64;
+        let count = state.order.len() as u64;
         state.counters.fetchable_contexts += count;
         state.histograms.fetchable.count(count, 1);
         let core = &state.params.core;
@@ -29,10 +28,11 @@ impl Core {
         let mut left = most;
         let mut contexts = state.params.core.fetch_contexts;
         let mut banks = 0;
-        for &(_, c) in &order {
+        for at in 0..count as usize {
             if left == 0 || contexts == 0 {
                 break;
             }
+            let c = self.state.order.get(at).1 as usize;
             let fetched = self.contexts[c].fetch(c, &mut self.state, now, left, &mut banks, shared);
             if O::PIPELINE {
                 self.contexts[c].tell_fetched(&self.state, fetched, now, shared);
@@ -40,27 +40,26 @@ impl Core {
             left -= fetched;
             contexts -= u64::from(fetched > 0);
         }
-        self.state.order = order;
         let fetched = most - left;
         self.state.histograms.fetched.count(fetched, 1);
         self.state.counters.zero_fetch_cycles += u64::from(fetched == 0);
         self.state.active |= fetched > 0;
     }
 
-    /// Puts the contexts that can be fetched from into `order`, the preferred first. Answers the
+    /// Puts the contexts that can be fetched from in order, the preferred first. Answers the
     /// instructions in the front end.
-    fn fetchable(&self, now: Cycle, order: &mut Vec<(u64, usize)>) -> u64 {
-        order.clear();
+    fn fetchable(&mut self, now: Cycle) -> u64 {
+        let Core { state, contexts } = self;
+        state.order.clear();
         let mut front = 0;
-        for (turn, c) in self.state.awake.from(self.state.turn).enumerate() {
-            let context = &self.contexts[c];
+        for (turn, c) in state.awake.from(state.turn).enumerate() {
+            let context = &contexts[c];
             front += context.in_front();
             if context.is_fetchable(now) {
-                let rank = self.state.fetch_policy.rank(context);
-                order.push((rank << 8 | turn as u64, c));
+                let rank = state.fetch_policy.rank(context);
+                state.order.insert(rank << 8 | turn as u64, c as u8);
             }
         }
-        order.sort_unstable();
         front
     }
 }

@@ -31,6 +31,7 @@ mod params;
 mod pipeline;
 mod policy;
 mod queue;
+mod ranked;
 mod registers;
 mod rename;
 mod respond;

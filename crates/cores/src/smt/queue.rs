@@ -3,6 +3,8 @@
 //! Sets of entries are bit masks of 64-bit words. A place is numbered over both queues, so that one
 //! word of the mask and one bit in it follow from its number.
 
+use super::ranked::Ranked;
+
 /// Most entries of a queue.
 const MOST: usize = 128;
 const WORDS_OF_QUEUE: usize = MOST / 64;
@@ -125,8 +127,8 @@ impl Queues {
 
     /// Puts the entries of a queue whose operands are all there into `out`, oldest first.
     #[inline(always)]
-    pub(super) fn oldest_first(&self, queue: usize, out: &mut Ready) {
-        out.count = 0;
+    pub(super) fn oldest_first(&self, queue: usize, out: &mut Ranked) {
+        out.clear();
         for word in queue * WORDS_OF_QUEUE..(queue + 1) * WORDS_OF_QUEUE {
             let mut ready = self.ready[word];
             while ready != 0 {
@@ -146,45 +148,4 @@ impl Queues {
 #[inline(always)]
 fn queue_of(slot: u8) -> usize {
     slot as usize / MOST
-}
-
-/// Entries of a queue by age.
-#[derive(Debug)]
-pub(super) struct Ready {
-    /// Age, and in the lowest eight bits the place.
-    keys: [u64; MOST],
-    count: usize,
-}
-
-impl Ready {
-    pub(super) fn new() -> Self {
-        Self {
-            keys: [0; MOST],
-            count: 0,
-        }
-    }
-
-    #[inline(always)]
-    fn insert(&mut self, seq: u64, slot: u8) {
-        let key = seq << 8 | u64::from(slot);
-        // Few are ready at a time, so that each finds its place in a step or two.
-        let mut at = self.count;
-        while at > 0 && self.keys[at - 1] > key {
-            self.keys[at] = self.keys[at - 1];
-            at -= 1;
-        }
-        self.keys[at] = key;
-        self.count += 1;
-    }
-
-    #[inline(always)]
-    pub(super) fn len(&self) -> usize {
-        self.count
-    }
-
-    /// Age and place of the entry at `at`.
-    #[inline(always)]
-    pub(super) fn get(&self, at: usize) -> (u64, u8) {
-        (self.keys[at] >> 8, self.keys[at] as u8)
-    }
 }

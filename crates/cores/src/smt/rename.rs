@@ -20,19 +20,18 @@ impl Core {
         let mut left = self.state.params.core.rename_width;
         (self.state.queue_full, self.state.registers_full) = (false, false);
         // The context first whose instructions were fetched first.
-        let mut order = std::mem::take(&mut self.state.order);
-        order.clear();
+        self.state.order.clear();
         for c in self.state.awake {
             let context = &self.contexts[c];
             if context.renamed < context.tail {
                 let front = context.entry(context.renamed);
                 if front.due <= now {
-                    order.push((front.seq, c));
+                    self.state.order.insert(front.seq, c as u8);
                 }
             }
         }
-        order.sort_unstable();
-        for &(_, c) in &order {
+        for at in 0..self.state.order.len() {
+            let c = self.state.order.get(at).1 as usize;
             let context = &mut self.contexts[c];
             while left > 0 && context.renamed < context.tail {
                 let n = context.renamed;
@@ -58,7 +57,6 @@ impl Core {
                 }
             }
         }
-        self.state.order = order;
         self.state.active |= left < self.state.params.core.rename_width;
     }
 }
