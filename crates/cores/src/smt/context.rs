@@ -1,8 +1,6 @@
 //! One context: the seat of a hart, its instructions between fetch and retirement, and what it waits
 //! for.
 
-use std::collections::VecDeque;
-
 use loiter_hart::{Access, Detached, Hart, Nap};
 use loiter_isa::{Class, Inst, SINK, decode};
 use loiter_memory::Level;
@@ -12,6 +10,7 @@ use loiter_types::{AddressSpace, ContextId, Cycle, HartId, PhysAddr};
 use super::counters::ModeGroup;
 use super::oracle::Oracle;
 use super::pipeline::NOTHING_SQUASHED;
+use super::places::Places;
 use super::registers::{NONE, ZERO};
 use crate::predict::{Prediction, Transfer};
 use crate::shared::mode;
@@ -136,9 +135,9 @@ pub(super) struct Context {
     pub(super) hart: Option<HartId>,
     /// `hart` as an index.
     pub(super) hart_index: usize,
-    entries: Vec<Entry>,
+    pub(super) entries: Vec<Entry>,
     predictions: Vec<Prediction>,
-    mask: u64,
+    pub(super) mask: u64,
     pub(super) capacity: u64,
     /// The window: instructions `head..tail`, of which `head..renamed` have left the front end.
     pub(super) head: u64,
@@ -147,10 +146,10 @@ pub(super) struct Context {
     /// Physical register of each register slot.
     pub(super) map: [u16; SINK as usize + 1],
     /// Loads and stores of the renamed window, oldest first.
-    pub(super) loads: VecDeque<u64>,
-    pub(super) stores: VecDeque<u64>,
+    pub(super) loads: Places,
+    pub(super) stores: Places,
     /// Fences and atomics of the renamed window.
-    pub(super) barriers: VecDeque<u64>,
+    pub(super) barriers: Places,
     pub(super) buffer: StoreBuffer,
     /// Ownership of the line of the oldest buffered store has been asked for.
     pub(super) owning: bool,
@@ -255,9 +254,9 @@ impl Context {
             renamed: 0,
             tail: 0,
             map: [ZERO; SINK as usize + 1],
-            loads: VecDeque::new(),
-            stores: VecDeque::new(),
-            barriers: VecDeque::new(),
+            loads: Places::new(capacity),
+            stores: Places::new(capacity),
+            barriers: Places::new(capacity),
             buffer,
             owning: false,
             drain_from: now,

@@ -565,10 +565,9 @@ impl Context {
             return;
         }
         self.lines_read = 0;
-        for at in 0..self.loads.len() {
-            let n = self.loads[at];
+        for n in self.loads.iter() {
             let oldest = n == self.head;
-            let entry = self.entry_mut(n);
+            let entry = &mut self.entries[(n & self.mask) as usize];
             if entry.bytes == 0 || entry.stage != Stage::Done {
                 continue;
             }

@@ -98,15 +98,15 @@ impl Context {
     /// Whether a load may go now: no fence or atomic stands before it, and if it was once ahead of a
     /// store that it should have waited for, no store does whose address is not known.
     fn load_may_issue(&self, n: u64, core: &CoreState) -> bool {
-        if self.barriers.front().is_some_and(|&barrier| barrier < n) {
+        if self.barriers.front().is_some_and(|barrier| barrier < n) {
             return false;
         }
         !core.waits_for_stores[wait_index(core, self.entry(n).pc)]
             || self
                 .stores
                 .iter()
-                .take_while(|&&store| store < n)
-                .all(|&store| self.entry(store).stage == Stage::Done)
+                .take_while(|&store| store < n)
+                .all(|store| self.entry(store).stage == Stage::Done)
     }
 
     /// Issues instruction `n`, whose operands are there.
@@ -266,7 +266,7 @@ impl Context {
     /// stay: the number of the store it has its value from, plus one.
     fn forward(&self, n: u64, addr: PhysAddr, width: Width) -> (Forward, u64) {
         let end = addr.0 + width.bytes();
-        for &store in self.stores.iter().rev() {
+        for store in self.stores.iter().rev() {
             if store >= n {
                 continue;
             }
@@ -309,12 +309,7 @@ impl Context {
         core: &mut CoreState,
         shared: &mut Shared<'_, O>,
     ) {
-        let Some(n) = self
-            .loads
-            .iter()
-            .copied()
-            .find(|&n| self.entry(n).seq == seq)
-        else {
+        let Some(n) = self.loads.iter().find(|&n| self.entry(n).seq == seq) else {
             return;
         };
         let entry = self.entry(n);
@@ -351,7 +346,7 @@ impl Context {
         entry.stage = Stage::Done;
         entry.due = due;
         let end = addr.0 + width.bytes();
-        let violated = self.loads.iter().copied().find(|&load| {
+        let violated = self.loads.iter().find(|&load| {
             let entry = self.entry(load);
             load > n
                 && entry.bytes > 0

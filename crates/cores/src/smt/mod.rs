@@ -29,6 +29,7 @@ mod oldest;
 mod oracle;
 mod params;
 mod pipeline;
+mod places;
 mod policy;
 mod queue;
 mod ranked;

@@ -115,12 +115,12 @@ impl Context {
             self.unissued -= 1;
         }
         match class {
-            Class::Load => self.loads.push_back(n),
-            Class::Store => self.stores.push_back(n),
+            Class::Load => self.loads.push(n),
+            Class::Store => self.stores.push(n),
             _ => {}
         }
         if how == How::Barrier {
-            self.barriers.push_back(n);
+            self.barriers.push(n);
         }
         let entry = self.entry_mut(n);
         entry.sources = sources;

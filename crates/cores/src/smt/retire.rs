@@ -230,21 +230,27 @@ impl Context {
         self.accounts.retired(self.activity);
         let entry = self.entry(n);
         let (replaced, rd) = (entry.replaced, entry.inst.rd);
+        let (class, how) = (entry.class, entry.how);
         if entry.destination != NONE && replaced != NONE {
             core.registers.release(replaced);
             self.renamings[File::of(rd) as usize] -= 1;
         }
-        for list in [&mut self.loads, &mut self.stores, &mut self.barriers] {
-            if list.front() == Some(&n) {
-                list.pop_front();
+        match class {
+            Class::Load => {
+                self.loads.retire(n);
+                if self.loads.is_empty() {
+                    self.lines_read = 0;
+                }
             }
+            Class::Store => self.stores.retire(n),
+            _ => {}
+        }
+        if how == How::Barrier {
+            self.barriers.retire(n);
         }
         self.foreseen_retires();
         self.head += 1;
         self.oldest_granted = Granted::NOTHING;
-        if self.loads.is_empty() {
-            self.lines_read = 0;
-        }
     }
 
     /// All instructions from the oldest on are fetched again.

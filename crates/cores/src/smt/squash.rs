@@ -1,6 +1,8 @@
 //! Taking back instructions that must not have been.
 
-use super::context::{Context, Fetch, Stage};
+use loiter_isa::Class;
+
+use super::context::{Context, Fetch, How, Stage};
 use super::core::CoreState;
 use super::registers::{File, NONE};
 
@@ -36,19 +38,19 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
         }
         let entry = context.entry(n);
         let (destination, replaced, rd) = (entry.destination, entry.replaced, entry.inst.rd);
+        let (class, how) = (entry.class, entry.how);
         if destination != NONE {
             core.registers.release(destination);
             context.renamings[File::of(rd) as usize] -= 1;
             context.map[rd as usize] = replaced;
         }
-        for list in [
-            &mut context.loads,
-            &mut context.stores,
-            &mut context.barriers,
-        ] {
-            if list.back() == Some(&n) {
-                list.pop_back();
-            }
+        match class {
+            Class::Load => context.loads.squash(n),
+            Class::Store => context.stores.squash(n),
+            _ => {}
+        }
+        if how == How::Barrier {
+            context.barriers.squash(n);
         }
     }
     context.renamed = context.renamed.min(first);
