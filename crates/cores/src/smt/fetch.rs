@@ -37,6 +37,7 @@ impl Core {
             if O::PIPELINE {
                 self.contexts[c].tell_fetched(&self.state, fetched, now, shared);
             }
+            self.state.modes[self.contexts[c].mode].fetched += fetched;
             left -= fetched;
             contexts -= u64::from(fetched > 0);
         }
@@ -121,6 +122,7 @@ impl Context {
         }
         let virtual_line = pc >> core.fetch_line_log2;
         let room = (self.capacity - (self.tail - self.head)).min(most);
+        let fp_off = shared.harts[self.hart_index].csr.fp_off();
         let mut fetched = 0;
         while fetched < room && pc >> core.fetch_line_log2 == virtual_line {
             if VirtAddr(pc).leaves_page(4)
@@ -128,18 +130,19 @@ impl Context {
             {
                 break;
             }
-            let mut inst = core.nothing;
+            let mut undecoded;
             let at = PhysAddr((first.0 & !(PAGE_BYTES - 1)) | pc & (PAGE_BYTES - 1));
-            // A copy of the whole, not of parts that an option would be put together from.
-            match shared.code.decoded(at) {
-                Some(found) if !shared.machine.pages.code_written() => inst = *found,
+            let inst = match shared.code.decoded(at) {
+                Some(found) if !shared.machine.pages.code_written() => found,
                 _ => {
-                    if !self.decode(pc, shared, &mut inst) {
+                    undecoded = core.nothing;
+                    if !self.decode(pc, shared, &mut undecoded) {
                         self.fault(core, now, pc);
                         return fetched + 1;
                     }
+                    &undecoded
                 }
-            }
+            };
             let behind = pc.wrapping_add(u64::from(inst.len));
             if inst.op == Op::Probe {
                 // It takes no place; who retires the next instruction passes it.
@@ -148,11 +151,10 @@ impl Context {
                 core.active = true;
                 continue;
             }
-            let fp_off = shared.harts[self.hart_index].csr.fp_off();
-            let how = how(&inst, fp_off);
+            let how = how(inst, fp_off);
             let hart = &mut shared.harts[self.hart_index];
-            let foreseen = self.foresee(pc, &inst, how, hart, shared.machine);
-            let goes_on = self.enter(c, core, now, pc, &inst, how, foreseen);
+            let foreseen = self.foresee(pc, inst, how, hart, shared.machine);
+            let goes_on = self.enter(c, core, now, pc, inst, how, foreseen);
             fetched += 1;
             pc = self.fetch_pc;
             if !goes_on {
@@ -277,6 +279,7 @@ impl Context {
         clippy::too_many_arguments,
         reason = "what fetch knows of an instruction"
     )]
+    #[inline(always)]
     fn push(
         &mut self,
         core: &mut CoreState,
@@ -287,10 +290,8 @@ impl Context {
         transfer: Option<Transfer>,
         predicted: u64,
     ) {
-        core.modes[self.mode].fetched += 1;
         let seq = core.next_seq;
         core.next_seq += 1;
-        core.active = true;
         let due = now.after(core.params.core.front_cycles);
         let n = self.tail;
         let entry = self.entry_mut(n);
@@ -314,7 +315,16 @@ impl Context {
 }
 
 /// Who brings an instruction to its end.
+#[inline(always)]
 fn how(inst: &Inst, fp_off: bool) -> How {
+    match inst.op.class() {
+        Class::Alu | Class::Branch | Class::Jump | Class::Mul | Class::Div => How::Apart,
+        Class::Load | Class::Store if !fp_off => How::Apart,
+        _ => how_otherwise(inst, fp_off),
+    }
+}
+
+fn how_otherwise(inst: &Inst, fp_off: bool) -> How {
     let touches_fp = || inst.rd != loiter_isa::SINK && inst.rd >= 32 || inst.rs2 >= 32;
     match (inst.op.class(), inst.op) {
         // It writes two registers.
