@@ -567,7 +567,7 @@ impl Context {
         self.lines_read = 0;
         for n in self.loads.iter() {
             let oldest = n == self.head;
-            let entry = &mut self.entries[(n & self.mask) as usize];
+            let entry = &mut self.entries[n as usize & (self.entries.len() - 1)];
             if entry.bytes == 0 || entry.stage != Stage::Done {
                 continue;
             }

@@ -227,6 +227,7 @@ impl Context {
         clippy::too_many_arguments,
         reason = "what fetch knows of an instruction"
     )]
+    #[inline(always)]
     fn enter(
         &mut self,
         c: usize,

@@ -14,6 +14,7 @@ use super::context::{Context, How, Stage};
 use super::core::{Core, CoreState, Event, line_bit, next_multiple};
 use super::params::SmtLatencyParams;
 use super::registers::NONE;
+use super::rename::is_fp;
 use super::squash;
 use crate::store_buffer::Forward;
 use crate::{Observer, Shared};
@@ -28,11 +29,15 @@ impl Core {
         }
         let units = &self.state.params.units;
         let (integer, fp) = (units.integer, units.floating_point);
-        self.issue_from(0, integer, now, shared);
+        if self.state.queues.has_ready(0) {
+            self.issue_from(0, integer, now, shared);
+        }
         let integer_issued = self.state.counters.issued - before;
         let histogram = &mut self.state.histograms.integer_issued;
         histogram.count(integer_issued, 1);
-        self.issue_from(1, fp, now, shared);
+        if self.state.queues.has_ready(1) {
+            self.issue_from(1, fp, now, shared);
+        }
         let issued = self.state.counters.issued - before;
         self.state.counters.zero_issue_cycles += u64::from(issued == 0);
         self.state.histograms.issued.count(issued, 1);
@@ -118,7 +123,11 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
-        let frm = shared.harts[self.hart_index].csr.frm();
+        // Nothing else asks for it.
+        let frm = match is_fp(self.entry(n).class) {
+            true => shared.harts[self.hart_index].csr.frm(),
+            false => 0,
+        };
         let entry = self.entry_mut(n);
         let operands = Operands {
             sources: entry

@@ -125,6 +125,15 @@ impl Queues {
         self.ready[word] &= !bit;
     }
 
+    /// Whether a queue has an entry whose operands are all there.
+    #[inline(always)]
+    pub(super) fn has_ready(&self, queue: usize) -> bool {
+        let first = queue * WORDS_OF_QUEUE;
+        self.ready[first..first + WORDS_OF_QUEUE]
+            .iter()
+            .any(|&word| word != 0)
+    }
+
     /// Puts the entries of a queue whose operands are all there into `out`, oldest first.
     #[inline(always)]
     pub(super) fn oldest_first(&self, queue: usize, out: &mut Ranked) {

@@ -63,7 +63,7 @@ impl Core {
 
 impl Context {
     /// Renames the oldest instruction of the front end.
-    #[inline]
+    #[inline(always)]
     fn rename(&mut self, c: usize, core: &mut CoreState, now: Cycle) -> Result<(), Full> {
         let n = self.renamed;
         let entry = self.entry(n);

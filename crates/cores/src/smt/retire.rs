@@ -223,6 +223,7 @@ impl Context {
     }
 
     /// The oldest instruction leaves: the register that its destination stood for is nobody's.
+    #[inline(always)]
     pub(super) fn leave(&mut self, core: &mut CoreState) {
         let n = self.head;
         core.modes[self.mode].retired += 1;
