@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 const SLOTS: usize = 1024;
 const WORDS: usize = SLOTS / 64;
+const _: () = assert!(WORDS == u16::BITS as usize);
 
 /// Events to come. Putting in and taking out cost a few instructions when an event is less than 1024
 /// cycles ahead; later ones wait in an ordered map.
@@ -14,6 +15,8 @@ pub struct Wheel<T> {
     slots: Vec<Vec<T>>,
     /// Bit n: slot n holds something.
     occupied: [u64; WORDS],
+    /// Bit n: word n of `occupied` has a bit.
+    words: u16,
     /// Events at or after `now + SLOTS`.
     far: BTreeMap<u64, Vec<T>>,
     now: u64,
@@ -26,6 +29,7 @@ impl<T> Default for Wheel<T> {
         Self {
             slots: (0..SLOTS).map(|_| Vec::new()).collect(),
             occupied: [0; WORDS],
+            words: 0,
             far: BTreeMap::new(),
             now: 0,
             next: Cycle::NEVER,
@@ -42,7 +46,7 @@ impl<T> Wheel<T> {
         if at.0 - self.now < SLOTS as u64 {
             let slot = at.0 as usize % SLOTS;
             self.slots[slot].push(event);
-            self.occupied[slot / 64] |= 1 << (slot % 64);
+            self.occupy(slot);
         } else {
             self.far.entry(at.0).or_default().push(event);
         }
@@ -55,21 +59,26 @@ impl<T> Wheel<T> {
         self.next
     }
 
+    #[inline(always)]
+    fn occupy(&mut self, slot: usize) {
+        self.occupied[slot / 64] |= 1 << (slot % 64);
+        self.words |= 1 << (slot / 64);
+    }
+
     /// Looks for the earliest event.
     fn find_next(&self) -> Cycle {
         let start = self.now as usize % SLOTS;
-        for step in 0..=WORDS {
-            let word = (start / 64 + step) % WORDS;
-            let mut bits = self.occupied[word];
-            if step == 0 {
-                bits &= !0 << (start % 64);
-            } else if step == WORDS {
-                bits &= !(!0 << (start % 64));
-            }
-            if bits != 0 {
-                let slot = word * 64 + bits.trailing_zeros() as usize;
-                return Cycle(self.now + ((slot + SLOTS - start) % SLOTS) as u64);
-            }
+        let (first, bit) = (start / 64, start % 64);
+        let ahead = self.occupied[first] & (!0 << bit);
+        if ahead != 0 {
+            return Cycle(self.now + u64::from(ahead.trailing_zeros()) - bit as u64);
+        }
+        if self.words != 0 {
+            // The next word with a bit, this one last, where what is left lies before the start.
+            let turned = self.words.rotate_right(first as u32 + 1);
+            let word = (first + 1 + turned.trailing_zeros() as usize) % WORDS;
+            let slot = word * 64 + self.occupied[word].trailing_zeros() as usize;
+            return Cycle(self.now + ((slot + SLOTS - start) % SLOTS) as u64);
         }
         self.far
             .first_key_value()
@@ -89,6 +98,9 @@ impl<T> Wheel<T> {
         let bit = 1 << (slot % 64);
         if self.occupied[slot / 64] & bit != 0 {
             self.occupied[slot / 64] &= !bit;
+            if self.occupied[slot / 64] == 0 {
+                self.words &= !(1 << (slot / 64));
+            }
             out.append(&mut self.slots[slot]);
         }
         self.next = self.find_next();
@@ -103,8 +115,8 @@ impl<T> Wheel<T> {
                 return;
             }
             let slot = at as usize % SLOTS;
-            self.occupied[slot / 64] |= 1 << (slot % 64);
             self.slots[slot].append(&mut entry.remove());
+            self.occupy(slot);
         }
     }
 }

@@ -7,7 +7,6 @@ use loiter_types::{CoreId, Cycle};
 use super::context::{Context, Fetch, Oldest, Stage};
 use super::core::{Chip, Core, CoreState};
 use super::counters::{Histograms, SmtCounters, SmtModeCounters};
-use super::queue::Queue;
 use crate::predict::BranchCounters;
 
 impl Chip {
@@ -67,6 +66,9 @@ impl Core {
     /// Counts the cycles before `now` in which nothing happened.
     pub(super) fn count_skipped(&mut self, now: Cycle) {
         let cycles = now.since(self.state.counted_to);
+        if cycles == 0 {
+            return;
+        }
         let counters = &mut self.state.counters;
         counters.zero_fetch_cycles += cycles;
         counters.zero_issue_cycles += cycles;
@@ -106,13 +108,17 @@ impl Core {
         state.counted_to = now.after(1);
         let retired = std::mem::take(&mut state.retired_now);
         state.histograms.retired.count(retired, 1);
-        for context in &mut self.contexts {
+        for c in state.awake {
+            let context = &mut self.contexts[c];
             if std::mem::take(&mut context.retired_now) {
                 context
                     .accounts
                     .charge(now.after(1), context.activity, Slot::Retired);
             }
             context.slot_now = context.waits_for(now, state);
+            if context.is_dormant() {
+                state.is_dormant_now(c, context);
+            }
         }
         state.counters.zero_retire_cycles += u64::from(retired == 0);
     }
@@ -125,7 +131,7 @@ impl CoreState {
         counters.cycles += cycles;
         counters.queue_full_cycles += cycles * u64::from(self.queue_full);
         counters.registers_full_cycles += cycles * u64::from(self.registers_full);
-        let [integer, fp] = self.queues.each_ref().map(Queue::occupancy);
+        let (integer, fp) = (self.queues.occupancy(0), self.queues.occupancy(1));
         counters.integer_queue_occupancy += cycles * integer;
         counters.fp_queue_occupancy += cycles * fp;
         self.histograms.integer_queue.count(integer, cycles);
@@ -169,9 +175,7 @@ impl Context {
             return slot;
         }
         match entry.stage {
-            Stage::Queued if core.queues[entry.queue as usize].is_ready(entry.slot) => {
-                Slot::UnitBusy
-            }
+            Stage::Queued if core.queues.is_ready(entry.slot) => Slot::UnitBusy,
             Stage::Queued => Slot::Dependence,
             Stage::Walking => Slot::DtlbWalk,
             Stage::Missing(loiter_memory::Level::Memory) => Slot::L2Miss,

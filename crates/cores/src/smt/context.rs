@@ -1,10 +1,8 @@
 //! One context: the seat of a hart, its instructions between fetch and retirement, and what it waits
 //! for.
 
-use std::collections::VecDeque;
-
 use loiter_hart::{Access, Detached, Hart, Nap};
-use loiter_isa::{Class, Inst, SINK, decode};
+use loiter_isa::{Class, Inst, decode};
 use loiter_memory::Level;
 use loiter_observe::{Accounts, Activity, Doing, Slot};
 use loiter_types::{AddressSpace, ContextId, Cycle, HartId, PhysAddr};
@@ -12,6 +10,7 @@ use loiter_types::{AddressSpace, ContextId, Cycle, HartId, PhysAddr};
 use super::counters::ModeGroup;
 use super::oracle::Oracle;
 use super::pipeline::NOTHING_SQUASHED;
+use super::places::Places;
 use super::registers::{NONE, ZERO};
 use crate::predict::{Prediction, Transfer};
 use crate::shared::mode;
@@ -51,10 +50,21 @@ pub(super) enum How {
     Fault,
 }
 
-/// An instruction between fetch and retirement.
+/// An instruction between fetch and retirement. Two lines of a host's cache: first what the stages of
+/// the pipeline ask about every instruction, then what comes of it.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(super) struct Entry {
     pub(super) inst: Inst,
+    /// Age among all instructions of the core; also tells this one from others that had its place.
+    pub(super) seq: u64,
+    pub(super) pc: u64,
+    /// In the front end: when it can be renamed. Later: when it can retire.
+    pub(super) due: Cycle,
+    pub(super) sources: [u16; 3],
+    /// The register that gets its result, and the one that its destination stood for before.
+    pub(super) destination: u16,
+    pub(super) replaced: u16,
     pub(super) class: Class,
     pub(super) stage: Stage,
     pub(super) how: How,
@@ -66,18 +76,9 @@ pub(super) struct Entry {
     /// The translation of its data's address was looked up, or walked for.
     pub(super) translated: bool,
     pub(super) transfer: Option<Transfer>,
-    /// Age among all instructions of the core; also tells this one from others that had its place.
-    pub(super) seq: u64,
-    pub(super) pc: u64,
+    pub(super) done: Detached,
     /// Where fetch went on behind it.
     pub(super) predicted: u64,
-    pub(super) done: Detached,
-    /// In the front end: when it can be renamed. Later: when it can retire.
-    pub(super) due: Cycle,
-    pub(super) sources: [u16; 3],
-    /// The register that gets its result, and the one that its destination stood for before.
-    pub(super) destination: u16,
-    pub(super) replaced: u16,
     /// Virtual address of an issued load or store.
     pub(super) virt: u64,
     /// Where its data lie; its bytes are `bytes`, 0 before that is known.
@@ -87,6 +88,8 @@ pub(super) struct Entry {
     /// of the window.
     pub(super) data: u64,
 }
+
+const _: () = assert!(size_of::<Entry>() == 128 && std::mem::offset_of!(Entry, done) == 64);
 
 impl Entry {
     /// Address behind it.
@@ -136,21 +139,21 @@ pub(super) struct Context {
     pub(super) hart: Option<HartId>,
     /// `hart` as an index.
     pub(super) hart_index: usize,
-    entries: Vec<Entry>,
-    predictions: Vec<Prediction>,
-    mask: u64,
+    /// As many as a power of two, as are `predictions`.
+    pub(super) entries: Box<[Entry]>,
+    predictions: Box<[Prediction]>,
     pub(super) capacity: u64,
     /// The window: instructions `head..tail`, of which `head..renamed` have left the front end.
     pub(super) head: u64,
     pub(super) renamed: u64,
     pub(super) tail: u64,
-    /// Physical register of each register slot.
-    pub(super) map: [u16; SINK as usize + 1],
+    /// Physical register of each register slot; so long that a slot needs no check.
+    pub(super) map: [u16; 256],
     /// Loads and stores of the renamed window, oldest first.
-    pub(super) loads: VecDeque<u64>,
-    pub(super) stores: VecDeque<u64>,
+    pub(super) loads: Places,
+    pub(super) stores: Places,
     /// Fences and atomics of the renamed window.
-    pub(super) barriers: VecDeque<u64>,
+    pub(super) barriers: Places,
     pub(super) buffer: StoreBuffer,
     /// Ownership of the line of the oldest buffered store has been asked for.
     pub(super) owning: bool,
@@ -247,17 +250,16 @@ impl Context {
             id,
             hart: None,
             hart_index: 0,
-            entries: vec![entry; room],
-            predictions: vec![prediction; room],
-            mask: room as u64 - 1,
+            entries: vec![entry; room].into(),
+            predictions: vec![prediction; room].into(),
             capacity: capacity as u64,
             head: 0,
             renamed: 0,
             tail: 0,
-            map: [ZERO; SINK as usize + 1],
-            loads: VecDeque::new(),
-            stores: VecDeque::new(),
-            barriers: VecDeque::new(),
+            map: [ZERO; 256],
+            loads: Places::new(capacity),
+            stores: Places::new(capacity),
+            barriers: Places::new(capacity),
             buffer,
             owning: false,
             drain_from: now,
@@ -294,22 +296,22 @@ impl Context {
 
     #[inline(always)]
     pub(super) fn entry(&self, n: u64) -> &Entry {
-        &self.entries[(n & self.mask) as usize]
+        &self.entries[n as usize & (self.entries.len() - 1)]
     }
 
     #[inline(always)]
     pub(super) fn entry_mut(&mut self, n: u64) -> &mut Entry {
-        &mut self.entries[(n & self.mask) as usize]
+        &mut self.entries[n as usize & (self.entries.len() - 1)]
     }
 
     #[inline(always)]
     pub(super) fn prediction(&self, n: u64) -> &Prediction {
-        &self.predictions[(n & self.mask) as usize]
+        &self.predictions[n as usize & (self.predictions.len() - 1)]
     }
 
     #[inline(always)]
     pub(super) fn prediction_mut(&mut self, n: u64) -> &mut Prediction {
-        &mut self.predictions[(n & self.mask) as usize]
+        &mut self.predictions[n as usize & (self.predictions.len() - 1)]
     }
 
     /// Whether instruction `n` is still the one that had age `seq`.

@@ -7,12 +7,14 @@ use loiter_memory::{Tlb, TlbParams, Wheel};
 use loiter_observe::{Doing, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 
+use super::awake::ContextSet;
 use super::context::{Context, Fetch, NO_LINE, Stage};
 use super::counters::{Histograms, SmtCounters, SmtModeCounters};
 use super::oracle::Oracle;
 use super::params::SmtParams;
 use super::policy::{FetchPolicy, Shares};
-use super::queue::{MOST, Queue};
+use super::queue::Queues;
+use super::ranked::Ranked;
 use super::registers::{File, NONE, Registers};
 use super::squash;
 use super::translate::For;
@@ -53,8 +55,7 @@ pub(super) struct CoreState {
     pub(super) fetch_policy: FetchPolicy,
     pub(super) fetch_line_log2: u32,
     pub(super) registers: Registers,
-    /// The integer queue and the floating-point queue.
-    pub(super) queues: [Queue; 2],
+    pub(super) queues: Queues,
     pub(super) predictors: Predictors,
     pub(super) itlb: Tlb,
     pub(super) dtlb: Tlb,
@@ -68,8 +69,8 @@ pub(super) struct CoreState {
     pub(super) fp_div_free: Cycle,
     /// Loads that wait for older stores, a bit each, by address.
     pub(super) waits_for_stores: Vec<bool>,
-    /// How often those bits have been forgotten.
-    pub(super) waits_cleared: u64,
+    /// When those bits are forgotten next.
+    pub(super) waits_clear_at: Cycle,
     pub(super) next_seq: u64,
     /// What stands in the place of an instruction that cannot be fetched.
     pub(super) nothing: Inst,
@@ -91,12 +92,17 @@ pub(super) struct CoreState {
     pub(super) draining: bool,
     /// Where turns begin.
     pub(super) turn: usize,
+    /// Contexts that are not dormant; some of them may be.
+    pub(super) awake: ContextSet,
+    /// When the first nap of the others ends by its limit.
+    pub(super) naps_end: Cycle,
     /// Stores that performed in this cycle: who, and where.
     pub(super) performed: Vec<(HartId, PhysAddr)>,
     due: Vec<Due>,
-    /// Contexts by what they are preferred by, and entries of a queue by age; kept for their room.
-    pub(super) order: Vec<(u64, usize)>,
-    pub(super) ready: Vec<(u64, u8)>,
+    /// Contexts by what they are preferred by.
+    pub(super) order: Ranked,
+    /// Entries of a queue that may issue, by age.
+    pub(super) ready: Ranked,
 }
 
 /// One core.
@@ -189,6 +195,7 @@ impl Chip {
 
     /// Something from outside has changed a core.
     pub(super) fn rescheduled(&mut self, core: usize, now: Cycle) {
+        self.cores[core].state.rouse();
         // A cycle that the core has been through does not come again.
         let at = now.max(self.cores[core].state.counted_to);
         self.next[core] = self.next[core].min(at);
@@ -236,7 +243,14 @@ impl Chip {
 
     /// Loads that have read a line which a store of another hart has just written read it again,
     /// unless all before them has retired.
+    #[inline(always)]
     pub(super) fn tell_of_stores(&mut self, place: usize) {
+        if !self.cores[place].state.performed.is_empty() {
+            self.tell_of_performed(place);
+        }
+    }
+
+    fn tell_of_performed(&mut self, place: usize) {
         let mut performed = std::mem::take(&mut self.cores[place].state.performed);
         for (hart, addr) in performed.drain(..) {
             for core in &mut self.cores {
@@ -289,18 +303,15 @@ impl Core {
         let buffer = || StoreBuffer::new(core.store_buffer_entries as usize, line_bytes, false);
         Ok(Self {
             state: CoreState {
-                order: Vec::with_capacity(contexts),
-                ready: Vec::with_capacity(MOST),
+                order: Ranked::new(),
+                ready: Ranked::new(),
                 id: CoreId::new(id),
                 fetch_line_log2,
                 registers: Registers::new(
                     31 * contexts + core.integer_registers as usize,
                     32 * contexts + core.fp_registers as usize,
                 ),
-                queues: [
-                    Queue::new(core.integer_queue_entries as usize),
-                    Queue::new(core.fp_queue_entries as usize),
-                ],
+                queues: Queues::new([core.integer_queue_entries, core.fp_queue_entries]),
                 predictors,
                 itlb: tlb(&params.itlb),
                 dtlb: tlb(&params.dtlb),
@@ -311,7 +322,7 @@ impl Core {
                 div_free: now,
                 fp_div_free: now,
                 waits_for_stores: vec![false; core.store_wait_entries as usize],
-                waits_cleared: now.0 / core.store_wait_clear_cycles,
+                waits_clear_at: next_multiple(now, core.store_wait_clear_cycles),
                 next_seq: 1,
                 nothing: decode(0),
                 counters: SmtCounters::default(),
@@ -326,6 +337,8 @@ impl Core {
                 active: false,
                 draining: false,
                 turn: 0,
+                awake: ContextSet::first(contexts),
+                naps_end: Cycle::NEVER,
                 performed: Vec::new(),
                 due: Vec::new(),
                 params: params.clone(),
@@ -365,8 +378,9 @@ impl Core {
     pub(super) fn cycle<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
         self.count_skipped(now);
         self.state.active = false;
-        for context in &mut self.contexts {
-            context.settle(now);
+        self.end_naps(now);
+        for c in self.state.awake {
+            self.contexts[c].settle(now);
         }
         self.wake();
         if self.state.walker.due <= now && !self.state.draining {
@@ -399,12 +413,13 @@ impl Core {
 
     /// The next context goes first in the next cycle; those that sleep have no turn.
     fn next_turn(&mut self) {
-        let contexts = self.contexts.len();
-        let turn = self.state.turn;
-        let mut others = (1..=contexts).map(|step| (turn + step) % contexts);
+        let next = self.state.turn + 1;
+        let next = if next == self.contexts.len() { 0 } else { next };
         let awake =
             |c: &usize| !matches!(self.contexts[*c].fetch, Fetch::Asleep(_) | Fetch::Vacant);
-        self.state.turn = others.find(awake).unwrap_or(turn);
+        if let Some(c) = self.state.awake.from(next).find(awake) {
+            self.state.turn = c;
+        }
     }
 
     /// The first cycle after `now` in which something happens, if nothing comes from outside.
@@ -415,7 +430,9 @@ impl Core {
                 next = next.min(at);
             }
         };
-        for context in &self.contexts {
+        consider(self.state.naps_end);
+        for c in self.state.awake {
+            let context = &self.contexts[c];
             if context.fetch == Fetch::Ready {
                 consider(context.fetch_from);
             }
@@ -509,9 +526,8 @@ impl CoreState {
     /// Instructions that read `register` may issue now.
     #[inline(always)]
     pub(super) fn wake_register(&mut self, register: u16) {
-        let [integer, fp] = self.registers.wake(register);
-        self.queues[0].wake(integer);
-        self.queues[1].wake(fp);
+        let waiters = self.registers.wake(register);
+        self.queues.wake(waiters);
     }
 
     #[inline(always)]
@@ -549,10 +565,9 @@ impl Context {
             return;
         }
         self.lines_read = 0;
-        for at in 0..self.loads.len() {
-            let n = self.loads[at];
+        for n in self.loads.iter() {
             let oldest = n == self.head;
-            let entry = self.entry_mut(n);
+            let entry = &mut self.entries[n as usize & (self.entries.len() - 1)];
             if entry.bytes == 0 || entry.stage != Stage::Done {
                 continue;
             }
@@ -561,6 +576,11 @@ impl Context {
             self.lines_read |= line_bit(own);
         }
     }
+}
+
+/// The first cycle after `now` whose number is a multiple of `cycles`.
+pub(super) fn next_multiple(now: Cycle, cycles: u64) -> Cycle {
+    Cycle((now.0 / cycles + 1) * cycles)
 }
 
 /// The bit of a line in `lines_read`.

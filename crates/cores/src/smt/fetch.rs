@@ -18,11 +18,9 @@ const UNKNOWN: u64 = u64::MAX;
 impl Core {
     /// Fetches from the contexts that the policy prefers.
     pub(super) fn fetch<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
-        let mut order = std::mem::take(&mut self.state.order);
-        self.fetchable(now, &mut order);
-        let front: u64 = self.contexts.iter().map(Context::in_front).sum();
+        let front = self.fetchable(now);
         let state = &mut self.state;
-        let count = order.len() as u64;
+        let count = state.order.len() as u64;
         state.counters.fetchable_contexts += count;
         state.histograms.fetchable.count(count, 1);
         let core = &state.params.core;
@@ -30,38 +28,40 @@ impl Core {
         let mut left = most;
         let mut contexts = state.params.core.fetch_contexts;
         let mut banks = 0;
-        for &(_, c) in &order {
+        for at in 0..count as usize {
             if left == 0 || contexts == 0 {
                 break;
             }
+            let c = self.state.order.get(at).1 as usize;
             let fetched = self.contexts[c].fetch(c, &mut self.state, now, left, &mut banks, shared);
             if O::PIPELINE {
                 self.contexts[c].tell_fetched(&self.state, fetched, now, shared);
             }
+            self.state.modes[self.contexts[c].mode].fetched += fetched;
             left -= fetched;
             contexts -= u64::from(fetched > 0);
         }
-        self.state.order = order;
         let fetched = most - left;
         self.state.histograms.fetched.count(fetched, 1);
         self.state.counters.zero_fetch_cycles += u64::from(fetched == 0);
         self.state.active |= fetched > 0;
     }
 
-    /// Puts the contexts that can be fetched from into `order`, the preferred first.
-    fn fetchable(&self, now: Cycle, order: &mut Vec<(u64, usize)>) {
-        order.clear();
-        let contexts = self.contexts.len();
-        let mut c = self.state.turn;
-        for turn in 0..contexts {
-            let context = &self.contexts[c];
+    /// Puts the contexts that can be fetched from in order, the preferred first. Answers the
+    /// instructions in the front end.
+    fn fetchable(&mut self, now: Cycle) -> u64 {
+        let Core { state, contexts } = self;
+        state.order.clear();
+        let mut front = 0;
+        for (turn, c) in state.awake.from(state.turn).enumerate() {
+            let context = &contexts[c];
+            front += context.in_front();
             if context.is_fetchable(now) {
-                let rank = self.state.fetch_policy.rank(context);
-                order.push((rank << 8 | turn as u64, c));
+                let rank = state.fetch_policy.rank(context);
+                state.order.insert(rank << 8 | turn as u64, c as u8);
             }
-            c = if c + 1 == contexts { 0 } else { c + 1 };
         }
-        order.sort_unstable();
+        front
     }
 }
 
@@ -122,6 +122,7 @@ impl Context {
         }
         let virtual_line = pc >> core.fetch_line_log2;
         let room = (self.capacity - (self.tail - self.head)).min(most);
+        let fp_off = shared.harts[self.hart_index].csr.fp_off();
         let mut fetched = 0;
         while fetched < room && pc >> core.fetch_line_log2 == virtual_line {
             if VirtAddr(pc).leaves_page(4)
@@ -129,18 +130,19 @@ impl Context {
             {
                 break;
             }
-            let mut inst = core.nothing;
+            let mut undecoded;
             let at = PhysAddr((first.0 & !(PAGE_BYTES - 1)) | pc & (PAGE_BYTES - 1));
-            // A copy of the whole, not of parts that an option would be put together from.
-            match shared.code.decoded(at) {
-                Some(found) if !shared.machine.pages.code_written() => inst = *found,
+            let inst = match shared.code.decoded(at) {
+                Some(found) if !shared.machine.pages.code_written() => found,
                 _ => {
-                    if !self.decode(pc, shared, &mut inst) {
+                    undecoded = core.nothing;
+                    if !self.decode(pc, shared, &mut undecoded) {
                         self.fault(core, now, pc);
                         return fetched + 1;
                     }
+                    &undecoded
                 }
-            }
+            };
             let behind = pc.wrapping_add(u64::from(inst.len));
             if inst.op == Op::Probe {
                 // It takes no place; who retires the next instruction passes it.
@@ -149,11 +151,10 @@ impl Context {
                 core.active = true;
                 continue;
             }
-            let fp_off = shared.harts[self.hart_index].csr.fp_off();
-            let how = how(&inst, fp_off);
+            let how = how(inst, fp_off);
             let hart = &mut shared.harts[self.hart_index];
-            let foreseen = self.foresee(pc, &inst, how, hart, shared.machine);
-            let goes_on = self.enter(c, core, now, pc, &inst, how, foreseen);
+            let foreseen = self.foresee(pc, inst, how, hart, shared.machine);
+            let goes_on = self.enter(c, core, now, pc, inst, how, foreseen);
             fetched += 1;
             pc = self.fetch_pc;
             if !goes_on {
@@ -226,6 +227,7 @@ impl Context {
         clippy::too_many_arguments,
         reason = "what fetch knows of an instruction"
     )]
+    #[inline(always)]
     fn enter(
         &mut self,
         c: usize,
@@ -278,6 +280,7 @@ impl Context {
         clippy::too_many_arguments,
         reason = "what fetch knows of an instruction"
     )]
+    #[inline(always)]
     fn push(
         &mut self,
         core: &mut CoreState,
@@ -288,10 +291,8 @@ impl Context {
         transfer: Option<Transfer>,
         predicted: u64,
     ) {
-        core.modes[self.mode].fetched += 1;
         let seq = core.next_seq;
         core.next_seq += 1;
-        core.active = true;
         let due = now.after(core.params.core.front_cycles);
         let n = self.tail;
         let entry = self.entry_mut(n);
@@ -315,7 +316,16 @@ impl Context {
 }
 
 /// Who brings an instruction to its end.
+#[inline(always)]
 fn how(inst: &Inst, fp_off: bool) -> How {
+    match inst.op.class() {
+        Class::Alu | Class::Branch | Class::Jump | Class::Mul | Class::Div => How::Apart,
+        Class::Load | Class::Store if !fp_off => How::Apart,
+        _ => how_otherwise(inst, fp_off),
+    }
+}
+
+fn how_otherwise(inst: &Inst, fp_off: bool) -> How {
     let touches_fp = || inst.rd != loiter_isa::SINK && inst.rd >= 32 || inst.rs2 >= 32;
     match (inst.op.class(), inst.op) {
         // It writes two registers.

@@ -11,9 +11,10 @@ use loiter_memory::{Request, RequestKind};
 use loiter_types::{Cycle, PhysAddr, VirtAddr};
 
 use super::context::{Context, How, Stage};
-use super::core::{Core, CoreState, Event, line_bit};
+use super::core::{Core, CoreState, Event, line_bit, next_multiple};
 use super::params::SmtLatencyParams;
 use super::registers::NONE;
+use super::rename::is_fp;
 use super::squash;
 use crate::store_buffer::Forward;
 use crate::{Observer, Shared};
@@ -21,18 +22,22 @@ use crate::{Observer, Shared};
 impl Core {
     pub(super) fn issue<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         let before = self.state.counters.issued;
-        let cleared = now.0 / self.state.params.core.store_wait_clear_cycles;
-        if cleared != self.state.waits_cleared {
-            self.state.waits_cleared = cleared;
+        if self.state.waits_clear_at <= now {
+            let cycles = self.state.params.core.store_wait_clear_cycles;
+            self.state.waits_clear_at = next_multiple(now, cycles);
             self.state.waits_for_stores.fill(false);
         }
         let units = &self.state.params.units;
         let (integer, fp) = (units.integer, units.floating_point);
-        self.issue_from(0, integer, now, shared);
+        if self.state.queues.has_ready(0) {
+            self.issue_from(0, integer, now, shared);
+        }
         let integer_issued = self.state.counters.issued - before;
         let histogram = &mut self.state.histograms.integer_issued;
         histogram.count(integer_issued, 1);
-        self.issue_from(1, fp, now, shared);
+        if self.state.queues.has_ready(1) {
+            self.issue_from(1, fp, now, shared);
+        }
         let issued = self.state.counters.issued - before;
         self.state.counters.zero_issue_cycles += u64::from(issued == 0);
         self.state.histograms.issued.count(issued, 1);
@@ -47,20 +52,18 @@ impl Core {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
-        if !self.state.queues[queue].has_ready() {
-            return;
-        }
-        let mut ready = std::mem::take(&mut self.state.ready);
-        self.state.queues[queue].oldest_first(&mut ready);
+        let CoreState { queues, ready, .. } = &mut self.state;
+        queues.oldest_first(queue, ready);
         let units = &self.state.params.units;
         let (mut accesses, mut ports) = (units.load_store, units.data_ports);
-        for &(seq, slot) in &ready {
+        for at in 0..self.state.ready.len() {
             if left == 0 {
                 break;
             }
-            let queued = self.state.queues[queue].get(slot);
+            let (seq, slot) = self.state.ready.get(at);
+            let queued = self.state.queues.get(slot);
             // A store that issues may take back loads that were ready.
-            if queued.seq != seq || !self.state.queues[queue].is_ready(slot) {
+            if queued.seq != seq || !self.state.queues.is_ready(slot) {
                 continue;
             }
             let (c, n) = (queued.context as usize, queued.n);
@@ -79,7 +82,7 @@ impl Core {
             left -= 1;
             accesses -= u64::from(matches!(class, Class::Load | Class::Store));
             ports -= u64::from(class == Class::Load);
-            self.state.queues[queue].remove(slot);
+            self.state.queues.remove(slot);
             context.queued[queue] -= 1;
             self.state.counters.issued += 1;
             context.unissued -= 1;
@@ -88,7 +91,6 @@ impl Core {
                 context.tell_issued(&self.state, n, now, shared);
             }
         }
-        self.state.ready = ready;
     }
 }
 
@@ -101,15 +103,15 @@ impl Context {
     /// Whether a load may go now: no fence or atomic stands before it, and if it was once ahead of a
     /// store that it should have waited for, no store does whose address is not known.
     fn load_may_issue(&self, n: u64, core: &CoreState) -> bool {
-        if self.barriers.front().is_some_and(|&barrier| barrier < n) {
+        if self.barriers.front().is_some_and(|barrier| barrier < n) {
             return false;
         }
         !core.waits_for_stores[wait_index(core, self.entry(n).pc)]
             || self
                 .stores
                 .iter()
-                .take_while(|&&store| store < n)
-                .all(|&store| self.entry(store).stage == Stage::Done)
+                .take_while(|&store| store < n)
+                .all(|store| self.entry(store).stage == Stage::Done)
     }
 
     /// Issues instruction `n`, whose operands are there.
@@ -121,7 +123,11 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
-        let frm = shared.harts[self.hart_index].csr.frm();
+        // Nothing else asks for it.
+        let frm = match is_fp(self.entry(n).class) {
+            true => shared.harts[self.hart_index].csr.frm(),
+            false => 0,
+        };
         let entry = self.entry_mut(n);
         let operands = Operands {
             sources: entry
@@ -269,7 +275,7 @@ impl Context {
     /// stay: the number of the store it has its value from, plus one.
     fn forward(&self, n: u64, addr: PhysAddr, width: Width) -> (Forward, u64) {
         let end = addr.0 + width.bytes();
-        for &store in self.stores.iter().rev() {
+        for store in self.stores.iter().rev() {
             if store >= n {
                 continue;
             }
@@ -312,12 +318,7 @@ impl Context {
         core: &mut CoreState,
         shared: &mut Shared<'_, O>,
     ) {
-        let Some(n) = self
-            .loads
-            .iter()
-            .copied()
-            .find(|&n| self.entry(n).seq == seq)
-        else {
+        let Some(n) = self.loads.iter().find(|&n| self.entry(n).seq == seq) else {
             return;
         };
         let entry = self.entry(n);
@@ -354,7 +355,7 @@ impl Context {
         entry.stage = Stage::Done;
         entry.due = due;
         let end = addr.0 + width.bytes();
-        let violated = self.loads.iter().copied().find(|&load| {
+        let violated = self.loads.iter().find(|&load| {
             let entry = self.entry(load);
             load > n
                 && entry.bytes > 0

@@ -18,6 +18,7 @@
 //! - A wrong path is fetched, renamed and issued as any other until its transfer executes.
 
 mod account;
+mod awake;
 mod context;
 mod core;
 mod counters;
@@ -28,8 +29,10 @@ mod oldest;
 mod oracle;
 mod params;
 mod pipeline;
+mod places;
 mod policy;
 mod queue;
+mod ranked;
 mod registers;
 mod rename;
 mod respond;

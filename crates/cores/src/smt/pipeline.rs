@@ -140,8 +140,8 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
-        let load = self.loads.iter().find(|&&n| self.entry(n).seq == seq);
-        if let Some(&n) = load {
+        let load = self.loads.iter().find(|&n| self.entry(n).seq == seq);
+        if let Some(n) = load {
             self.tell_outcome(core, n, (now, now), shared);
         }
     }

@@ -1,10 +1,24 @@
-//! An issue queue, shared by the contexts of a core.
+//! The issue queues, shared by the contexts of a core.
+//!
+//! Sets of entries are bit masks of 64-bit words. A place is numbered over both queues, so that one
+//! word of the mask and one bit in it follow from its number.
+
+use super::ranked::Ranked;
 
 /// Most entries of a queue.
-pub(super) const MOST: usize = 128;
+const MOST: usize = 128;
+const WORDS_OF_QUEUE: usize = MOST / 64;
+/// Words of a set of entries of both queues.
+pub(super) const WORDS: usize = 2 * WORDS_OF_QUEUE;
 
-/// A set of entries.
-pub(super) type Mask = u128;
+/// A set of entries of both queues.
+pub(super) type Mask = [u64; WORDS];
+
+/// The word of a mask that place `slot` is in, and its bit.
+#[inline(always)]
+pub(super) fn place(slot: u8) -> (usize, u64) {
+    (slot as usize / 64 % WORDS, 1 << (slot % 64))
+}
 
 /// An instruction in a queue.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,97 +32,119 @@ pub(super) struct Queued {
     pending: u8,
 }
 
-/// The queue.
+/// The integer queue, 0, and the floating-point queue, 1.
 #[derive(Debug)]
-pub(super) struct Queue {
-    entries: [Queued; MOST],
+pub(super) struct Queues {
+    entries: [Queued; 2 * MOST],
     free: Mask,
     ready: Mask,
-    capacity: u32,
+    capacities: [u32; 2],
+    free_entries: [u32; 2],
 }
 
-impl Queue {
-    pub(super) fn new(capacity: usize) -> Self {
+impl Queues {
+    pub(super) fn new(capacities: [u64; 2]) -> Self {
+        let capacities = capacities.map(|capacity| capacity as u32);
+        let mut free = [0; WORDS];
+        for (queue, &capacity) in capacities.iter().enumerate() {
+            for slot in queue * MOST..queue * MOST + capacity as usize {
+                free[slot / 64] |= 1 << (slot % 64);
+            }
+        }
         Self {
-            entries: [Queued::default(); MOST],
-            free: Mask::MAX >> (MOST - capacity),
-            ready: 0,
-            capacity: capacity as u32,
+            entries: [Queued::default(); 2 * MOST],
+            free,
+            ready: [0; WORDS],
+            capacities,
+            free_entries: capacities,
         }
     }
 
     #[inline(always)]
-    pub(super) fn is_full(&self) -> bool {
-        self.free == 0
+    pub(super) fn is_full(&self, queue: usize) -> bool {
+        self.free_entries[queue] == 0
     }
 
     #[inline(always)]
-    pub(super) fn occupancy(&self) -> u64 {
-        u64::from(self.capacity - self.free.count_ones())
+    pub(super) fn occupancy(&self, queue: usize) -> u64 {
+        u64::from(self.capacities[queue] - self.free_entries[queue])
     }
 
-    /// The entry that the next instruction will have.
+    /// The place that the next instruction will have in a queue that is not full.
     #[inline(always)]
-    pub(super) fn next_slot(&self) -> u8 {
-        self.free.trailing_zeros() as u8
+    pub(super) fn next_slot(&self, queue: usize) -> u8 {
+        let first = queue * WORDS_OF_QUEUE;
+        let words = &self.free[first..first + WORDS_OF_QUEUE];
+        let word = words.iter().position(|&word| word != 0).unwrap_or(0);
+        ((first + word) * 64) as u8 + words[word].trailing_zeros() as u8
     }
 
-    /// Puts an instruction into `next_slot`, which waits for so many operands.
+    /// Puts an instruction into place `slot`, which waits for so many operands.
     #[inline(always)]
-    pub(super) fn insert(&mut self, context: u8, n: u64, seq: u64, pending: u8) {
-        let slot = self.next_slot();
-        self.free &= self.free - 1;
+    pub(super) fn insert(&mut self, slot: u8, context: u8, n: u64, seq: u64, pending: u8) {
+        let (word, bit) = place(slot);
+        self.free[word] &= !bit;
+        self.free_entries[queue_of(slot)] -= 1;
         self.entries[slot as usize] = Queued {
             seq,
             n,
             context,
             pending,
         };
-        self.ready |= Mask::from(pending == 0) << slot;
+        if pending == 0 {
+            self.ready[word] |= bit;
+        }
     }
 
     /// An operand of these entries is there.
     #[inline(always)]
-    pub(super) fn wake(&mut self, mut slots: Mask) {
-        while slots != 0 {
-            let slot = slots.trailing_zeros();
-            slots &= slots - 1;
-            let entry = &mut self.entries[slot as usize];
-            entry.pending -= 1;
-            self.ready |= Mask::from(entry.pending == 0) << slot;
+    pub(super) fn wake(&mut self, slots: Mask) {
+        for (word, mut slots) in slots.into_iter().enumerate() {
+            while slots != 0 {
+                let bit = slots.trailing_zeros();
+                slots &= slots - 1;
+                let entry = &mut self.entries[word * 64 + bit as usize];
+                entry.pending -= 1;
+                self.ready[word] |= u64::from(entry.pending == 0) << bit;
+            }
         }
     }
 
     #[inline(always)]
     pub(super) fn is_ready(&self, slot: u8) -> bool {
-        self.ready >> slot & 1 == 1
+        let (word, bit) = place(slot);
+        self.ready[word] & bit != 0
     }
 
     /// The instruction leaves.
     #[inline(always)]
     pub(super) fn remove(&mut self, slot: u8) {
-        self.free |= 1 << slot;
-        self.ready &= !(1 << slot);
+        let (word, bit) = place(slot);
+        self.free[word] |= bit;
+        self.free_entries[queue_of(slot)] += 1;
+        self.ready[word] &= !bit;
     }
 
-    /// Whether there is an entry whose operands are all there.
+    /// Whether a queue has an entry whose operands are all there.
     #[inline(always)]
-    pub(super) fn has_ready(&self) -> bool {
-        self.ready != 0
+    pub(super) fn has_ready(&self, queue: usize) -> bool {
+        let first = queue * WORDS_OF_QUEUE;
+        self.ready[first..first + WORDS_OF_QUEUE]
+            .iter()
+            .any(|&word| word != 0)
     }
 
-    /// Puts the entries whose operands are all there into `out`, oldest first.
+    /// Puts the entries of a queue whose operands are all there into `out`, oldest first.
     #[inline(always)]
-    pub(super) fn oldest_first(&self, out: &mut Vec<(u64, u8)>) {
+    pub(super) fn oldest_first(&self, queue: usize, out: &mut Ranked) {
         out.clear();
-        let mut ready = self.ready;
-        while ready != 0 {
-            let slot = ready.trailing_zeros() as u8;
-            ready &= ready - 1;
-            let seq = self.entries[slot as usize].seq;
-            // Few are ready at a time, so that each finds its place in a step or two.
-            let before = out.iter().rposition(|&(other, _)| other < seq);
-            out.insert(before.map_or(0, |at| at + 1), (seq, slot));
+        for word in queue * WORDS_OF_QUEUE..(queue + 1) * WORDS_OF_QUEUE {
+            let mut ready = self.ready[word];
+            while ready != 0 {
+                let slot = (word * 64) as u8 + ready.trailing_zeros() as u8;
+                ready &= ready - 1;
+                out.insert(self.entries[slot as usize].seq, slot);
+            }
         }
     }
 
@@ -116,4 +152,9 @@ impl Queue {
     pub(super) fn get(&self, slot: u8) -> Queued {
         self.entries[slot as usize]
     }
+}
+
+#[inline(always)]
+fn queue_of(slot: u8) -> usize {
+    slot as usize / MOST
 }

@@ -1,6 +1,6 @@
 //! Physical registers: two files, shared by the contexts of a core, in one space of numbers.
 
-use super::queue::Mask;
+use super::queue::{Mask, WORDS, place};
 
 /// Register that reads as zero and is never written: x0 of every context.
 pub(super) const ZERO: u16 = 0;
@@ -28,8 +28,8 @@ pub(super) struct Registers {
     pub(super) values: Vec<u64>,
     /// Whether an instruction that reads it may issue.
     ready: Vec<bool>,
-    /// Queue entries that wait for it, one mask for each queue.
-    waiters: Vec<[Mask; 2]>,
+    /// Queue entries that wait for it.
+    waiters: Vec<Mask>,
     free: [Vec<u16>; 2],
     first_fp: u16,
 }
@@ -42,7 +42,7 @@ impl Registers {
         Self {
             values: vec![0; total],
             ready: vec![true; total],
-            waiters: vec![[0; 2]; total],
+            waiters: vec![[0; WORDS]; total],
             free: [
                 (1..first_fp).rev().collect(),
                 (first_fp..total as u16).rev().collect(),
@@ -61,7 +61,7 @@ impl Registers {
     pub(super) fn take(&mut self, file: File) -> Option<u16> {
         let register = self.free[file as usize].pop()?;
         self.ready[register as usize] = false;
-        debug_assert_eq!(self.waiters[register as usize], [0; 2]);
+        debug_assert_eq!(self.waiters[register as usize], [0; WORDS]);
         Some(register)
     }
 
@@ -89,27 +89,30 @@ impl Registers {
         self.ready[register as usize] = true;
     }
 
-    /// Whether entry `slot` of `queue` has to wait for `register`; it will be told.
+    /// Whether the queue entry at `slot` has to wait for `register`; it will be told.
     #[inline(always)]
-    pub(super) fn waits(&mut self, register: u16, queue: usize, slot: u8) -> bool {
+    pub(super) fn waits(&mut self, register: u16, slot: u8) -> bool {
         let register = register as usize;
-        let bit: Mask = 1 << slot;
-        if self.ready[register] || self.waiters[register][queue] & bit != 0 {
+        if self.ready[register] {
             return false;
         }
-        self.waiters[register][queue] |= bit;
-        true
+        let (word, bit) = place(slot);
+        let waiters = &mut self.waiters[register][word];
+        let waited = *waiters & bit != 0;
+        *waiters |= bit;
+        !waited
     }
 
-    /// Entry `slot` of `queue` is not to be told any more.
+    /// The queue entry at `slot` is not to be told any more.
     #[inline(always)]
-    pub(super) fn forget(&mut self, register: u16, queue: usize, slot: u8) {
-        self.waiters[register as usize][queue] &= !(1 << slot);
+    pub(super) fn forget(&mut self, register: u16, slot: u8) {
+        let (word, bit) = place(slot);
+        self.waiters[register as usize][word] &= !bit;
     }
 
     /// Instructions that read it may issue now. Answers the queue entries that waited.
     #[inline(always)]
-    pub(super) fn wake(&mut self, register: u16) -> [Mask; 2] {
+    pub(super) fn wake(&mut self, register: u16) -> Mask {
         self.ready[register as usize] = true;
         std::mem::take(&mut self.waiters[register as usize])
     }

@@ -20,18 +20,18 @@ impl Core {
         let mut left = self.state.params.core.rename_width;
         (self.state.queue_full, self.state.registers_full) = (false, false);
         // The context first whose instructions were fetched first.
-        let mut order = std::mem::take(&mut self.state.order);
-        order.clear();
-        for (c, context) in self.contexts.iter().enumerate() {
+        self.state.order.clear();
+        for c in self.state.awake {
+            let context = &self.contexts[c];
             if context.renamed < context.tail {
                 let front = context.entry(context.renamed);
                 if front.due <= now {
-                    order.push((front.seq, c));
+                    self.state.order.insert(front.seq, c as u8);
                 }
             }
         }
-        order.sort_unstable();
-        for &(_, c) in &order {
+        for at in 0..self.state.order.len() {
+            let c = self.state.order.get(at).1 as usize;
             let context = &mut self.contexts[c];
             while left > 0 && context.renamed < context.tail {
                 let n = context.renamed;
@@ -57,14 +57,13 @@ impl Core {
                 }
             }
         }
-        self.state.order = order;
         self.state.active |= left < self.state.params.core.rename_width;
     }
 }
 
 impl Context {
     /// Renames the oldest instruction of the front end.
-    #[inline]
+    #[inline(always)]
     fn rename(&mut self, c: usize, core: &mut CoreState, now: Cycle) -> Result<(), Full> {
         let n = self.renamed;
         let entry = self.entry(n);
@@ -72,7 +71,7 @@ impl Context {
         let apart = how == How::Apart;
         let queue = usize::from(is_fp(class));
         let of_queue = self.queued[queue] >= core.shares.queues[queue];
-        if apart && (of_queue || core.queues[queue].is_full()) {
+        if apart && (of_queue || core.queues.is_full(queue)) {
             return Err(Full::Queue);
         }
         let limits = &core.params.core;
@@ -105,23 +104,23 @@ impl Context {
         }
         let mut slot = 0;
         if apart {
-            slot = core.queues[queue].next_slot();
+            slot = core.queues.next_slot(queue);
             let mut pending = 0;
             for source in sources {
-                pending += u8::from(core.registers.waits(source, queue, slot));
+                pending += u8::from(core.registers.waits(source, slot));
             }
-            core.queues[queue].insert(c as u8, n, seq, pending);
+            core.queues.insert(slot, c as u8, n, seq, pending);
             self.queued[queue] += 1;
         } else {
             self.unissued -= 1;
         }
         match class {
-            Class::Load => self.loads.push_back(n),
-            Class::Store => self.stores.push_back(n),
+            Class::Load => self.loads.push(n),
+            Class::Store => self.stores.push(n),
             _ => {}
         }
         if how == How::Barrier {
-            self.barriers.push_back(n);
+            self.barriers.push(n);
         }
         let entry = self.entry_mut(n);
         entry.sources = sources;

@@ -30,9 +30,7 @@ impl Core {
     /// Retires what is done, in order, from the contexts in turn.
     pub(super) fn retire<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         let mut left = self.state.params.core.retire_width;
-        let contexts = self.contexts.len();
-        for turn in 0..contexts {
-            let c = (self.state.turn + turn) % contexts;
+        for c in self.state.awake.from(self.state.turn) {
             let Core { state, contexts } = self;
             let context = &mut contexts[c];
             if context.hart.is_none() {
@@ -65,7 +63,8 @@ impl Core {
 
     /// The oldest store of each context performs if the core owns its line, and else asks for it.
     pub(super) fn drain_stores<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
-        for context in &mut self.contexts {
+        for c in self.state.awake {
+            let context = &mut self.contexts[c];
             if !context.buffer.is_empty() && !context.owning && context.drain_from <= now {
                 context.drain_store(&mut self.state, now, shared);
             }
@@ -224,6 +223,7 @@ impl Context {
     }
 
     /// The oldest instruction leaves: the register that its destination stood for is nobody's.
+    #[inline(always)]
     pub(super) fn leave(&mut self, core: &mut CoreState) {
         let n = self.head;
         core.modes[self.mode].retired += 1;
@@ -231,21 +231,27 @@ impl Context {
         self.accounts.retired(self.activity);
         let entry = self.entry(n);
         let (replaced, rd) = (entry.replaced, entry.inst.rd);
+        let (class, how) = (entry.class, entry.how);
         if entry.destination != NONE && replaced != NONE {
             core.registers.release(replaced);
             self.renamings[File::of(rd) as usize] -= 1;
         }
-        for list in [&mut self.loads, &mut self.stores, &mut self.barriers] {
-            if list.front() == Some(&n) {
-                list.pop_front();
+        match class {
+            Class::Load => {
+                self.loads.retire(n);
+                if self.loads.is_empty() {
+                    self.lines_read = 0;
+                }
             }
+            Class::Store => self.stores.retire(n),
+            _ => {}
+        }
+        if how == How::Barrier {
+            self.barriers.retire(n);
         }
         self.foreseen_retires();
         self.head += 1;
         self.oldest_granted = Granted::NOTHING;
-        if self.loads.is_empty() {
-            self.lines_read = 0;
-        }
     }
 
     /// All instructions from the oldest on are fetched again.

@@ -1,6 +1,8 @@
 //! Taking back instructions that must not have been.
 
-use super::context::{Context, Fetch, Stage};
+use loiter_isa::Class;
+
+use super::context::{Context, Fetch, How, Stage};
 use super::core::CoreState;
 use super::registers::{File, NONE};
 
@@ -28,27 +30,27 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
         if entry.stage == Stage::Queued {
             let (queue, slot) = (entry.queue as usize, entry.slot);
             for source in entry.sources {
-                core.registers.forget(source, queue, slot);
+                core.registers.forget(source, slot);
             }
-            core.queues[queue].remove(slot);
+            core.queues.remove(slot);
             context.queued[queue] -= 1;
             context.unissued -= 1;
         }
         let entry = context.entry(n);
         let (destination, replaced, rd) = (entry.destination, entry.replaced, entry.inst.rd);
+        let (class, how) = (entry.class, entry.how);
         if destination != NONE {
             core.registers.release(destination);
             context.renamings[File::of(rd) as usize] -= 1;
             context.map[rd as usize] = replaced;
         }
-        for list in [
-            &mut context.loads,
-            &mut context.stores,
-            &mut context.barriers,
-        ] {
-            if list.back() == Some(&n) {
-                list.pop_back();
-            }
+        match class {
+            Class::Load => context.loads.squash(n),
+            Class::Store => context.stores.squash(n),
+            _ => {}
+        }
+        if how == How::Barrier {
+            context.barriers.squash(n);
         }
     }
     context.renamed = context.renamed.min(first);

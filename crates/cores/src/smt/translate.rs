@@ -192,7 +192,7 @@ impl Context {
             Access::Store => &self.stores,
             _ => &self.loads,
         };
-        waiting.iter().copied().find(|&n| {
+        waiting.iter().find(|&n| {
             let entry = self.entry(n);
             entry.stage == Stage::Walking && page(entry.virt) == key.0
         })
