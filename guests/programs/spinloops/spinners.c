@@ -99,9 +99,10 @@ void lock_call_sleeper(void) {
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     for (unsigned hart = 0; hart < LOITER_MAX_HARTS; hart++) {
         uint64_t *word = &asleep.harts[hart / WORD_BITS], bit = UINT64_C(1) << hart % WORD_BITS;
-        if (!__atomic_load_n(word, __ATOMIC_RELAXED)) {
+        uint64_t found = __atomic_load_n(word, __ATOMIC_RELAXED);
+        if (!found) {
             hart += WORD_BITS - 1;
-        } else if (__atomic_fetch_and(word, ~bit, __ATOMIC_SEQ_CST) & bit) {
+        } else if (found & bit && __atomic_fetch_and(word, ~bit, __ATOMIC_SEQ_CST) & bit) {
             loiter_call(hart);
             return;
         }

@@ -116,11 +116,9 @@ def _write(
         machines=_machines(jobs),
     )
     html = page.render(order.study, findings, pictures, provenance, results)
-    texts = {
-        "report.html": html,
-        "points.json": points_json(findings),
-        "points.md": markdown.render(findings),
-    }
+    texts = {"report.html": html}
+    if findings.points:
+        texts |= {"points.json": points_json(findings), "points.md": markdown.render(findings)}
     for name, text in texts.items():
         save_text(order.out / name, text)
         files.append(order.out / name)
