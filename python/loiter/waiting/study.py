@@ -88,7 +88,7 @@ def _by_waiters(choice: Choice, measured: Measured) -> list[Grid]:
         Grid(
             "latency",
             "Wake-up latency, cycles",
-            "Median / 99th percentile / worst, from the release of the lock to the waiter that has it, over all programs.",
+            "Median / 99th percentile / worst, from the release of the lock to the waiter that has it; all programs.",
             ("way", *numbers),
             tuple(woken),
         ),

@@ -64,7 +64,7 @@ WORK = {
 
 SCALES = {
     "quick": "one waiter and as many as there is room for, beside four programs, 8 to 15 wake-ups each",
-    "default": "every number of waiters up to 8, then powers of two and the most, beside all programs, 15 to 40 wake-ups",
+    "default": "every number of waiters up to 8, then powers of two and the most, all programs, 15 to 40 wake-ups",
     "full": "every number of waiters, 40 to 100 wake-ups",
 }
 _QUICK_BENCHMARKS = ("add", "l1_hit", "hash", "sort")
