@@ -106,13 +106,11 @@ def _write(
             save_bytes(path, data)
             if kind == "png":
                 files.append(path)
-    program = jobs[0].request.program
     provenance = page.Provenance(
         command=order.command,
         scale=order.scale,
         native_sha256=engine.sha256,
-        program=program.name,
-        program_hash=program.hash,
+        guests=list(dict.fromkeys(job.request.guest for job in jobs)),
         machines=_machines(jobs),
     )
     html = page.render(order.study, findings, pictures, provenance, results)
