@@ -17,8 +17,9 @@ def show(console: Console, findings: Findings) -> None:
     for grid in findings.grids:
         console.print(_grid(grid))
         console.print(Text(f"{grid.caption}\n", style="dim"))
-    if findings.points:
-        console.print(_points([point for point in findings.points if point.ours is not None]))
+    measured = [point for point in findings.points if point.ours is not None]
+    if measured:
+        console.print(_points(measured))
     if any(statement.holds is not None for statement in findings.statements):
         console.print(_statements(findings))
     for warning in findings.warnings:

@@ -1,7 +1,7 @@
 """One run on a booted Linux as a study asks for it: a script on an image, and a plan of phases that ends it.
 
-The system boots once, untimed, to the agent of `loiter exec`, and is kept; runs start there. Where the last phase of the
-plan ends, the run ends, well: what the script still does is not waited for.
+The system boots once, untimed, to the agent of `loiter exec`, and is kept; runs start there. Where the last phase of
+the plan ends, the run ends, well: what the script still does is not waited for.
 """
 
 from __future__ import annotations
