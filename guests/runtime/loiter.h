@@ -84,6 +84,13 @@ void *loiter_allocate(uint64_t bytes, uint64_t align);
 // Every task calls it once, after it has initialised its data.
 void loiter_start_together(void);
 
+// Sleeps in wfi until another hart calls this one. A call that came before counts, so who looks for something and finds
+// it missing sleeps and looks again; a sleep may also end without a call.
+void loiter_sleep(void);
+
+// Ends the sleep of `hart`, or its next one. What was stored before is there when it wakes.
+void loiter_call(unsigned hart);
+
 // ---- console and end ------------------------------------------------------------------------------------------------
 
 // printf with %c %s %d %u %x %p %%, widths, zero padding, and the sizes l, ll and z. Whole calls do not mix.

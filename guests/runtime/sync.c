@@ -15,13 +15,21 @@ static volatile uint32_t *const clint_msip = (volatile uint32_t *)0x02000000;
 
 enum { MIE_MSIE = 1 << 3 };
 
-void loiter_wait(const struct event *event) {
+void loiter_sleep(void) {
     __asm__ volatile("csrw mie, %0" : : "r"(MIE_MSIE));
-    while (!__atomic_load_n(&event->happened, __ATOMIC_ACQUIRE)) {
-        __asm__ volatile("wfi" : : : "memory");
-        clint_msip[loiter_hart()] = 0;
-        __asm__ volatile("fence o, r" : : : "memory");
-    }
+    __asm__ volatile("wfi" : : : "memory");
+    clint_msip[loiter_hart()] = 0;
+    __asm__ volatile("fence o, r" : : : "memory");
+}
+
+void loiter_call(unsigned hart) {
+    __asm__ volatile("fence w, o" : : : "memory");
+    clint_msip[hart] = 1;
+}
+
+void loiter_wait(const struct event *event) {
+    while (!__atomic_load_n(&event->happened, __ATOMIC_ACQUIRE))
+        loiter_sleep();
 }
 
 void loiter_happen(struct event *event) {

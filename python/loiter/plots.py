@@ -18,9 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = ("#444444", "#0072b2", "#e69f00", "#cc79a7", "#009e73", "#56b4e9", "#d55e00", "#f0e442")
+COLOURS = (
+    *("#444444", "#0072b2", "#e69f00", "#cc79a7", "#009e73", "#56b4e9", "#d55e00", "#f0e442"),
+    *("#999933", "#882255", "#117733", "#a6a6a6"),
+)
+
 INK = "#1b1f24"
 PUBLISHED = "#c1121f"
+_LEGEND_COLUMNS = 8
 _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -171,7 +176,7 @@ def _legend(axes: Axes, chart: Chart) -> None:
     axes.legend(
         [by_label[label] for label in order],
         order,
-        ncols=len(order),
+        ncols=min(len(order), _LEGEND_COLUMNS),
         fontsize=8,
         columnspacing=1.3,
         handlelength=1.6,

@@ -78,9 +78,15 @@ def write(path: Path, request: Request, engine: Engine, result: Json, *, replace
 
 
 def write_files(
-    path: Path, manifest: Json, host_seconds: float, files: Mapping[str, bytes], statistics: Json | None = None
+    path: Path,
+    manifest: Json,
+    host_seconds: float,
+    files: Mapping[str, bytes],
+    statistics: Json | None = None,
+    *,
+    replace: bool = True,
 ) -> Path:
-    """Writes a result directory that holds other files, and tables if there are statistics. An earlier result goes."""
+    """Writes a result directory that holds other files, and tables if there are statistics."""
 
     def fill(directory: Path) -> None:
         entries: Json = {"schema": SCHEMA, "files": {name: _described(data) for name, data in files.items()}}
@@ -90,7 +96,7 @@ def write_files(
             entries["tables"] = _put_tables(directory, statistics)
         _put_manifest(directory, manifest | entries, host_seconds)
 
-    return _write(path, fill, replace=True)
+    return _write(path, fill, replace)
 
 
 def _write(path: Path, fill: Callable[[Path], None], replace: bool) -> Path:

@@ -7,11 +7,17 @@ LOITER_ARGUMENT(reps_max, "reps_max", 50, "most measured repetitions");
 LOITER_ARGUMENT(maiv_per_mille, "maiv_per_mille", 10,
                 "stop when the accumulated average IPC changed by less than this with the last repetition");
 
+LOITER_ARGUMENT(window_cycles, "window_cycles", 0,
+                "end the region of interest so long after all tasks are warm, instead of counting repetitions");
+LOITER_ARGUMENT(handovers, "handovers", 0, "1: the lock goes to a waiter and back after each repetition");
+
 struct totals {
     uint64_t repetitions, cycles, instructions;
 };
 
-static struct counter tasks_finished;
+struct counter tasks_finished;
+static struct counter tasks_warm;
+static struct counter window_over;
 
 uint64_t fame_most_repetitions(void) { return loiter_value_at_least(&reps_max, loiter_value_at_least(&reps_min, 1)) + 1; }
 
@@ -24,6 +30,16 @@ static bool settled(const struct totals *before, const struct totals *now) {
     return difference * 1000 < b * loiter_value(&maiv_per_mille);
 }
 
+// The waiter that gets the lock gives it back, still held.
+static void hand_over(void) {
+    if (!loiter_placed(true))
+        return;
+    uint32_t before = counter_read(&handed_back);
+    lock_release(&lock);
+    while (counter_read(&handed_back) == before) {
+    }
+}
+
 static void repeat_once(const struct fame_work *work, struct totals *totals) {
     if (work->prepare)
         work->prepare(work->state);
@@ -34,6 +50,29 @@ static void repeat_once(const struct fame_work *work, struct totals *totals) {
     totals->instructions += loiter_instructions() - instructions;
     totals->cycles += loiter_cycles() - cycles;
     totals->repetitions++;
+    if (loiter_value(&handovers))
+        hand_over();
+}
+
+// All measured tasks work until the window is over, so that each has the others beside it all the time. The first
+// repetition of the last one to become warm begins the window by its work mark; who sees the end first, ends it.
+static void repeat_in_window(const struct fame_work *work, struct totals *totals, uint64_t length) {
+    static uint64_t window_end;
+    if (__atomic_add_fetch(&tasks_warm.value, 1, __ATOMIC_ACQ_REL) == loiter_placed(false)) {
+        __atomic_store_n(&window_end, loiter_cycles() + length, __ATOMIC_RELEASE);
+        loiter_work_begin(0);
+    }
+    while (!counter_read(&window_over)) {
+        if (work->prepare)
+            work->prepare(work->state);
+        work->repeat(work->state);
+        totals->repetitions++;
+        uint64_t end = __atomic_load_n(&window_end, __ATOMIC_ACQUIRE);
+        if (end && loiter_cycles() >= end && __atomic_exchange_n(&window_over.value, 1, __ATOMIC_ACQ_REL) == 0) {
+            loiter_work_end(0);
+            loiter_roi_end();
+        }
+    }
 }
 
 // Returns whether the average settled before the most repetitions were reached.
@@ -77,7 +116,11 @@ void fame_run(const struct fame_work *work) {
     if (work->prepare)
         work->prepare(work->state);
     work->repeat(work->state);
-    bool is_settled = repeat_until_settled(work, &totals);
+    bool is_settled = true;
+    if (loiter_value(&window_cycles))
+        repeat_in_window(work, &totals, loiter_value(&window_cycles));
+    else
+        is_settled = repeat_until_settled(work, &totals);
 
     counter_add_one(&tasks_finished);
     if (takes_lock) {
@@ -86,7 +129,8 @@ void fame_run(const struct fame_work *work) {
         lock_release(&lock);
         while (counter_read(&spinners_gone) < loiter_placed(true)) {
         }
-        loiter_roi_end();
+        if (!loiter_value(&window_cycles))
+            loiter_roi_end();
     }
     report(&totals, is_settled, work->finish(work->state));
 }

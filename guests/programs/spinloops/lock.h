@@ -21,16 +21,22 @@ struct counter {
 };
 
 extern struct lock lock;
+extern struct counter handed_back;     // times that a waiter who got the lock has handed it back, still held
 extern struct counter spinners_inside; // spinners that are about to read the lock for the first time, or did
+extern struct counter tasks_finished;  // measured tasks that have done their repetitions
 extern struct counter spinners_gone;   // spinners that have had the lock and left it
 
 // acquire: the critical section comes after the exchange.
 static inline bool lock_take_if_free(struct lock *l) { return __atomic_exchange_n(&l->word, 1, __ATOMIC_ACQUIRE) == 0; }
 
+// Calls one of the harts that sleep until the lock is free, if there are any.
+void lock_call_sleeper(void);
+
 // release: the critical section comes before the store.
 static inline void lock_release(struct lock *l) {
     loiter_lock_released(l);
     __atomic_store_n(&l->word, 0, __ATOMIC_RELEASE);
+    lock_call_sleeper();
 }
 
 static inline void counter_add_one(struct counter *c) { __atomic_add_fetch(&c->value, 1, __ATOMIC_ACQ_REL); }

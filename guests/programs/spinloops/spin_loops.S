@@ -1,4 +1,6 @@
-# The five spin loops of Cakarevic et al., WIOSCA 2008. Each: void loop(lock, operand); returns when it reads the lock free.
+# The ways to wait for a lock. Each: void loop(lock, operand); returns when it reads the lock free.
+#
+# The five spin loops of Cakarevic et al., WIOSCA 2008:
 #
 #     ldub, membar, branch taken, nop      on SPARC, the nop in the delay slot
 #     lbu, fence r,r, [delay], nop, bnez   here, where a branch has no delay slot
@@ -8,6 +10,11 @@
 # The probe beside the load tells the simulator of a lock read; it takes no slot and no cycle there.
 
 #include "loiter_probe.h"
+
+# For assemblers that do not know them. Where a hart has none of them, pause does nothing and the others are illegal.
+#define PAUSE   0x0100000f
+#define WRS_NTO 0x00d00073
+#define WRS_STO 0x01d00073
 
     .option norvc
     .option norelax
@@ -58,5 +65,89 @@ spin_fdiv:
     .globl  spin_l2miss
 spin_l2miss:
     SPIN    ld a1, 0(a1)
+
+# Redstone (2002), chapter 4: load, subtract from the retry counter, branch when free, branch back while the counter lasts.
+# Load and counter do not depend on each other. When the counter is used up, the caller looks and comes again.
+    .globl  spin_retry
+spin_retry:
+    li      t1, 1 << 20
+    .balign 64
+1:  lbu     t0, 0(a0)
+    slti    x0, a0, LOITER_PROBE_LOCK_READ
+    addi    t1, t1, -1
+    beqz    t0, 2f
+    bnez    t1, 1b
+2:  ret
+
+# A pause after each read.
+    .globl  spin_pause
+spin_pause:
+    .balign 64
+1:  lbu     t0, 0(a0)
+    slti    x0, a0, LOITER_PROBE_LOCK_READ
+    beqz    t0, 2f
+    .4byte  PAUSE
+    j       1b
+2:  ret
+
+# Twice as many pauses after each read as after the one before, up to a1.
+    .globl  spin_backoff
+spin_backoff:
+    li      t1, 1
+    .balign 64
+1:  lbu     t0, 0(a0)
+    slti    x0, a0, LOITER_PROBE_LOCK_READ
+    beqz    t0, 3f
+    mv      t2, t1
+2:  .4byte  PAUSE
+    addi    t2, t2, -1
+    bnez    t2, 2b
+    slli    t1, t1, 1
+    bleu    t1, a1, 1b
+    mv      t1, a1
+    j       1b
+3:  ret
+
+# Sleep until another hart writes the line, with wrs.nto or wrs.sto (which also ends by itself after a short time).
+.macro NAP instruction
+    .balign 64
+1:  lr.w    t0, (a0)
+    slti    x0, a0, LOITER_PROBE_LOCK_READ
+    beqz    t0, 2f
+    .4byte  \instruction
+    j       1b
+2:  ret
+.endm
+
+    .globl  spin_wrs_nto
+spin_wrs_nto:
+    NAP     WRS_NTO
+
+    .globl  spin_wrs_sto
+spin_wrs_sto:
+    NAP     WRS_STO
+
+# The lock by itself, which nobody releases, on all contexts at once.
+    .globl  pure_retry
+pure_retry:
+    li      t1, 1 << 20
+    .balign 64
+1:  lbu     t0, 0(a0)
+    addi    t1, t1, -1
+    beqz    t0, 2f
+    bnez    t1, 1b
+    j       pure_retry
+2:  ret
+
+# An idle loop that looks at eight flags, each of which would be work: a0 points at them, in one line.
+    .globl  pure_idle
+pure_idle:
+    .balign 64
+1:  .irp    flag, 0, 8, 16, 24, 32, 40, 48, 56
+    ld      t0, \flag(a0)
+    bnez    t0, 2f
+    .endr
+    j       1b
+2:  ret
 
     .section .note.GNU-stack, "", @progbits

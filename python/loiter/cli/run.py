@@ -32,8 +32,7 @@ from loiter.engine import Engine, Json
 from loiter.errors import Interrupted, RunFault, UserFault
 from loiter.programs import Placement
 from loiter.runs.progress import describe_progress
-from loiter.runs.request import Request
-from loiter.runs.worker import describe_exit, ended_well
+from loiter.runs.request import Request, describe_exit, ended_well
 
 
 def list_programs(

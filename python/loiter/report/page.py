@@ -22,8 +22,8 @@ class Provenance:
     command: str
     scale: str
     native_sha256: str
-    program: str
-    program_hash: str
+    guests: Sequence[tuple[str, str]]
+    """Name and hash of every program and image."""
     machines: Sequence[Machine]
 
 

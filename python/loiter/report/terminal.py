@@ -16,12 +16,16 @@ def show(console: Console, findings: Findings) -> None:
     """Tables, every measured point beside the published one, statements and the sum of it all."""
     for grid in findings.grids:
         console.print(_grid(grid))
-    console.print(_points([point for point in findings.points if point.ours is not None]))
+        console.print(Text(f"{grid.caption}\n", style="dim"))
+    measured = [point for point in findings.points if point.ours is not None]
+    if measured:
+        console.print(_points(measured))
     if any(statement.holds is not None for statement in findings.statements):
         console.print(_statements(findings))
     for warning in findings.warnings:
         console.print(Text(f"warning: {warning}", style="yellow"))
-    console.print(summary(findings), highlight=False)
+    if findings.points:
+        console.print(summary(findings), highlight=False)
 
 
 def summary(findings: Findings) -> str:
@@ -61,7 +65,7 @@ def _table(title: str, columns: tuple[str, ...], left: int = 1) -> Table:
 
 
 def _grid(grid: Grid) -> Table:
-    table = _table(grid.title, grid.columns)
+    table = _table(grid.title, grid.columns, grid.words)
     for row in grid.rows:
         table.add_row(*row)
     return table

@@ -114,7 +114,7 @@ class Display:
 
     def finished(self, job: Job, done: Done) -> None:
         """The run is on the disk."""
-        self.estimate.add(job.weight, done.host_seconds)
+        self.estimate.add(job.weight, done.finished.host_seconds)
         self._end(job)
 
     def failed(self, job: Job, fault: Fault) -> None:

@@ -5,15 +5,46 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import loiter
-from loiter.engine import Engine, Json
+from loiter.engine import Engine, Json, Progress
+from loiter.errors import RunFault, UserFault
 from loiter.machines import Machine
 from loiter.programs import Placement, Program
 
 SCHEMA = 3
 """Version of the result directory; results of another version are run again."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a run took."""
+
+    host_seconds: float
+    cycles: int
+    instructions: int
+
+
+class Runnable(Protocol):
+    """A run that a worker can carry out: a bare-metal program, or a script on a booted Linux."""
+
+    @property
+    def machine(self) -> Machine: ...
+
+    @property
+    def guest(self) -> tuple[str, str]:
+        """Name and hash of what runs."""
+        ...
+
+    def key(self, engine: Engine) -> str:
+        """Content hash of the request; equal requests have equal results."""
+        ...
+
+    def carry_out(self, engine: Engine, progress: Progress, path: Path) -> Finished:
+        """Runs it and writes its result at `path`, or raises a fault."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -33,6 +64,24 @@ class Request:
     def bootargs(self) -> str:
         """The command line of the guest."""
         return " ".join([*self.placement.words(), *self.arguments])
+
+    @property
+    def guest(self) -> tuple[str, str]:
+        """Name and hash of what runs."""
+        return self.program.name, self.program.hash
+
+    def carry_out(self, engine: Engine, progress: Progress, path: Path) -> Finished:
+        """Runs it and writes its result at `path`."""
+        # A result names its request.
+        from loiter import store
+
+        result = engine.run(self.native(), self.program.elf, progress)
+        if not ended_well(result):
+            raise RunFault(describe_exit(result))
+        if result["missed_phase"] is not None:
+            raise UserFault(str(result["missed_phase"]))
+        store.write(path, self, engine, result)
+        return Finished(float(result["host_seconds"]), int(result["cycles"]), int(result["instructions"]))
 
     def native(self) -> Json:
         """The request as the simulator reads it."""
@@ -69,3 +118,18 @@ def digest(value: Any) -> str:
     """SHA-256 of a value's canonical JSON."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def ended_well(result: Json) -> bool:
+    """A run counts only when its program ended by itself and said that all is well, or a plan of phases ended it."""
+    end = result["exit"]
+    return end["reason"] in ("finisher", "htif", "phases") and end["code"] == 0
+
+
+def describe_exit(result: Json, lines: int = 8) -> str:
+    """How a run ended, with the last lines of its console, for a person."""
+    end = result["exit"]
+    how = end["message"] or f"ended by {end['reason']} with code {end['code']}"
+    tail = "\n".join(f"  | {line}" for line in result["console"].rstrip().splitlines()[-lines:])
+    text = f"after {result['cycles']:,} cycles: {how}"
+    return f"{text}\n{tail}" if tail else text

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 from loiter import engine as engines
-from loiter import store
 from loiter.engine import Json
-from loiter.errors import Fault, RunFault, UserFault
-from loiter.runs.request import Request
+from loiter.errors import Fault
+from loiter.runs.request import Finished, Runnable
+from loiter.store import Store
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Job:
     """One run of a study. `label` is for people, `weight` its expected cost in any unit."""
 
     label: str
-    request: Request
+    request: Runnable
     weight: float = 1.0
 
 
@@ -37,9 +37,7 @@ class Running:
 class Done:
     """The run ended well and its result is on the disk."""
 
-    host_seconds: float
-    cycles: int
-    instructions: int
+    finished: Finished
 
 
 @dataclass(frozen=True)
@@ -52,7 +50,7 @@ class Failed:
 Answer = Running | Done | Failed
 
 
-def serve(pipe: Connection, engine_name: str, root: store.Store) -> None:
+def serve(pipe: Connection, engine_name: str, root: Store) -> None:
     """The life of a worker. Ctrl-C reaches the whole process group; it is the parent's to act on."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
@@ -69,7 +67,7 @@ def serve(pipe: Connection, engine_name: str, root: store.Store) -> None:
             return
 
 
-def _carry_out(job: Job, pipe: Connection, engine_name: str, root: store.Store) -> Answer:
+def _carry_out(job: Job, pipe: Connection, engine_name: str, root: Store) -> Answer:
     def progress(facts: Json) -> bool:
         if pipe.poll():
             return False
@@ -81,27 +79,7 @@ def _carry_out(job: Job, pipe: Connection, engine_name: str, root: store.Store) 
 
     try:
         engine = engines.load(engine_name)
-        result = engine.run(job.request.native(), job.request.program.elf, progress)
-        if not ended_well(result):
-            raise RunFault(describe_exit(result))
-        if result["missed_phase"] is not None:
-            raise UserFault(str(result["missed_phase"]))
-        store.write(root.path(job.label, job.request.key(engine)), job.request, engine, result)
+        path = root.path(job.label, job.request.key(engine))
+        return Done(job.request.carry_out(engine, progress, path))
     except Fault as fault:
         return Failed(fault)
-    return Done(float(result["host_seconds"]), int(result["cycles"]), int(result["instructions"]))
-
-
-def ended_well(result: Json) -> bool:
-    """A run counts only when its program ended by itself and said that all is well."""
-    end = result["exit"]
-    return end["reason"] in ("finisher", "htif") and end["code"] == 0
-
-
-def describe_exit(result: Json, lines: int = 8) -> str:
-    """How a run ended, with the last lines of its console, for a person."""
-    end = result["exit"]
-    how = end["message"] or f"ended by {end['reason']} with code {end['code']}"
-    tail = "\n".join(f"  | {line}" for line in result["console"].rstrip().splitlines()[-lines:])
-    text = f"after {result['cycles']:,} cycles: {how}"
-    return f"{text}\n{tail}" if tail else text

@@ -145,13 +145,14 @@ class Chart:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of the paper or of ours, ready to print."""
+    """A table of the paper or of ours, ready to print. The first `words` columns are words, the others numbers."""
 
     id: str
     title: str
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    words: int = 1
 
 
 @dataclass(frozen=True)

@@ -106,21 +106,17 @@ def _write(
             save_bytes(path, data)
             if kind == "png":
                 files.append(path)
-    program = jobs[0].request.program
     provenance = page.Provenance(
         command=order.command,
         scale=order.scale,
         native_sha256=engine.sha256,
-        program=program.name,
-        program_hash=program.hash,
+        guests=list(dict.fromkeys(job.request.guest for job in jobs)),
         machines=_machines(jobs),
     )
     html = page.render(order.study, findings, pictures, provenance, results)
-    texts = {
-        "report.html": html,
-        "points.json": points_json(findings),
-        "points.md": markdown.render(findings),
-    }
+    texts = {"report.html": html}
+    if findings.points:
+        texts |= {"points.json": points_json(findings), "points.md": markdown.render(findings)}
     for name, text in texts.items():
         save_text(order.out / name, text)
         files.append(order.out / name)

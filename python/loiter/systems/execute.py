@@ -48,13 +48,18 @@ class Done:
     console: bytearray = field(default_factory=bytearray)
 
 
+def begin(session: Session, put: Path) -> None:
+    """Tells the agent to run what the archive holds."""
+    disk = {"path": str(put), "bytes": prepared.ARCHIVE_BYTES, "writable": False}
+    session.replace_disk(prepared.ARCHIVE_DISK, disk)
+    session.push_input(agent.TALK, agent.GO)
+
+
 def run(
     session: Session, put: Path, *, keep: bool = False, timeout_s: float | None = None, live: Live | None = None
 ) -> Done:
     """Runs what the archive holds. Its output is passed on as it comes, unchanged."""
-    disk = {"path": str(put), "bytes": prepared.ARCHIVE_BYTES, "writable": False}
-    session.replace_disk(prepared.ARCHIVE_DISK, disk)
-    session.push_input(agent.TALK, agent.GO)
+    begin(session, put)
     done, watch, talk, began = Done(), Watch(), b"", time.monotonic()
     while True:
         status = session.step(_STEP_SECONDS)

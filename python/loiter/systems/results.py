@@ -17,7 +17,7 @@ from loiter import store
 from loiter.engine import Engine, Json, Session
 from loiter.systems.request import Boot
 
-_TIMED = ("timing_from_cycle", "timing_instructions", "timing_cycles", "clock_mhz")
+TIMED = ("timing_from_cycle", "timing_instructions", "timing_cycles", "clock_mhz")
 
 
 def describe(engine: Engine, boot: Boot) -> Json:
@@ -62,5 +62,5 @@ def write(path: Path, manifest: Json, facts: Json, files: Mapping[str, bytes], s
     same = {key: value for key, value in facts.items() if key != "host_seconds"}
     statistics = session.statistics() if session.was_timed else None
     if statistics is not None:
-        same |= {key: statistics[key] for key in _TIMED}
+        same |= {key: statistics[key] for key in TIMED}
     store.write_files(path, manifest | same, facts["host_seconds"], files, statistics)

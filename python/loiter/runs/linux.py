@@ -1,0 +1,114 @@
+"""One run on a booted Linux as a study asks for it: a script on an image, and a plan of phases that ends it.
+
+The system boots once, untimed, to the agent of `loiter exec`, and is kept; runs start there. Where the last phase of
+the plan ends, the run ends, well: what the script still does is not waited for.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import loiter
+from loiter import store
+from loiter.engine import Engine, Json, Progress, Session
+from loiter.errors import Interrupted, RunFault, UserFault
+from loiter.images import agent
+from loiter.machines import Machine
+from loiter.runs.request import SCHEMA, Finished, digest
+from loiter.systems import ending, execute, prepared
+from loiter.systems.ending import How
+from loiter.systems.facts import Meter
+from loiter.systems.request import Boot
+from loiter.systems.watch import Watch
+
+_STEP_SECONDS = 0.2
+_LINES = 8
+
+
+@dataclass(frozen=True)
+class LinuxRequest:
+    """Everything that determines a result, and nothing that does not."""
+
+    boot: Boot
+    script: str
+    """What the agent runs, in the system's shell."""
+    phases: str
+
+    @property
+    def machine(self) -> Machine:
+        return self.boot.machine
+
+    @property
+    def guest(self) -> tuple[str, str]:
+        """Name and hash of what runs."""
+        image = self.boot.image or {}
+        return str(image.get("name", self.boot.kernel.name)), digest(image)
+
+    def identity(self, engine: Engine) -> Json:
+        """What the key is the hash of: contents, not names or paths."""
+        return {
+            "schema": SCHEMA,
+            "loiter": {"version": loiter.__version__, "native_sha256": engine.sha256},
+            "booted": prepared.key(engine, self.boot),
+            "machine_hash": self.machine.hash,
+            "script": self.script,
+            "phases": self.phases,
+        }
+
+    def key(self, engine: Engine) -> str:
+        """Content hash of the request; equal requests have equal results."""
+        return digest(self.identity(engine))
+
+    def carry_out(self, engine: Engine, progress: Progress, path: Path) -> Finished:
+        """Runs it and writes its result at `path`."""
+        began = time.monotonic()
+        session = prepared.restore(engine, self.boot, lambda: None, lambda session: _tell(Meter(session), progress))
+        session.begin_phases(self.phases)
+        meter, first = Meter(session), session.instructions
+        said = bytearray()
+        with execute.archive(self.script, [], None) as archive:
+            execute.begin(session, archive)
+            end = _run(session, meter, progress, said)
+        if end.how is not How.PHASES:
+            tail = said.decode(errors="replace").rstrip().splitlines()[-_LINES:]
+            raise RunFault("\n".join([f"{end.message}, before the last phase did", *(f"  | {line}" for line in tail)]))
+        missed = session.missed_phase()
+        if missed is not None:
+            raise UserFault(missed)
+        seconds = time.monotonic() - began
+        statistics = session.statistics()
+        from loiter.systems import results
+
+        manifest = results.describe(engine, self.boot) | {
+            "key": self.key(engine),
+            "request": {"bootargs": self.boot.bootargs, "script": self.script, "phases": self.phases},
+            "cycles": session.cycle,
+            "instructions": session.instructions - first,
+            "phases": session.phases(),
+            **{name: statistics[name] for name in results.TIMED},
+        }
+        store.write_files(path, manifest, seconds, {"console.txt": bytes(said)}, statistics, replace=False)
+        return Finished(seconds, manifest["cycles"], manifest["instructions"])
+
+
+def _run(session: Session, meter: Meter, progress: Progress, said: bytearray) -> ending.End:
+    """Runs up to the end of the guest or of the plan. `said` gets all that was said."""
+    watch = Watch()
+    while True:
+        status = session.step(_STEP_SECONDS)
+        console = session.take_output(prepared.SERIAL)
+        said += console
+        for port in (agent.OUT, agent.ERR, agent.TALK):
+            said += session.take_output(port)
+        watch.hear(console)
+        end = ending.of_guest(status, watch, session)
+        if end is not None:
+            return end
+        _tell(meter, progress)
+
+
+def _tell(meter: Meter, progress: Progress) -> None:
+    if not progress(meter.progress()):
+        raise Interrupted("interrupted")

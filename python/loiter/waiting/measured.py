@@ -1,0 +1,105 @@
+"""From the tables of a run to what its waiters cost, and how soon they woke."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from loiter.engine import Json
+from loiter.errors import RunFault
+from loiter.method import fame
+from loiter.store import Result
+from loiter.waiting.ways import Cell
+
+_WORKER = 0
+# The lock is handed over after every repetition, so that as many are there as wake-ups are asked for.
+_MAIV_PERCENT = 1.0
+_LEAST = 2
+
+
+@dataclass(frozen=True)
+class Latency:
+    """From the release of the lock to the waiter that has it, in cycles."""
+
+    samples: tuple[int, ...]
+
+    def quantile(self, share: float) -> int:
+        """The smallest sample that at least this share of all is not above."""
+        ordered = sorted(self.samples)
+        return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+    @property
+    def median(self) -> int:
+        return self.quantile(0.5)
+
+    @property
+    def p99(self) -> int:
+        return self.quantile(0.99)
+
+    @property
+    def worst(self) -> int:
+        return max(self.samples)
+
+
+def together(latencies: Iterable[Latency]) -> Latency:
+    """All samples as one."""
+    return Latency(tuple(sample for each in latencies for sample in each.samples))
+
+
+class Measured:
+    """The results of the runs, each read once."""
+
+    def __init__(self, results: Mapping[str, Result]) -> None:
+        self._results = results
+        self._timings: dict[Cell, fame.Timing] = {}
+        self._latencies: dict[Cell, Latency] = {}
+
+    def slowdown(self, cell: Cell) -> fame.Slowdown:
+        """What the waiters of a cell cost its program."""
+        try:
+            return fame.slowdown(self._timing(cell), self._timing(Cell(cell.benchmark)))
+        except RunFault as fault:
+            raise RunFault(f"{cell.label}: {fault}") from None
+
+    def average(self, cells: Sequence[Cell]) -> tuple[float, float]:
+        """Mean slowdown over cells in percent, and its standard deviation: the runs are independent."""
+        found = [self.slowdown(cell) for cell in cells]
+        return (
+            sum(each.percent for each in found) / len(found),
+            math.sqrt(sum(each.deviation**2 for each in found)) / len(found),
+        )
+
+    def latency(self, cell: Cell) -> Latency:
+        """The wake-ups of a cell."""
+        if cell not in self._latencies:
+            samples = tuple(_handovers(self._results[cell.label].rows("marks")))
+            expected = len(self._timing(cell).repetitions)
+            if len(samples) < expected:
+                raise RunFault(f"{cell.label}: {len(samples)} wake-ups after {expected} repetitions")
+            self._latencies[cell] = Latency(samples)
+        return self._latencies[cell]
+
+    def clock_mhz(self, cell: Cell) -> float:
+        """The clock of the machine, as the run had it."""
+        return float(self._results[cell.label].manifest["clock_mhz"])
+
+    def _timing(self, cell: Cell) -> fame.Timing:
+        if cell not in self._timings:
+            marks = self._results[cell.label].rows("marks")
+            try:
+                self._timings[cell] = fame.timing(fame.repetitions(marks, _WORKER), _MAIV_PERCENT, _LEAST)
+            except RunFault as fault:
+                raise RunFault(f"{cell.label}: {fault}") from None
+        return self._timings[cell]
+
+
+def _handovers(marks: Iterable[Json]) -> Iterable[int]:
+    """Cycles from each release by the worker to the waiter that gets the lock."""
+    released: int | None = None
+    for mark in marks:
+        if mark["kind"] == "released" and mark["hart"] == _WORKER:
+            released = mark["cycle"]
+        elif mark["kind"] == "acquired" and mark["hart"] != _WORKER and released is not None:
+            yield mark["cycle"] - released
+            released = None

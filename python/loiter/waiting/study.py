@@ -1,0 +1,179 @@
+"""`loiter wait` as a study: a plan of runs, and tables and charts of what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from loiter import programs
+from loiter.engine import Engine
+from loiter.runs.request import Request
+from loiter.runs.worker import Job
+from loiter.store import Result
+from loiter.studies.base import Chart, Exhibit, Findings, Grid
+from loiter.waiting import ways
+from loiter.waiting.measured import Measured, together
+from loiter.waiting.ways import WAYS, Cell, Choice
+
+
+class Waiting:
+    """What every way to wait costs on one machine. See `loiter.studies.base.Study`."""
+
+    name = "wait"
+    citation = ""
+    legend = ""
+    exhibits: tuple[Exhibit, ...] = ()
+    scales: Mapping[str, str] = ways.SCALES
+    method = (
+        "A program runs on context 0 of a core and holds a lock for which the other contexts wait, all in the same "
+        "way. Slowdown is the time of its repetitions beside the waiters over the time of the same repetitions alone, "
+        "less 1. After every repetition the lock goes to a waiter and back: the wake-up latency is the time from the "
+        "probe before the store that releases the lock to the probe behind its acquisition. Neither is part of a "
+        "repetition. Energy is not modelled yet."
+    )
+
+    def __init__(self, choice: Choice) -> None:
+        self._choice = choice
+        self.title = f"What waiting costs on {choice.machine.name}"
+
+    def plan(self, engine: Engine, scale: str, exhibit: str | None) -> list[Job]:
+        """One job a cell."""
+        choice = self._choice
+        program = programs.load(engine, ways.PROGRAM)
+        jobs = []
+        for cell in choice.cells():
+            placement = programs.place(cell.placements(), program, choice.machine)
+            request = Request(choice.machine, program, placement, choice.arguments(cell), fast_forward=True)
+            jobs.append(Job(cell.label, request, choice.weight(cell)))
+        return jobs
+
+    def evaluate(self, results: Mapping[str, Result], scale: str, exhibit: str | None) -> Findings:
+        """Tables and charts; nothing is published to compare with."""
+        choice, measured = self._choice, Measured(results)
+        return Findings(
+            points=(),
+            statements=(),
+            grids=[*_by_waiters(choice, measured), _by_benchmark(choice, measured)],
+            charts=_charts(choice, measured),
+            rows=[_row(cell, measured, results) for cell in choice.cells()],
+        )
+
+
+def _cells(choice: Choice, way: str, waiters: int) -> list[Cell]:
+    return [Cell(benchmark, way, waiters) for benchmark in choice.benchmarks]
+
+
+def _by_waiters(choice: Choice, measured: Measured) -> list[Grid]:
+    """One row a way: average slowdown and latency for every number of waiters."""
+    numbers = tuple(f"{n} waiting" for n in choice.waiters)
+    slow, woken = [], []
+    for way in choice.ways:
+        averages = [measured.average(_cells(choice, way, n)) for n in choice.waiters]
+        slow.append((way, WAYS[way], *(f"{mean:.1f} ± {deviation:.1f}" for mean, deviation in averages)))
+        row = [way]
+        for n in choice.waiters:
+            latency = together(measured.latency(cell) for cell in _cells(choice, way, n))
+            row.append(f"{latency.median} / {latency.p99} / {latency.worst}")
+        woken.append(tuple(row))
+    beside = f"the average over {len(choice.benchmarks)} programs"
+    return [
+        Grid(
+            "slowdown",
+            "Slowdown of the working program, percent",
+            f"What so many waiters in its core cost it, {beside}; ± one standard deviation.",
+            ("way", "what a waiter does", *numbers),
+            tuple(slow),
+            words=2,
+        ),
+        Grid(
+            "latency",
+            "Wake-up latency, cycles",
+            "Median / 99th percentile / worst, from the release of the lock to the waiter that has it; all programs.",
+            ("way", *numbers),
+            tuple(woken),
+        ),
+    ]
+
+
+def _by_benchmark(choice: Choice, measured: Measured) -> Grid:
+    """One row a program: what the most waiters of each way cost it."""
+    most = choice.waiters[-1]
+    rows = []
+    for benchmark in choice.benchmarks:
+        values = (measured.slowdown(Cell(benchmark, way, most)) for way in choice.ways)
+        rows.append((benchmark, *(f"{each.percent:.1f}" for each in values)))
+    return Grid(
+        "by_program",
+        f"Slowdown by {most} waiter{'s' if most > 1 else ''}, percent",
+        "One line a working program, one column a way to wait.",
+        ("program", *choice.ways),
+        tuple(rows),
+    )
+
+
+def _charts(choice: Choice, measured: Measured) -> list[Chart]:
+    groups = tuple(f"{n} waiting" for n in choice.waiters)
+    slow, woken = {}, {}
+    for n, group in zip(choice.waiters, groups, strict=True):
+        for way in choice.ways:
+            cells = _cells(choice, way, n)
+            slow[group, way] = measured.average(cells)
+            latency = together(measured.latency(cell) for cell in cells)
+            woken[group, way] = (float(latency.median), 0.0)
+    most = choice.waiters[-1]
+    programs_ = {
+        (benchmark, way): (found.percent, found.deviation)
+        for benchmark in choice.benchmarks
+        for way in choice.ways
+        for found in [measured.slowdown(Cell(benchmark, way, most))]
+    }
+    name = choice.machine.name
+    whiskers = "Whiskers: one standard deviation over the repetitions."
+    unit = "slowdown, percent"
+    return [
+        Chart("slowdown", f"{name}: what waiters cost a program", whiskers, unit, groups, choice.ways, slow),
+        Chart(
+            "by_program",
+            f"{name}: what {most} waiters cost each program",
+            whiskers,
+            unit,
+            choice.benchmarks,
+            choice.ways,
+            programs_,
+        ),
+        Chart(
+            "latency",
+            f"{name}: median time from release to acquisition",
+            "99th percentile and worst are in the table.",
+            "wake-up latency, cycles",
+            groups,
+            choice.ways,
+            woken,
+        ),
+    ]
+
+
+def _row(cell: Cell, measured: Measured, results: Mapping[str, Result]) -> dict[str, Any]:
+    """One line of the study's own table, for pandas and DuckDB."""
+    result = results[cell.label]
+    row: dict[str, Any] = {
+        "run": cell.label,
+        "directory": result.path.name,
+        "machine": result.manifest["machine"]["name"],
+        "benchmark": cell.benchmark,
+        "way": cell.way or None,
+        "waiters": cell.waiters,
+        "cycles": result.manifest["cycles"],
+        "instructions": result.manifest["instructions"],
+    }
+    if cell.waiters:
+        slowdown, latency = measured.slowdown(cell), measured.latency(cell)
+        row |= {
+            "slowdown_percent": slowdown.percent,
+            "slowdown_deviation": slowdown.deviation,
+            "latency_median_cycles": latency.median,
+            "latency_p99_cycles": latency.p99,
+            "latency_worst_cycles": latency.worst,
+            "latency_median_ns": latency.median * 1000 / measured.clock_mhz(cell),
+        }
+    return row
