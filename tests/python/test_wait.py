@@ -12,9 +12,9 @@ from loiter import engine as engines
 from loiter import machines, reference
 from loiter.cli import app
 from loiter.errors import UserFault
-from loiter.waiting import ways
-from loiter.waiting.measured import Latency, together
-from loiter.waiting.ways import choose
+from loiter.studies.wait import ways
+from loiter.studies.wait.measured import Latency, together
+from loiter.studies.wait.ways import choose
 
 
 def rows(tmp_path: Path, *words: str) -> dict[tuple[str, int], dict[str, float]]:

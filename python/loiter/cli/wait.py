@@ -49,8 +49,8 @@ def wait(
     from loiter.report import terminal
     from loiter.runs import pool
     from loiter.studies.runner import Order, carry_out
-    from loiter.waiting.study import Waiting
-    from loiter.waiting.ways import choose
+    from loiter.studies.wait.findings import Waiting
+    from loiter.studies.wait.ways import choose
 
     engine = engines.load()
     found = load_machine(engine, machine, sets)

@@ -11,9 +11,9 @@ from loiter.runs.request import Request
 from loiter.runs.worker import Job
 from loiter.store import Result
 from loiter.studies.base import Chart, Exhibit, Findings, Grid
-from loiter.waiting import ways
-from loiter.waiting.measured import Measured, together
-from loiter.waiting.ways import WAYS, Cell, Choice
+from loiter.studies.wait import ways
+from loiter.studies.wait.measured import Measured, together
+from loiter.studies.wait.ways import WAYS, Cell, Choice
 
 
 class Waiting:

@@ -10,7 +10,7 @@ from loiter.engine import Json
 from loiter.errors import RunFault
 from loiter.method import fame
 from loiter.store import Result
-from loiter.waiting.ways import Cell
+from loiter.studies.wait.ways import Cell
 
 _WORKER = 0
 # The lock is handed over after every repetition, so that as many are there as wake-ups are asked for.
