@@ -98,7 +98,10 @@ impl Hart {
         let upper = self.translate(machine, VirtAddr(next), 2, Access::Fetch)?;
         let low = machine.fetch16(addr).map_err(|_| nothing(pc))?;
         let high = machine.fetch16(upper).map_err(|_| nothing(next))?;
-        Ok(decode(u32::from(low) | u32::from(high) << 16))
+        Ok(Inst {
+            mark: inst.mark,
+            ..decode(u32::from(low) | u32::from(high) << 16)
+        })
     }
 
     /// The interrupt that the hart would take now, given the device lines last set.

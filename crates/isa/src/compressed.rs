@@ -223,6 +223,7 @@ impl Compressed {
             rs3: x(0),
             len: 2,
             rm: 0,
+            mark: 0,
             imm,
             raw: bits,
         };

@@ -174,6 +174,7 @@ impl Encoding {
                 Mode::Rounding => field(bits, 12, 3) as u8,
                 Mode::Ordering => field(bits, 25, 2) as u8,
             },
+            mark: 0,
             imm: immediate(fields.immediate, bits),
             raw: bits,
         })
@@ -295,6 +296,7 @@ pub(crate) const fn illegal(raw: u32, len: u8) -> Inst {
         rs3: 0,
         len,
         rm: 0,
+        mark: 0,
         imm: 0,
         raw,
     }

@@ -43,6 +43,9 @@ pub struct Inst {
     /// Rounding mode field of a floating-point instruction (7 = dynamic; 0 when it has none; never
     /// a reserved value), or bit 1 `aq` and bit 0 `rl` of an atomic.
     pub rm: u8,
+    /// What whoever keeps decoded code has marked the place of the instruction with; 0 from
+    /// [`decode`](crate::decode). It says nothing of what the instruction does.
+    pub mark: u8,
     /// Immediate, sign-extended. For CSR instructions bits 11:0 are the CSR number and bits 16:12
     /// the zero-extended immediate of the `i` forms; for FENCE bits 3:0 are the successor and bits
     /// 7:4 the predecessor set and bits 11:8 `fm`.

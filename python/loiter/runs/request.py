@@ -11,6 +11,7 @@ import loiter
 from loiter.engine import Engine, Json
 from loiter.machines import Machine
 from loiter.programs import Placement, Program
+from loiter.waiting import Table
 
 SCHEMA = 3
 """Version of the result directory; results of another version are run again."""
@@ -28,6 +29,8 @@ class Request:
     max_cycles: int | None = None
     phases: str | None = None
     """A plan in the form that equal plans share."""
+    waiting: Table | None = None
+    """Which functions of the program wait."""
 
     @property
     def bootargs(self) -> str:
@@ -45,6 +48,7 @@ class Request:
             "fast_forward": self.fast_forward,
             "max_cycles": self.max_cycles,
             "phases": self.phases,
+            "waiting": None if self.waiting is None else self.waiting.native(),
         }
 
     def identity(self, engine: Engine) -> Json:
@@ -58,6 +62,7 @@ class Request:
             "fast_forward": self.fast_forward,
             "max_cycles": self.max_cycles,
             "phases": self.phases,
+            "waiting": None if self.waiting is None else self.waiting.identity(),
         }
 
     def key(self, engine: Engine) -> str:

@@ -1,6 +1,6 @@
 //! Taking back instructions that must not have been.
 
-use super::context::{Context, Fetch, Stage};
+use super::context::{Context, Fetch, NOTHING_OPEN, Stage};
 use super::core::CoreState;
 use super::registers::{File, NONE};
 
@@ -18,6 +18,9 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
     core.modes[context.mode].squashed += context.tail - first;
     context.squashed_from = context.squashed_from.min(context.entry(first).seq);
     context.unforesee(first);
+    if context.opens_at != NOTHING_OPEN {
+        context.retract_intervals(first);
+    }
     // What is in the front end has not issued.
     let front = context.tail - context.renamed.max(first);
     context.unissued -= front as u32;
