@@ -8,11 +8,14 @@ use loiter_observe::{Activity, Slot};
 use crate::support::paging::Paged;
 use crate::support::{Bench, DATA};
 
-/// Interrupts itself, and ends the run after a while.
-const END: &str = "li a2, 0x2000000; li a3, 1
+/// An interrupt.
+const INTERRUPT: &str = "li a2, 0x2000000; li a3, 1
      auipc t0, 0; addi t0, t0, 32; csrrw x0, 0x305, t0; li t1, 8; csrrw x0, 0x304, t1; csrrs x0, 0x300, t1; sw a3, 0(a2); j on
      sw x0, 0(a2); csrrw x0, 0x304, x0; mret
-     on: li s1, 3000; last: addi s1, s1, -1; bnez s1, last; exit";
+     on: nop";
+
+/// Ends the run after a while.
+const END: &str = "li s1, 3000; last: addi s1, s1, -1; bnez s1, last; exit";
 
 const SLEEP: &str = "sleep: wfi; j sleep";
 
@@ -83,7 +86,7 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
     let begin = format!("li a0, {DATA}; li a1, 64; li s1, 200");
     let again = "addi s1, s1, -1; bnez s1, again";
     let mixed = vec![
-        (0, END.to_owned()),
+        (0, format!("{INTERRUPT}; {END}")),
         (1, format!("{begin}; {MODES}")),
         (
             2,
