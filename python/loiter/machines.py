@@ -11,6 +11,8 @@ from loiter.engine import Engine
 from loiter.errors import UserFault, unknown
 
 Value = int | str | bool | float
+UNTIMED = "reference"
+"""The kind of core that has no timing."""
 NO_SOURCE = "no source given"
 """Stands where a source would, for a value without a comment in its file."""
 _TAG = re.compile(r"\[([A-Za-z][\w-]*)\]")
@@ -50,6 +52,11 @@ class Machine:
         """A parameter that is a number of things."""
         value = self.value(key)
         return value if isinstance(value, int) else default
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether its cores have timing."""
+        return self.value("core.kind") != UNTIMED
 
     @property
     def contexts_per_core(self) -> int:

@@ -27,10 +27,11 @@ _CORE = ""
 _L2 = "l2"
 
 _USER = ("user",)
-_KERNEL = ("kernel", "machine")
+_KERNEL = ("kernel", "machine", "interrupt")
 _SPINNING = ("spinning",)
+_POLLING = ("idle_polling",)
 _USEFUL = _USER + _KERNEL
-_AWAKE = (*_USEFUL, *_SPINNING, "pausing", "napping")
+_AWAKE = (*_USEFUL, *_SPINNING, *_POLLING, "pausing", "napping")
 
 
 class _Absent(Exception):
@@ -175,6 +176,18 @@ def _per_thread_ipc(counts: Counts, group: str) -> float:
     return _per_thread(counts, {ALL: _AWAKE, USER: _USER, KERNEL: _KERNEL}[group])
 
 
+def _per_thread_of(activities: Sequence[str]) -> Value:
+    return lambda counts, group: _per_thread(counts, activities)
+
+
+def _instructions_percent(activities: Sequence[str]) -> Value:
+    return lambda counts, group: _percent(counts.instructions(activities), counts.instructions())
+
+
+def _awake_percent(activities: Sequence[str]) -> Value:
+    return lambda counts, group: _percent(counts.context_cycles(activities), counts.context_cycles(_AWAKE))
+
+
 def _spin_to_useful(counts: Counts, group: str) -> float:
     return _ratio(_per_thread(counts, _SPINNING), _per_thread(counts, _USEFUL))
 
@@ -193,20 +206,20 @@ def _btb(counts: Counts, group: str) -> float:
     return _percent(counts.counter("btb_misses", "branch", group), counts.counter("btb_lookups", "branch", group))
 
 
-_PERCENT, _IPC = "percent", "instructions/cycle"
+_PERCENT, _IPC, _THREAD_IPC = "percent", "instructions/cycle", "instructions/context-cycle"
 
 METRICS: tuple[Metric, ...] = (
     Metric(
         "kernel_cycles_percent",
         _PERCENT,
-        "Context-cycles in supervisor and machine mode, of those in which a hart is not asleep in wfi; a hart that "
-        "waits between the probes of a lock is in neither mode.",
-        lambda counts, group: _percent(counts.context_cycles(_KERNEL), counts.context_cycles(_AWAKE)),
+        "Context-cycles in supervisor and machine mode and in interrupts, of those in which a hart is not asleep in "
+        "wfi; a hart that waits for a lock, or polls for work, is in neither mode.",
+        _awake_percent(_KERNEL),
     ),
     Metric("ipc", _IPC, "Instructions retired, by cycle of a core; modes add up to all.", _ipc, GROUPS),
     Metric(
         "per_thread_ipc",
-        "instructions/context-cycle",
+        _THREAD_IPC,
         "Instructions retired in an activity, by context-cycle of that activity; all: of harts that are not asleep "
         "in wfi.",
         _per_thread_ipc,
@@ -349,21 +362,63 @@ METRICS: tuple[Metric, ...] = (
         )
     ),
     Metric(
+        "interrupt_cycles_percent",
+        _PERCENT,
+        "Context-cycles in interrupts, of those in which a hart is not asleep in wfi.",
+        _awake_percent(("interrupt",)),
+    ),
+    Metric(
+        "spin_cycles_percent",
+        _PERCENT,
+        "Context-cycles of harts that execute and wait for a lock, of those in which a hart is not asleep in wfi.",
+        _awake_percent(_SPINNING),
+    ),
+    Metric(
         "useful_ipc",
         _IPC,
-        "Instructions retired while not waiting for a lock, by cycle of a core.",
+        "Instructions retired while neither waiting for a lock nor polling for work, by cycle of a core.",
         _ipc_of(_USEFUL),
+    ),
+    Metric(
+        "spin_ipc",
+        _IPC,
+        "Instructions retired while waiting for a lock, by cycle of a core.",
+        _ipc_of(_SPINNING),
     ),
     Metric(
         "spin_instructions_percent",
         _PERCENT,
-        "Instructions retired between the probes `acquire` and `acquired`, of all.",
-        lambda counts, group: _percent(counts.instructions(_SPINNING), counts.instructions()),
+        "Instructions retired while waiting for a lock, of all.",
+        _instructions_percent(_SPINNING),
+    ),
+    Metric(
+        "idle_instructions_percent",
+        _PERCENT,
+        "Instructions retired while polling for work, of all.",
+        _instructions_percent(_POLLING),
+    ),
+    Metric(
+        "useful_per_thread_ipc",
+        _THREAD_IPC,
+        "The IPC of a hart that neither waits for a lock nor polls, by context-cycle, in any mode.",
+        _per_thread_of(_USEFUL),
+    ),
+    Metric(
+        "spin_per_thread_ipc",
+        _THREAD_IPC,
+        "The IPC of a hart that waits for a lock, by context-cycle.",
+        _per_thread_of(_SPINNING),
+    ),
+    Metric(
+        "idle_per_thread_ipc",
+        _THREAD_IPC,
+        "The IPC of a hart that polls for work, by context-cycle.",
+        _per_thread_of(_POLLING),
     ),
     Metric(
         "spin_to_useful_ipc_ratio",
         "ratio",
-        "The IPC of a hart that waits for a lock, by context-cycle, to that of one that does not, in any mode.",
+        "`spin_per_thread_ipc` to `useful_per_thread_ipc`.",
         _spin_to_useful,
     ),
 )

@@ -4,6 +4,11 @@
 //! executed: one record for each of its half-words, whether or not an instruction starts there. Decoded
 //! pages are marked in [`loiter_machine::Pages`], and [`CodeCache::refresh`] decodes anew what was
 //! written since. So an instruction is always what memory holds, and `fence.i` has nothing to do.
+//!
+//! Ranges of physical addresses can be marked: what is decoded there carries the mark, so that whoever runs it
+//! needs no look at its address.
+
+use std::ops::{Range, RangeInclusive};
 
 use loiter_isa::{Inst, decode};
 use loiter_machine::{CodeWrite, Machine, RAM_BASE};
@@ -27,6 +32,30 @@ struct Page {
     writes: u32,
 }
 
+/// Marks of code by physical address.
+#[derive(Clone, Debug, Default)]
+pub struct CodeMarks(Vec<(Range<u64>, u8)>);
+
+impl CodeMarks {
+    /// Marks `range`. Where ranges overlap, the last one given counts.
+    pub fn add(&mut self, range: Range<u64>, mark: u8) {
+        self.0.push((range, mark));
+    }
+
+    /// Marks the half-words `slots` of a decoded page that begins at `base`.
+    fn paint(&self, base: u64, page: &mut [Inst], slots: RangeInclusive<usize>) {
+        let begin = base + 2 * *slots.start() as u64;
+        let end = base + 2 * (*slots.end() as u64 + 1);
+        for (range, mark) in &self.0 {
+            let (from, to) = (range.start.max(begin), range.end.min(end));
+            for addr in (from..to).step_by(2) {
+                let inst = &mut page[slot(addr)];
+                *inst = inst.marked(*mark);
+            }
+        }
+    }
+}
+
 /// The decoded pages of a machine, shared by its harts.
 #[derive(Default)]
 pub struct CodeCache {
@@ -35,6 +64,7 @@ pub struct CodeCache {
     index: Vec<u32>,
     /// Indices into `pages` that are free.
     free: Vec<u32>,
+    marks: CodeMarks,
 }
 
 impl CodeCache {
@@ -42,6 +72,20 @@ impl CodeCache {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Code carries `marks` from now on, and no others.
+    pub fn set_marks(&mut self, marks: CodeMarks) {
+        self.marks = marks;
+        for (number, &known) in self.index.iter().enumerate() {
+            let Some(n) = (known as usize).checked_sub(1) else {
+                continue;
+            };
+            let page = &mut self.pages[n].instructions[..];
+            page.iter_mut().for_each(|inst| *inst = inst.marked(0));
+            let base = RAM_BASE + ((number as u64) << PAGE_LOG2);
+            self.marks.paint(base, page, 0..=HALFWORDS - 1);
+        }
     }
 
     /// Decodes anew what was written to decoded pages. To be called before the next instruction is
@@ -64,7 +108,8 @@ impl CodeCache {
             // The instruction before may reach into what was written.
             let from = slot(addr.0).saturating_sub(1);
             let to = slot(addr.0 + bytes - 1);
-            decode_slots(machine, addr, &mut page.instructions[..], from..=to);
+            let page = &mut page.instructions[..];
+            decode_slots(machine, &self.marks, addr, page, from..=to);
         }
     }
 
@@ -97,7 +142,8 @@ impl CodeCache {
         }
         let page = &mut self.pages[n];
         page.writes = 0;
-        decode_slots(machine, addr, &mut page.instructions[..], 0..=HALFWORDS - 1);
+        let page = &mut page.instructions[..];
+        decode_slots(machine, &self.marks, addr, page, 0..=HALFWORDS - 1);
         self.index[number] = u32::try_from(n + 1).expect("fewer than 2^32 pages");
         machine.pages.mark_code(addr);
         Some(n)
@@ -146,12 +192,13 @@ pub(crate) fn crosses(inst: &Inst) -> bool {
 
 fn decode_slots(
     machine: &Machine,
+    marks: &CodeMarks,
     addr: PhysAddr,
     page: &mut [Inst],
-    slots: std::ops::RangeInclusive<usize>,
+    slots: RangeInclusive<usize>,
 ) {
     let base = addr.0 & !((1 << PAGE_LOG2) - 1);
-    for n in slots {
+    for n in slots.clone() {
         let bits = machine.fetch(PhysAddr(base + 2 * n as u64)).unwrap_or(0);
         let whole = bits & 3 != 3 || n + 1 < HALFWORDS;
         page[n] = decode(if whole { bits } else { 0 });
@@ -159,4 +206,5 @@ fn decode_slots(
             page[n].len = 0;
         }
     }
+    marks.paint(base, page, slots);
 }

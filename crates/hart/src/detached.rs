@@ -154,7 +154,7 @@ impl Executor for Compute<'_> {
 
     #[inline(always)]
     fn fp(&mut self, i: &Inst, f: impl FnOnce(&mut FpContext, u64, u64, u64) -> u64) -> Detached {
-        let field = if i.rm == 7 { self.operands.frm } else { i.rm };
+        let field = if i.rm() == 7 { self.operands.frm } else { i.rm() };
         let Some(rounding) = RoundingMode::from_bits(field) else {
             return self.incomplete(i);
         };

@@ -98,7 +98,8 @@ impl Hart {
         let upper = self.translate(machine, VirtAddr(next), 2, Access::Fetch)?;
         let low = machine.fetch16(addr).map_err(|_| nothing(pc))?;
         let high = machine.fetch16(upper).map_err(|_| nothing(next))?;
-        Ok(decode(u32::from(low) | u32::from(high) << 16))
+        let whole = decode(u32::from(low) | u32::from(high) << 16);
+        Ok(whole.marked(inst.mark()))
     }
 
     /// The interrupt that the hart would take now, given the device lines last set.

@@ -23,7 +23,7 @@ mod trap;
 mod walk;
 mod width;
 
-pub use code::CodeCache;
+pub use code::{CodeCache, CodeMarks};
 pub use csr::{Clock, CsrFile, Extensions, Privilege};
 pub use detached::{Detached, Operands, compute, extend};
 pub use exec::{DataPort, Environment, Exec, Flow, Nap};

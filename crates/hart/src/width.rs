@@ -66,7 +66,8 @@ pub fn access_width(op: Op) -> Option<Width> {
     static WIDTHS: LazyLock<Vec<Option<Width>>> = LazyLock::new(|| {
         let mut widths = vec![None; Op::ALL.len() + 1];
         for &op in Op::ALL {
-            let inst = Inst { op, ..decode(0) };
+            let mut inst = decode(0);
+            inst.op = op;
             widths[op as usize] = dispatch(&mut Measure, &inst);
         }
         widths

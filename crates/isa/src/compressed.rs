@@ -222,7 +222,7 @@ impl Compressed {
             rs2,
             rs3: x(0),
             len: 2,
-            rm: 0,
+            rm_and_mark: 0,
             imm,
             raw: bits,
         };

@@ -168,7 +168,7 @@ impl Encoding {
             rs2: source(fields.rs2, field(bits, 20, 5) as u8)?,
             rs3: exchanged.unwrap_or(third),
             len: 4,
-            rm: match fields.mode {
+            rm_and_mark: match fields.mode {
                 Mode::None => 0,
                 Mode::Rounding if matches!(field(bits, 12, 3), 5 | 6) => return None,
                 Mode::Rounding => field(bits, 12, 3) as u8,
@@ -294,7 +294,7 @@ pub(crate) const fn illegal(raw: u32, len: u8) -> Inst {
         rs2: 0,
         rs3: 0,
         len,
-        rm: 0,
+        rm_and_mark: 0,
         imm: 0,
         raw,
     }

@@ -41,7 +41,7 @@ pub fn disassemble(bits: u32, pc: u64) -> String {
     };
     let mut name = encoding.mnemonic.to_owned();
     if encoding.operands.contains('A') {
-        name += ["", ".rl", ".aq", ".aqrl"][usize::from(inst.rm)];
+        name += ["", ".rl", ".aq", ".aqrl"][usize::from(inst.rm())];
     }
     with_operands(name, encoding.operands, |letter| operand(letter, &inst, pc))
 }
@@ -107,8 +107,8 @@ fn operand(letter: char, inst: &Inst, pc: u64) -> Option<String> {
         }
         'Z' => field(inst.imm as u32, 12, 5).to_string(),
         'f' => format!("{},{}", fence_set(inst.imm >> 4), fence_set(inst.imm)),
-        'm' => return rounding_mode(inst.rm, 7),
-        'n' => return rounding_mode(inst.rm, 0),
+        'm' => return rounding_mode(inst.rm(), 7),
+        'n' => return rounding_mode(inst.rm(), 0),
         _ => return None,
     })
 }

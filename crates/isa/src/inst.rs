@@ -40,15 +40,48 @@ pub struct Inst {
     pub rs3: u8,
     /// Bytes: 2 or 4.
     pub len: u8,
-    /// Rounding mode field of a floating-point instruction (7 = dynamic; 0 when it has none; never
-    /// a reserved value), or bit 1 `aq` and bit 0 `rl` of an atomic.
-    pub rm: u8,
+    /// [`Inst::rm`] in the low half, [`Inst::mark`] in the high one: an instruction takes 16 bytes.
+    pub(crate) rm_and_mark: u8,
     /// Immediate, sign-extended. For CSR instructions bits 11:0 are the CSR number and bits 16:12
     /// the zero-extended immediate of the `i` forms; for FENCE bits 3:0 are the successor and bits
     /// 7:4 the predecessor set and bits 11:8 `fm`.
     pub imm: i32,
     /// The encoding, low 16 bits only when `len` is 2.
     pub raw: u32,
+}
+
+const _: () = assert!(size_of::<Inst>() == 16);
+
+impl Inst {
+    /// Rounding mode field of a floating-point instruction (7 = dynamic; 0 when it has none; never
+    /// a reserved value), or bit 1 `aq` and bit 0 `rl` of an atomic.
+    #[inline(always)]
+    #[must_use]
+    pub fn rm(&self) -> u8 {
+        self.rm_and_mark & 0xf
+    }
+
+    /// What whoever keeps decoded code has marked the place of the instruction with, 0 to 15; 0 from
+    /// [`decode`](crate::decode). It says nothing of what the instruction does.
+    #[inline(always)]
+    #[must_use]
+    pub fn mark(&self) -> u8 {
+        self.rm_and_mark >> 4
+    }
+
+    /// The same instruction with another mark.
+    ///
+    /// # Panics
+    ///
+    /// If the mark is above 15.
+    #[must_use]
+    pub fn marked(self, mark: u8) -> Self {
+        assert!(mark < 16, "mark {mark}");
+        Self {
+            rm_and_mark: self.rm() | mark << 4,
+            ..self
+        }
+    }
 }
 
 /// Bytes that a memory access moves.

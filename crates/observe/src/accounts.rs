@@ -1,48 +1,10 @@
 //! Context-cycle accounts: what the hart was doing, and what became of the slot.
 
+use std::collections::VecDeque;
+
 use loiter_types::{ContextId, Cycle};
 
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(u8)]
-        pub enum $name { $($(#[$variant_doc])* $variant),+ }
-
-        impl $name {
-            /// All, in order.
-            pub const ALL: &'static [$name] = &[$($name::$variant),+];
-
-            /// Its word in result tables.
-            #[must_use]
-            pub fn word(self) -> &'static str {
-                match self { $($name::$variant => $word),+ }
-            }
-        }
-    };
-}
-
-words! {
-    /// What the hart in a context is doing.
-    Activity {
-        /// Executes in user mode.
-        User = "user",
-        /// Executes in supervisor mode.
-        Kernel = "kernel",
-        /// Executes in machine mode.
-        Machine = "machine",
-        /// Executes, between the probes "acquire" and "acquired".
-        Spinning = "spinning",
-        /// Gives way after `pause`.
-        Pausing = "pausing",
-        /// Sleeps in `wrs` until a watched line is lost.
-        Napping = "napping",
-        /// Sleeps in `wfi`.
-        Idle = "idle",
-        /// No hart sits in the context.
-        Vacant = "vacant",
-    }
-}
+use crate::activity::Activity;
 
 words! {
     /// What became of a context's cycle.
@@ -90,50 +52,6 @@ words! {
     }
 }
 
-/// How a hart executes, as far as it can be seen from its mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// User mode.
-    User,
-    /// Supervisor mode.
-    Supervisor,
-    /// Machine mode.
-    Machine,
-}
-
-/// How a hart waits, if it does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doing {
-    /// It executes.
-    Executing,
-    /// It gives way after `pause`.
-    Pausing,
-    /// It sleeps in `wrs`.
-    Napping,
-    /// It sleeps in `wfi`.
-    Idle,
-    /// There is no hart.
-    Vacant,
-}
-
-impl Activity {
-    /// The one place that decides what a hart is doing, from its mode and its probe state.
-    #[inline]
-    #[must_use]
-    pub fn of(doing: Doing, spinning: bool, mode: Mode) -> Self {
-        match (doing, spinning, mode) {
-            (Doing::Vacant, ..) => Activity::Vacant,
-            (Doing::Idle, ..) => Activity::Idle,
-            (Doing::Napping, ..) => Activity::Napping,
-            (Doing::Pausing, ..) => Activity::Pausing,
-            (Doing::Executing, true, _) => Activity::Spinning,
-            (Doing::Executing, false, Mode::User) => Activity::User,
-            (Doing::Executing, false, Mode::Supervisor) => Activity::Kernel,
-            (Doing::Executing, false, Mode::Machine) => Activity::Machine,
-        }
-    }
-}
-
 const ACTIVITIES: usize = Activity::ALL.len();
 const SLOTS: usize = Slot::ALL.len();
 
@@ -146,13 +64,37 @@ pub struct Change {
     pub activity: Activity,
 }
 
+/// Cycles since the fetch of an instruction with which an activity begins, if that retires.
+#[derive(Clone, Copy, Debug)]
+struct Interval {
+    /// Number of the instruction.
+    first: u64,
+    /// The cycle in which it was fetched.
+    from: Cycle,
+    mark: u8,
+}
+
 /// The account of one context.
+///
+/// An activity begins with the fetch of its first instruction and ends with that of the next one's; what an
+/// instruction begins is known when it retires. So a core that fetches ahead [opens](Accounts::open) an
+/// interval with each instruction that may begin an activity, and charges go to the youngest. When its
+/// instruction retires, the interval becomes [cycles of an activity](Accounts::settle_first); when it is
+/// squashed, they become [cycles of the interval before](Accounts::retract): what was fetched on a wrong way
+/// was never done.
 #[derive(Clone, Debug)]
 pub struct Accounts {
     /// Whose account it is.
     pub context: ContextId,
-    cycles: [[u64; SLOTS]; ACTIVITIES],
+    /// By activity, and behind those by open interval.
+    cycles: Vec<[u64; SLOTS]>,
     instructions: [u64; ACTIVITIES],
+    /// What the hart is doing, as far as instructions have retired.
+    activity: Activity,
+    /// Intervals whose first instruction has not retired, oldest first.
+    intervals: VecDeque<Interval>,
+    /// Where charges go.
+    row: usize,
     opened: Cycle,
     until: Cycle,
     /// Changes of activity since they were last taken, if anybody takes them.
@@ -160,34 +102,118 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// An account that opens at `now`.
+    /// An account of a vacant context that opens at `now`.
     #[must_use]
     pub fn new(context: ContextId, now: Cycle) -> Self {
         Self {
             context,
-            cycles: [[0; SLOTS]; ACTIVITIES],
+            cycles: vec![[0; SLOTS]; ACTIVITIES],
             instructions: [0; ACTIVITIES],
+            activity: Activity::Vacant,
+            intervals: VecDeque::new(),
+            row: Activity::Vacant as usize,
             opened: now,
             until: now,
             changes: None,
         }
     }
 
-    /// Keeps changes of activity from now on, the present one first.
-    pub fn follow(&mut self, activity: Activity) {
-        self.changes = Some(Vec::new());
-        self.changed(activity);
+    /// What the hart is doing, as far as instructions have retired.
+    #[inline(always)]
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        self.activity
     }
 
-    /// Cycles that have not been charged will be charged to `activity`.
-    #[inline]
+    /// Keeps changes of activity from now on, the present one first.
+    pub fn follow(&mut self) {
+        self.changes = Some(Vec::new());
+        let from = self.intervals.front().map_or(self.until, |it| it.from);
+        self.note_change(from);
+    }
+
+    /// Cycles that have not been charged will be charged to `activity`. No interval is open.
     pub fn changed(&mut self, activity: Activity) {
+        debug_assert!(
+            self.intervals.is_empty(),
+            "{}: what is open ends first",
+            self.context
+        );
+        self.activity = activity;
+        self.row = activity as usize;
+        self.note_change(self.until);
+    }
+
+    fn note_change(&mut self, from: Cycle) {
         // Harts change what they do rarely, so this may be looked at each time.
         if let Some(changes) = &mut self.changes {
             changes.push(Change {
-                from: self.until,
-                activity,
+                from,
+                activity: self.activity,
             });
+        }
+    }
+
+    /// Instruction number `first` is fetched now and may begin an activity; its code has `mark`.
+    #[cold]
+    pub fn open(&mut self, first: u64, mark: u8) {
+        self.intervals.push_back(Interval {
+            first,
+            from: self.until,
+            mark,
+        });
+        self.row = ACTIVITIES + self.intervals.len() - 1;
+        if self.row == self.cycles.len() {
+            self.cycles.push([0; SLOTS]);
+        }
+    }
+
+    /// The number and the mark of the instruction with which the oldest open interval begins.
+    #[must_use]
+    pub fn first_open(&self) -> Option<(u64, u8)> {
+        self.intervals.front().map(|it| (it.first, it.mark))
+    }
+
+    /// The mark of the code with which the youngest open interval begins.
+    #[must_use]
+    pub fn last_mark(&self) -> Option<u8> {
+        self.intervals.back().map(|it| it.mark)
+    }
+
+    /// The instruction with which the oldest open interval begins has retired: it was `activity`.
+    #[cold]
+    pub fn settle_first(&mut self, activity: Activity) {
+        let interval = self.intervals.pop_front().expect("an open interval");
+        self.activity = activity;
+        self.note_change(interval.from);
+        let open = self.intervals.len();
+        self.move_row(ACTIVITIES, activity as usize);
+        self.cycles[ACTIVITIES..=ACTIVITIES + open].rotate_left(1);
+        self.row = self.youngest_row();
+    }
+
+    /// Instruction number `first` and all behind it are squashed: no activity has begun with them.
+    #[cold]
+    pub fn retract(&mut self, first: u64) {
+        while self.intervals.back().is_some_and(|it| it.first >= first) {
+            self.intervals.pop_back();
+            let row = self.youngest_row();
+            self.move_row(ACTIVITIES + self.intervals.len(), row);
+            self.row = row;
+        }
+    }
+
+    fn youngest_row(&self) -> usize {
+        match self.intervals.len() {
+            0 => self.activity as usize,
+            open => ACTIVITIES + open - 1,
+        }
+    }
+
+    fn move_row(&mut self, from: usize, to: usize) {
+        let moved = std::mem::take(&mut self.cycles[from]);
+        for (to, cycles) in self.cycles[to].iter_mut().zip(moved) {
+            *to += cycles;
         }
     }
 
@@ -209,9 +235,9 @@ impl Accounts {
 
     /// Charges all cycles before `to` that have not been charged. Does nothing if there are none.
     #[inline(always)]
-    pub fn charge(&mut self, to: Cycle, activity: Activity, slot: Slot) {
+    pub fn charge(&mut self, to: Cycle, slot: Slot) {
         if to > self.until {
-            self.cycles[activity as usize][slot as usize] += to.0 - self.until.0;
+            self.cycles[self.row][slot as usize] += to.0 - self.until.0;
             self.until = to;
         }
     }
@@ -219,8 +245,8 @@ impl Accounts {
     /// Charges the issue of an instruction in cycle `now`, by a context that was stalled for `slot`
     /// until `ready_at` and passed over since.
     #[inline(always)]
-    pub fn issue(&mut self, ready_at: Cycle, now: Cycle, activity: Activity, slot: Slot) {
-        let row = &mut self.cycles[activity as usize];
+    pub fn issue(&mut self, ready_at: Cycle, now: Cycle, slot: Slot) {
+        let row = &mut self.cycles[self.row];
         if now > self.until {
             let ready = ready_at.clamp(self.until, now);
             row[slot as usize] += ready.0 - self.until.0;
@@ -231,16 +257,30 @@ impl Accounts {
         self.until = Cycle(now.0 + 1);
     }
 
-    /// Counts an instruction that retired in an activity.
+    /// Counts an instruction that retired.
     #[inline(always)]
-    pub fn retired(&mut self, activity: Activity) {
-        self.instructions[activity as usize] += 1;
+    pub fn retired(&mut self) {
+        self.instructions[self.activity as usize] += 1;
+    }
+
+    /// Cycles of an activity. Those of open intervals belong to what has retired last, as long as nobody knows
+    /// better.
+    fn cycles_of(&self, activity: Activity) -> [u64; SLOTS] {
+        let mut cycles = self.cycles[activity as usize];
+        if activity == self.activity {
+            for open in &self.cycles[ACTIVITIES..] {
+                for (sum, cycles) in cycles.iter_mut().zip(open) {
+                    *sum += cycles;
+                }
+            }
+        }
+        cycles
     }
 
     /// Activities with their cycles and the instructions that retired in them, where there are any.
     pub fn activities(&self) -> impl Iterator<Item = (Activity, u64, u64)> + '_ {
         Activity::ALL.iter().filter_map(|&activity| {
-            let cycles: u64 = self.cycles[activity as usize].iter().sum();
+            let cycles: u64 = self.cycles_of(activity).iter().sum();
             let instructions = self.instructions[activity as usize];
             (cycles + instructions != 0).then_some((activity, cycles, instructions))
         })
@@ -253,9 +293,9 @@ impl Accounts {
     }
 
     /// Takes back what was charged to a slot ahead of time, from cycle `to` on.
-    pub fn refund(&mut self, to: Cycle, activity: Activity, slot: Slot) {
+    pub fn refund(&mut self, to: Cycle, slot: Slot) {
         if self.until > to {
-            self.cycles[activity as usize][slot as usize] -= self.until.since(to);
+            self.cycles[self.row][slot as usize] -= self.until.since(to);
             self.until = to;
         }
     }
@@ -263,8 +303,9 @@ impl Accounts {
     /// The entries that are not zero.
     pub fn entries(&self) -> impl Iterator<Item = (Activity, Slot, u64)> + '_ {
         Activity::ALL.iter().flat_map(move |&activity| {
+            let cycles = self.cycles_of(activity);
             Slot::ALL.iter().filter_map(move |&slot| {
-                let cycles = self.cycles[activity as usize][slot as usize];
+                let cycles = cycles[slot as usize];
                 (cycles != 0).then_some((activity, slot, cycles))
             })
         })
@@ -291,14 +332,25 @@ impl Accounts {
 mod tests {
     use super::*;
 
+    fn account(activity: Activity) -> Accounts {
+        let mut accounts = Accounts::new(ContextId(0), Cycle(10));
+        accounts.changed(activity);
+        accounts
+    }
+
+    fn cycles(accounts: &Accounts) -> Vec<(Activity, u64)> {
+        let rows = accounts.activities();
+        rows.map(|(activity, cycles, _)| (activity, cycles))
+            .collect()
+    }
+
     #[test]
     fn changes_begin_where_charges_end() {
-        let mut accounts = Accounts::new(ContextId(0), Cycle(10));
-        accounts.changed(Activity::User);
+        let mut accounts = account(Activity::User);
         assert_eq!(accounts.take_changes(), [], "nobody has asked for it");
-        accounts.follow(Activity::User);
+        accounts.follow();
         // Charged ahead of time: what changes before shows behind.
-        accounts.charge(Cycle(15), Activity::User, Slot::UnitBusy);
+        accounts.charge(Cycle(15), Slot::UnitBusy);
         accounts.changed(Activity::Pausing);
         let changes = accounts.take_changes();
         let begins: Vec<_> = changes
@@ -311,10 +363,11 @@ mod tests {
 
     #[test]
     fn every_cycle_is_charged_once() {
-        let mut accounts = Accounts::new(ContextId(0), Cycle(10));
-        accounts.charge(Cycle(15), Activity::User, Slot::LoadHit);
-        accounts.charge(Cycle(12), Activity::User, Slot::Branch);
-        accounts.charge(Cycle(16), Activity::Spinning, Slot::Retired);
+        let mut accounts = account(Activity::User);
+        accounts.charge(Cycle(15), Slot::LoadHit);
+        accounts.charge(Cycle(12), Slot::Branch);
+        accounts.changed(Activity::Spinning);
+        accounts.charge(Cycle(16), Slot::Retired);
         let entries: Vec<_> = accounts.entries().collect();
         assert_eq!(
             entries,
@@ -324,12 +377,79 @@ mod tests {
             ]
         );
         assert_eq!(accounts.total(), 6);
-        accounts.charge(Cycle(20), Activity::User, Slot::LoadHit);
-        accounts.refund(Cycle(18), Activity::User, Slot::LoadHit);
-        accounts.refund(Cycle(19), Activity::User, Slot::LoadHit);
+        accounts.charge(Cycle(20), Slot::LoadHit);
+        accounts.refund(Cycle(18), Slot::LoadHit);
+        accounts.refund(Cycle(19), Slot::LoadHit);
         assert_eq!((accounts.total(), accounts.until()), (8, Cycle(18)));
         accounts.skip(Cycle(1_000));
-        accounts.charge(Cycle(1_001), Activity::User, Slot::LoadHit);
+        accounts.charge(Cycle(1_001), Slot::LoadHit);
         assert_eq!((accounts.total(), accounts.until()), (9, Cycle(1_001)));
+    }
+
+    /// Fetched at 12, 13 and 17; the second and third are in flight when the first retires at 20.
+    #[test]
+    fn an_activity_lasts_from_fetch_to_fetch() {
+        let mut accounts = account(Activity::Kernel);
+        accounts.follow();
+        accounts.charge(Cycle(12), Slot::Executing);
+        accounts.open(5, 1);
+        accounts.charge(Cycle(13), Slot::Executing);
+        accounts.open(6, 0);
+        accounts.charge(Cycle(17), Slot::LoadHit);
+        accounts.open(9, 1);
+        accounts.charge(Cycle(20), Slot::LoadHit);
+        assert_eq!(
+            cycles(&accounts),
+            [(Activity::Kernel, 10)],
+            "as far as it is known"
+        );
+        assert_eq!(
+            (accounts.first_open(), accounts.last_mark()),
+            (Some((5, 1)), Some(1))
+        );
+        accounts.settle_first(Activity::Spinning);
+        accounts.retired();
+        assert_eq!(accounts.first_open(), Some((6, 0)));
+        accounts.settle_first(Activity::Kernel);
+        accounts.charge(Cycle(21), Slot::Branch);
+        accounts.settle_first(Activity::Spinning);
+        assert_eq!(
+            cycles(&accounts),
+            [(Activity::Kernel, 2 + 4), (Activity::Spinning, 1 + 4)]
+        );
+        let froms: Vec<_> = accounts.take_changes().iter().map(|it| it.from.0).collect();
+        assert_eq!(froms, [10, 12, 13, 17]);
+        assert_eq!(accounts.total(), 11);
+    }
+
+    #[test]
+    fn what_is_squashed_was_never_begun() {
+        let mut accounts = account(Activity::User);
+        accounts.charge(Cycle(12), Slot::Executing);
+        for first in [3, 4, 6] {
+            accounts.open(first, 1);
+            accounts.charge(accounts.until().after(10), Slot::Dependence);
+        }
+        // The third goes: its cycles are those of the second, which becomes the only one when the first retires.
+        accounts.retract(5);
+        accounts.charge(Cycle(50), Slot::Branch);
+        accounts.settle_first(Activity::Spinning);
+        accounts.settle_first(Activity::Interrupt);
+        assert_eq!(
+            cycles(&accounts),
+            [
+                (Activity::User, 2),
+                (Activity::Interrupt, 10 + 10 + 8),
+                (Activity::Spinning, 10)
+            ]
+        );
+        accounts.open(7, 0);
+        accounts.charge(Cycle(55), Slot::Branch);
+        accounts.retract(7);
+        accounts.retract(7);
+        assert_eq!(accounts.first_open(), None);
+        accounts.charge(Cycle(56), Slot::Branch);
+        assert_eq!(cycles(&accounts)[1], (Activity::Interrupt, 34));
+        assert_eq!(accounts.total(), 46);
     }
 }

@@ -3,15 +3,20 @@
 //! May depend on `loiter-types`. Nothing here ever steers what is observed.
 //!
 //! Invariants: every context-cycle is charged exactly once ([`Accounts::charge`]); one function
-//! decides the activity ([`Activity::of`]).
+//! decides the activity ([`Course::activity`]).
+
+#[macro_use]
+mod words;
 
 mod accounts;
+mod activity;
 pub mod kanata;
 pub mod perfetto;
 mod probe;
 pub mod profile;
 mod recorder;
 
-pub use accounts::{Accounts, Activity, Change, Doing, Mode, Slot};
+pub use accounts::{Accounts, Change, Slot};
+pub use activity::{Activity, CodeKind, Course, Doing, Mode};
 pub use probe::{Probe, ProbeCode};
 pub use recorder::{LockReads, Mark, MarkKind, Moment, Observer, Recorder, Report, Silent};

@@ -43,6 +43,12 @@ pub enum Probe {
 }
 
 impl Probe {
+    /// Whether a probe with immediate `code` says that the hart begins or ends to wait for a lock.
+    #[must_use]
+    pub fn says_who_waits(code: u16) -> bool {
+        code == ProbeCode::Acquire as u16 || code == ProbeCode::Acquired as u16
+    }
+
     /// The probe with immediate `code` and value `value`; `None` for an immediate that means
     /// nothing. `read_text` reads the NUL-terminated string at a guest address.
     #[must_use]

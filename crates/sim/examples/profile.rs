@@ -19,6 +19,7 @@ fn main() {
         bootargs: bootargs.clone(),
         fast_forward: true,
         phases: None,
+        waiting: None,
         max_cycles: None,
         observe: Observation::default(),
     };

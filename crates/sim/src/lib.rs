@@ -27,6 +27,7 @@ mod snapshot;
 mod symbols;
 mod system;
 mod timing_phase;
+mod waiting;
 
 pub use config::{Description, MachineFile, ParameterDescription};
 pub use debug::{PipelineRequest, TraceRequest};
@@ -44,3 +45,4 @@ pub use result::{
 pub use run::run;
 pub use session::{Limits, Session, Status};
 pub use snapshot::{SnapshotDescription, show_snapshot};
+pub use waiting::{WaitingRow, WaitingTable};

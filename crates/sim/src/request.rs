@@ -4,6 +4,7 @@ use loiter_machine::DiskConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::debug::{PipelineRequest, TraceRequest};
+use crate::waiting::WaitingTable;
 
 /// A run: which machine, with which changes, and the program's command line.
 #[derive(Clone, Debug, Deserialize)]
@@ -31,6 +32,9 @@ pub struct Request {
     /// End the run after so many cycles.
     #[serde(default)]
     pub max_cycles: Option<u64>,
+    /// Which of the program's code waits.
+    #[serde(default)]
+    pub waiting: Option<WaitingTable>,
     /// What is written down besides the result, which it does not change.
     #[serde(default)]
     pub observe: Observation,
@@ -104,6 +108,9 @@ pub struct BootRequest {
     /// Files that name the guest's addresses: the kernel's System.map, ELF files.
     #[serde(default)]
     pub symbols: Vec<String>,
+    /// Which of the kernel's code waits; of no use where no core is timed.
+    #[serde(default)]
+    pub waiting: Option<WaitingTable>,
     /// Run in the untimed reference engine, whatever cores the machine has.
     #[serde(default)]
     pub untimed: bool,

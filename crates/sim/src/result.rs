@@ -8,6 +8,7 @@ use loiter_types::{CoreId, CounterSet, Cycle};
 use serde::Serialize;
 
 use crate::phases::PhaseRow;
+use crate::waiting::WaitingRow;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -182,7 +183,9 @@ pub struct RunResult {
     pub phases: Vec<PhaseRow>,
     /// The end of a phase that never came, in words.
     pub missed_phase: Option<String>,
-    /// Those that were checked against the reference engine.
+    /// The code that was known to wait.
+    pub waiting: Vec<WaitingRow>,
+    /// Those of the instructions that were checked against the reference engine.
     pub checked_instructions: u64,
     /// Clock of the cores.
     pub clock_mhz: u64,

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::phases::Engines;
 use crate::request::{Progress, Request};
 use crate::result::{Exit, ProbeRows, RunResult, TimedRows};
-use crate::session::{Limits, Session, Status, require_timed};
+use crate::session::{Limits, Session, Status, mark_waiting, require_timed};
 use crate::snapshot::Origin;
 use crate::system::System;
 
@@ -83,7 +83,8 @@ pub fn run(
     let observe = &request.observe;
     let elf = ElfImage::parse(&request.program, elf)?;
     let engines = Engines::of_program(request, &file)?;
-    let system = System::bare(request, &file, &elf)?;
+    let mut system = System::bare(request, &file, &elf)?;
+    mark_waiting(&mut system, &file, request.waiting.as_ref())?;
     let origin = Origin::program(&request.program, &file);
     let mut session = Session::seat(&request.machine_name, &file, engines, system, origin)?;
     if observe.check {
@@ -146,6 +147,7 @@ pub fn run(
         phases,
         missed_phase,
         checked_instructions: system.checked_instructions(),
+        waiting: system.waiting,
         clock_mhz: statistics.clock_mhz,
         host_seconds: report.started.elapsed().as_secs_f64(),
         counters,

@@ -19,6 +19,7 @@ use crate::snapshot::Origin;
 use crate::symbols::Symbols;
 use crate::system::System;
 use crate::timing_phase::{Steps, Timing};
+use crate::waiting::{WaitingRow, WaitingTable};
 
 /// Turns of the reference engine between two looks at the host's clock.
 const ROUNDS_PER_LOOK: u32 = 16;
@@ -109,6 +110,7 @@ impl Session {
         let (entry, tree) = (addresses.entry, addresses.device_tree);
         let mut system = System::assemble(&file, &config, machine, entry, tree);
         system.symbols = symbols.into();
+        mark_waiting(&mut system, &file, request.waiting.as_ref())?;
         for hart in &mut system.harts {
             hart.regs[12] = addresses.dynamic_info.0;
         }
@@ -125,7 +127,8 @@ impl Session {
     pub fn program(request: &Request, elf: &[u8]) -> Result<Self, Error> {
         let file = MachineFile::read(&request.machine_name, &request.machine_toml, &request.set)?;
         let elf = ElfImage::parse(&request.program, elf)?;
-        let system = System::bare(request, &file, &elf)?;
+        let mut system = System::bare(request, &file, &elf)?;
+        mark_waiting(&mut system, &file, request.waiting.as_ref())?;
         let origin = Origin::program(&request.program, &file);
         let engines = Engines::of_program(request, &file)?;
         Self::seat(&request.machine_name, &file, engines, system, origin)
@@ -356,6 +359,12 @@ impl Session {
         turn.or(self.chosen).unwrap_or_default()
     }
 
+    /// The code that is known to wait.
+    #[must_use]
+    pub fn waiting(&self) -> &[WaitingRow] {
+        &self.system.waiting
+    }
+
     /// Goes on, and tells a debugger what ends it.
     fn advance(&mut self, sleep: bool) -> Result<Steps, Error> {
         let steps = match &mut self.timing {
@@ -500,6 +509,21 @@ pub(crate) fn require_timed(option: &str, timed: bool) -> Result<(), Error> {
         "{option}: the reference engine has no time to show; name a machine whose cores are timed, such as \
          -m t1 or -m smt8"
     )))
+}
+
+/// Marks the code of `system` that waits, if its cores are timed: without time, nobody asks for it.
+///
+/// # Errors
+/// A table that does not fit.
+pub(crate) fn mark_waiting(
+    system: &mut System,
+    file: &MachineFile,
+    table: Option<&WaitingTable>,
+) -> Result<(), Error> {
+    match table {
+        Some(table) if file.core().is_timed() => system.mark_waiting(table),
+        _ => Ok(()),
+    }
 }
 
 /// What programs see of the machine that `request` asks for.

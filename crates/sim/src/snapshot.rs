@@ -18,7 +18,7 @@ use crate::config::MachineFile;
 use crate::error::Error;
 use crate::phases::Engines;
 use crate::request::BootRequest;
-use crate::session::{Session, config};
+use crate::session::{Session, config, mark_waiting};
 use crate::symbols::Symbols;
 use crate::system::System;
 
@@ -248,6 +248,7 @@ impl Session {
         let mut system = System::assemble(&file, &config, machine, nowhere, nowhere);
         system.symbols = Symbols::read(&request.symbols)?.into();
         system.restore(&snapshot)?;
+        mark_waiting(&mut system, &file, request.waiting.as_ref())?;
         let origin = Origin::new(&file, Booted::Known(header.booted.clone()), Some(request));
         let engines = Engines::of_boot(request);
         Self::seat(&request.machine_name, &file, engines, system, origin)

@@ -59,7 +59,7 @@ impl Symbols {
         Ok(Self::new(files?))
     }
 
-    fn new(files: Vec<SymbolFile>) -> Self {
+    pub(crate) fn new(files: Vec<SymbolFile>) -> Self {
         let mut text = HashMap::new();
         for (n, file) in files.iter().enumerate() {
             for &(hash, addr) in &file.text {
@@ -92,7 +92,7 @@ impl Symbols {
             return Some(place);
         }
         if let Some(kernel) = &self.kernel {
-            let delta = kernel.start.wrapping_sub(machine.kernel_addr().0);
+            let delta = self.above_memory(machine, kernel.start);
             let mapped = addr.wrapping_add(delta);
             if kernel.contains(&mapped) {
                 return linked(mapped).map(|place| place.moved(delta));
@@ -133,6 +133,17 @@ impl Symbols {
             false => format!(" of {}", self.file_name(place.file)),
         };
         format!(" <{}{offset}{of}>", place.name)
+    }
+
+    /// By how much the address `addr`, for which a file was linked whose addresses do not move, is above that in
+    /// memory.
+    pub(crate) fn above_memory(&self, machine: &Machine, addr: u64) -> u64 {
+        match &self.kernel {
+            Some(kernel) if kernel.contains(&addr) => {
+                kernel.start.wrapping_sub(machine.kernel_addr().0)
+            }
+            _ => 0,
+        }
     }
 
     /// The address of a symbol that does not move.

@@ -18,6 +18,7 @@ use crate::reference_phase::Turn;
 use crate::request::Request;
 use crate::result::{Exit, ExitReason};
 use crate::symbols::Symbols;
+use crate::waiting::WaitingRow;
 
 /// How much of the console the error of a failed guest carries.
 const CONSOLE_TAIL_BYTES: usize = 4096;
@@ -32,6 +33,8 @@ pub(crate) struct System {
     pub(crate) code: CodeCache,
     pub(crate) recorder: Recorder,
     pub(crate) symbols: Arc<Symbols>,
+    /// Code that waits.
+    pub(crate) waiting: Vec<WaitingRow>,
     /// Who watches instructions.
     pub(crate) inspector: Option<Box<Inspector>>,
     /// What is left of a turn in which a debugger holds the system.
@@ -90,6 +93,7 @@ impl System {
             code: CodeCache::new(),
             recorder: Recorder::default(),
             symbols: Arc::default(),
+            waiting: Vec::new(),
             inspector: None,
             held_turn: None,
             faulting: None,

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from loiter import engine as engines
+from loiter import waiting as tables
 from loiter.cli.live import SystemLine
 from loiter.cli.observe import (
     CheckOption,
@@ -25,7 +26,7 @@ from loiter.cli.observe import (
     TraceFromOption,
     TraceOption,
 )
-from loiter.cli.options import JsonOption, PhasesOption, err, print_json
+from loiter.cli.options import JsonOption, PhasesOption, WaitingOption, err, print_json
 from loiter.cli.systems import BootOptions, readable, takes
 from loiter.engine import Engine, Json, Session
 from loiter.errors import Fault, RunFault, UserFault
@@ -68,6 +69,7 @@ def boot(
         ),
     ] = None,
     phases: PhasesOption = None,
+    waiting: WaitingOption = None,
     gdb: GdbOption = None,
     symbols: SymbolsOption = None,
     trace: TraceOption = None,
@@ -105,7 +107,7 @@ def boot(
     if phases is not None:
         engine.describe_phases(phases)
     session, manifest, request = _start(
-        engine, system, snapshot, symbols or [], out_directory is not None, phased=phases is not None
+        engine, system, snapshot, symbols or [], waiting, out_directory is not None, phased=phases is not None
     )
     if phases is not None:
         session.begin_phases(phases)
@@ -157,12 +159,21 @@ def boot(
 
 
 def _start(
-    engine: Engine, system: BootOptions, snapshot: Path | None, symbols: list[Path], described: bool, *, phased: bool
+    engine: Engine,
+    system: BootOptions,
+    snapshot: Path | None,
+    symbols: list[Path],
+    waiting: str | None,
+    described: bool,
+    *,
+    phased: bool,
 ) -> tuple[Session, Json, Json]:
     """The system, what determines it, and the request."""
     if snapshot is None:
         boot = system.request(engine)
         boot = replace(boot, symbols=boot.symbols + tuple(readable(path, "--symbols") for path in symbols))
+        if waiting is not None:
+            boot = replace(boot, waiting=tables.named(waiting))
         request = boot.native() | {"untimed": phased}
         manifest = {}
         if described:
@@ -173,6 +184,9 @@ def _start(
     # With phases, harts go to the cores of the machine when the first timed one begins.
     request = system.request_of_snapshot(engine, snapshot) | {"untimed": phased}
     request["symbols"] += [str(readable(path, "--symbols").absolute()) for path in symbols]
+    if waiting is not None:
+        table = tables.named(waiting)
+        request["waiting"] = None if table is None else table.native()
     header = engine.show_snapshot(snapshot)["header"] if described else {}
     return engine.restore(snapshot, request), {"snapshot": header, "set": request["set"]}, request
 

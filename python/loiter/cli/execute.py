@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from loiter import engine as engines
+from loiter import waiting as tables
 from loiter.cli.booting import Booting
 from loiter.cli.live import SystemLine
 from loiter.cli.observe import (
@@ -30,7 +31,7 @@ from loiter.cli.observe import (
     TraceFromOption,
     TraceOption,
 )
-from loiter.cli.options import PhasesOption, err
+from loiter.cli.options import PhasesOption, WaitingOption, err
 from loiter.cli.systems import DEFAULT_IMAGE, SystemOptions, readable, takes
 from loiter.engine import Engine, Session
 from loiter.errors import Fault, UserFault
@@ -74,6 +75,7 @@ def execute(
         typer.Option("--out", metavar="DIR", help="Write a result directory: manifest, output, console, tables."),
     ] = None,
     phases: PhasesOption = None,
+    waiting: WaitingOption = None,
     gdb: GdbOption = None,
     symbols: SymbolsOption = None,
     trace: TraceOption = None,
@@ -118,10 +120,15 @@ def execute(
     boot = prepared.request(*system.seated(engine), image, system.append, network=system.network, seed=system.seed)
     # With phases, harts go to the cores of the machine when the first timed one begins.
     boot = replace(boot, untimed=phases is not None)
+    if waiting is not None:
+        boot = replace(boot, waiting=tables.named(waiting))
+    own: list[Path | None] = []
     if needs_symbols:
         # Reading them takes time, which other calls do not need to.
         own = [image.system_map, *_elf_files(files), *(symbols or [])]
-        boot = replace(boot, symbols=tuple(readable(path, "--symbols") for path in own if path is not None))
+    elif boot.waiting is not None and boot.machine.is_timed:
+        own = [image.system_map]
+    boot = replace(boot, symbols=tuple(readable(path, "--symbols") for path in own if path is not None))
     stdin = None if no_stdin else _stdin()
     with Booting(f"booting {image.name} on {boot.machine.name}") as booting:
         session = prepared.restore(engine, boot, booting.waiting, booting.progress)

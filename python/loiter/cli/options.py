@@ -34,6 +34,15 @@ PhasesOption = Annotated[
         '"reference until symbol:main, timing for 2M instructions, reference warm until console:ready, timing".',
     ),
 ]
+WaitingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--waiting",
+        metavar="TABLE|FILE|off",
+        help="Which functions wait for locks or for work, for accounts and [bold]loiter metrics[/]. Default: the table "
+        "of the image's kernel.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for other programs.")]
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from loiter import engine as engines
 from loiter import machines, programs
+from loiter import waiting as tables
 from loiter.cli import summary
 from loiter.cli.live import LiveLine
 from loiter.cli.observe import (
@@ -27,7 +28,17 @@ from loiter.cli.observe import (
     TraceFromOption,
     TraceOption,
 )
-from loiter.cli.options import JsonOption, MachineOption, PhasesOption, SetOption, err, load_machine, out, print_json
+from loiter.cli.options import (
+    JsonOption,
+    MachineOption,
+    PhasesOption,
+    SetOption,
+    WaitingOption,
+    err,
+    load_machine,
+    out,
+    print_json,
+)
 from loiter.engine import Engine, Json
 from loiter.errors import Interrupted, RunFault, UserFault
 from loiter.programs import Placement
@@ -97,6 +108,7 @@ def run(
         ),
     ] = False,
     phases: PhasesOption = None,
+    waiting: WaitingOption = None,
     max_cycles: Annotated[int | None, typer.Option("--max-cycles", min=1, help="Stop after so many cycles.")] = None,
     out_directory: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write a result directory: manifest and Parquet tables.")
@@ -123,7 +135,7 @@ def run(
         gdb, trace, trace_from, trace_count, profile, check, pipeline, pipeline_from, pipeline_to, timeline
     )
     engine = engines.load()
-    request = _request(engine, machine, sets, program, places, arguments, fast_forward, max_cycles, phases)
+    request = _request(engine, machine, sets, program, places, arguments, fast_forward, max_cycles, phases, waiting)
     if out_directory is not None:
         from loiter import store
 
@@ -156,7 +168,9 @@ def _request(
     fast_forward: bool,
     max_cycles: int | None,
     phases: str | None,
+    waiting: str | None,
 ) -> Request:
+    table = None if waiting is None else tables.named(waiting)
     plan = None if phases is None else str(engine.describe_phases(phases)["plan"])
     machine = load_machine(engine, machine_name, sets)
     program = programs.load(engine, program_name)
@@ -169,7 +183,7 @@ def _request(
         places = [f"{program.tasks[0]}=0"]
     placement = programs.place(places or [], program, machine)
     words = tuple(programs.arguments(arguments or []))
-    return Request(machine, program, placement, words, fast_forward, max_cycles, plan)
+    return Request(machine, program, placement, words, fast_forward, max_cycles, plan, table)
 
 
 def _simulate(engine: Engine, request: Request, observation: Observation, *, live: bool) -> Json:

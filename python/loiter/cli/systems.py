@@ -136,7 +136,7 @@ class BootOptions(SystemOptions):
 
     def request(self, engine: Engine) -> Boot:
         """The request. Builds the image if it is missing."""
-        from loiter import images
+        from loiter import images, waiting
 
         machine, harts = self.seated(engine)
         if self.firmware is None:
@@ -148,10 +148,12 @@ class BootOptions(SystemOptions):
         )
         words, disks, identity = _CONSOLE, given, None
         symbols: tuple[Path, ...] = ()
+        table = None
         if self.image is not None or kernel is None:
             image = images.ensure(self.image or DEFAULT_IMAGE, err())
             if kernel is None:
                 kernel, symbols = image.kernel, (image.system_map,) if image.system_map else ()
+                table = waiting.of_kernel(image.manifest["kernel_release"]) if image.system_map else None
             initrd = initrd or image.initrd
             firmware = firmware or image.firmware
             words = image.command_line
@@ -172,6 +174,7 @@ class BootOptions(SystemOptions):
             device_tree=tuple(self.device_tree or ()),
             symbols=symbols,
             image=identity,
+            waiting=table,
         )
 
     def request_of_snapshot(self, engine: Engine, path: Path) -> Json:

@@ -13,6 +13,7 @@ from loiter.engine import Engine, Json, Progress
 from loiter.errors import RunFault, UserFault
 from loiter.machines import Machine
 from loiter.programs import Placement, Program
+from loiter.waiting import Table
 
 SCHEMA = 3
 """Version of the result directory; results of another version are run again."""
@@ -59,6 +60,8 @@ class Request:
     max_cycles: int | None = None
     phases: str | None = None
     """A plan in the form that equal plans share."""
+    waiting: Table | None = None
+    """Which functions of the program wait."""
 
     @property
     def bootargs(self) -> str:
@@ -94,6 +97,7 @@ class Request:
             "fast_forward": self.fast_forward,
             "max_cycles": self.max_cycles,
             "phases": self.phases,
+            "waiting": None if self.waiting is None else self.waiting.native(),
         }
 
     def identity(self, engine: Engine) -> Json:
@@ -107,6 +111,7 @@ class Request:
             "fast_forward": self.fast_forward,
             "max_cycles": self.max_cycles,
             "phases": self.phases,
+            "waiting": None if self.waiting is None else self.waiting.identity(),
         }
 
     def key(self, engine: Engine) -> str:

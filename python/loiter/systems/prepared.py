@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from loiter import waiting
 from loiter.engine import Engine, Session
 from loiter.errors import RunFault, UserFault
 from loiter.images import Image, agent, cache
@@ -53,6 +54,7 @@ def request(
         network=network,
         seed=seed,
         image=image.identity(),
+        waiting=waiting.of_kernel(image.manifest["kernel_release"]) if image.system_map else None,
     )
 
 
@@ -78,7 +80,7 @@ def directory() -> Path:
     return cache.root() / "snapshots"
 
 
-def restore(engine: Engine, boot: Boot, waiting: Callable[[], None], progress: Progress) -> Session:
+def restore(engine: Engine, boot: Boot, waits: Callable[[], None], progress: Progress) -> Session:
     """The booted system, waiting for an archive. Boots it where there is no snapshot that can be used."""
     name = key(engine, boot)
     path = directory() / f"{name}.snapshot"
@@ -86,7 +88,7 @@ def restore(engine: Engine, boot: Boot, waiting: Callable[[], None], progress: P
     if found is not None:
         return found
     # One boots, the others wait for it: they use what it made.
-    with cache.guard(f"snapshot-{name[:32]}", waiting), cache.reporting(path):
+    with cache.guard(f"snapshot-{name[:32]}", waits), cache.reporting(path):
         found = _restore(engine, boot, path)
         if found is not None:
             return found

@@ -9,6 +9,7 @@ from loiter import machines
 from loiter.engine import Engine, Json
 from loiter.errors import UserFault
 from loiter.machines import Machine
+from loiter.waiting import Table
 
 CORES = "system.cores"
 MEMORY = "system.ram_mib"
@@ -48,6 +49,8 @@ class Boot:
     image: Json | None = None
     """What the files are of, for results."""
     untimed: bool = False
+    waiting: Table | None = None
+    """Which functions of the kernel wait."""
 
     def native(self) -> Json:
         """The request as the simulator reads it."""
@@ -73,6 +76,7 @@ class Boot:
             "seed": self.seed,
             "device_tree": list(self.device_tree),
             "symbols": [_absolute(path) for path in self.symbols],
+            "waiting": None if self.waiting is None else self.waiting.native(),
             "untimed": self.untimed,
         }
 

@@ -53,6 +53,7 @@ def describe(engine: Engine, boot: Boot) -> Json:
             "seed": boot.seed,
             "device_tree": list(boot.device_tree),
             "untimed": boot.untimed,
+            "waiting": None if boot.waiting is None else boot.waiting.identity(),
         },
     }
 

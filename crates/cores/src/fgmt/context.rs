@@ -2,7 +2,7 @@
 
 use loiter_hart::{Access, Hart, Nap};
 use loiter_isa::{Class, Inst, Op};
-use loiter_observe::{Accounts, Activity, Doing, Slot};
+use loiter_observe::{Accounts, Course, Doing, Slot};
 use loiter_types::{AddressSpace, ContextId, Cycle, HartId, PhysAddr};
 
 use crate::shared::{doing, mode};
@@ -57,7 +57,6 @@ pub(super) struct Context {
     pub(super) waits: Waits,
     /// What the cycles before `ready_at` are charged to.
     pub(super) slot: Slot,
-    pub(super) activity: Activity,
     pub(super) accounts: Accounts,
     /// Where its hart has fetched from last in the reference engine.
     pub(super) warmed: Fetched,
@@ -84,8 +83,7 @@ pub(super) struct Context {
     pub(super) fetch_granted: Granted,
     /// The same for the data of the fetched instruction.
     pub(super) data_granted: Granted,
-    /// Between the probes "acquire" and "acquired".
-    pub(super) spinning: bool,
+    pub(super) course: Course,
     /// Whether interrupts must be looked at before the next instruction, or a rest has ended.
     pub(super) check_interrupts: bool,
     /// `hart` as an index.
@@ -114,7 +112,6 @@ impl Context {
             firm_at: Cycle(0),
             waits: Waits::Hart,
             slot: Slot::Vacant,
-            activity: Activity::Vacant,
             accounts: Accounts::new(id, now),
             warmed: Fetched::NOWHERE,
             stores,
@@ -131,7 +128,7 @@ impl Context {
             data_space: AddressSpace::PHYSICAL,
             fetch_granted: Granted::NOTHING,
             data_granted: Granted::NOTHING,
-            spinning: false,
+            course: Course::default(),
             check_interrupts: true,
             hart_index: 0,
             operands: Box::new([Cycle(0); 65]),
@@ -153,17 +150,16 @@ impl Context {
     /// Charges the cycles before `now`: stalled until it was ready, then passed over.
     #[inline]
     pub(super) fn settle(&mut self, now: Cycle) {
-        self.accounts
-            .charge(self.ready_at.min(now), self.activity, self.slot);
-        self.accounts.charge(now, self.activity, Slot::NotSelected);
+        self.accounts.charge(self.ready_at.min(now), self.slot);
+        self.accounts.charge(now, Slot::NotSelected);
     }
 
     /// Its account if it was closed at `now`: with what has been, without what was charged ahead of time.
     pub(super) fn accounts_at(&self, now: Cycle) -> Accounts {
         let mut accounts = self.accounts.clone();
-        accounts.charge(self.ready_at.min(now), self.activity, self.slot);
-        accounts.charge(now, self.activity, Slot::NotSelected);
-        accounts.refund(now, self.activity, Slot::UnitBusy);
+        accounts.charge(self.ready_at.min(now), self.slot);
+        accounts.charge(now, Slot::NotSelected);
+        accounts.refund(now, Slot::UnitBusy);
         accounts
     }
 
@@ -193,8 +189,8 @@ impl Context {
     /// Charges what has been, then notes what the hart does from now on.
     pub(super) fn reconsider(&mut self, now: Cycle, hart: &Hart, doing: Doing) {
         self.settle(now);
-        self.activity = Activity::of(doing, self.spinning, mode(hart));
-        self.accounts.changed(self.activity);
+        self.course.set_mode(mode(hart));
+        self.accounts.changed(self.course.activity(doing));
         let space = hart.address_space(Access::Fetch);
         if space != self.fetch_space {
             self.fetch_space = space;

@@ -4,7 +4,7 @@ use loiter_hart::{Hart, HartState};
 use loiter_isa::decode;
 use loiter_machine::Machine;
 use loiter_memory::{Tlb, TlbCounters, TlbParams, WalkerCounters};
-use loiter_observe::{Accounts, Change, Doing, Slot};
+use loiter_observe::{Accounts, Change, Course, Doing, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId};
 
 use super::context::{Context, NO_LINE, Waits};
@@ -12,6 +12,7 @@ use super::counters::CoreCounters;
 use super::params::{CLASSES, FgmtParams, MAX_PIPES};
 use super::units::{ChipFpu, CoreUnits};
 use crate::seats::Seats;
+use crate::shared::mode;
 use crate::store_buffer::StoreBuffer;
 use crate::walker::{Ended, Walker};
 use crate::{Observer, Shared};
@@ -181,7 +182,7 @@ impl Chip {
         let context = &mut core.contexts[seat];
         debug_assert!(context.hart.is_none(), "{} is taken", context.id);
         context.settle(now);
-        context.spinning = spinning;
+        context.course = Course::seated(mode(hart), spinning);
         context.hart = Some(hart.id);
         context.hart_index = hart.id.index();
         context.fetch_line = NO_LINE;
@@ -296,7 +297,7 @@ impl Chip {
     /// Keeps changes of activity of every context from now on.
     pub fn follow_activities(&mut self) {
         for context in self.cores.iter_mut().flat_map(|core| &mut core.contexts) {
-            context.accounts.follow(context.activity);
+            context.accounts.follow();
         }
     }
 

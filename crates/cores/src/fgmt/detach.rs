@@ -43,7 +43,6 @@ impl Chip {
         context.ready_at = Cycle::NEVER;
         context.waits = Waits::Hart;
         context.slot = Slot::Vacant;
-        context.activity = Activity::Vacant;
         context.accounts.changed(Activity::Vacant);
         core.reschedule(c);
         self.next[place] = Cycle::NEVER;

@@ -76,7 +76,7 @@ impl Context {
     #[inline(always)]
     fn retire<O: Observer>(&mut self, before: &Before, now: Cycle, shared: &mut Shared<'_, O>) {
         shared.harts[self.hart_index].retired += 1;
-        self.accounts.retired(self.activity);
+        self.accounts.retired();
         // Before a store to a device the buffer has drained.
         let access = if self.class == Class::Store && !self.stores.is_empty() {
             Accessed::Buffered
@@ -98,8 +98,10 @@ impl Context {
         if self.probes {
             self.pass_probes(now, shared);
         }
-        self.accounts
-            .issue(self.ready_at, now, self.activity, self.slot);
+        if self.inst.mark() != self.course.mark() {
+            self.come_to_code(now, shared);
+        }
+        self.accounts.issue(self.ready_at, now, self.slot);
         core.counters.issued += 1;
         core.counters.speculative_issues += u64::from(self.firm_at > now);
         self.refetch();
@@ -129,9 +131,16 @@ impl Context {
         let spinning = shared.pass_probes(self.hart_index, self.inst_pc, now);
         if let Some(spinning) = spinning {
             self.settle(now);
-            self.spinning = spinning;
+            self.course.acquires(spinning);
             self.reconsider(now, &shared.harts[self.hart_index], Doing::Executing);
         }
+    }
+
+    /// The next instruction is of code of another kind.
+    #[cold]
+    fn come_to_code<O: Observer>(&mut self, now: Cycle, shared: &Shared<'_, O>) {
+        self.course.comes_to(self.inst.mark());
+        self.reconsider(now, &shared.harts[self.hart_index], Doing::Executing);
     }
 
     fn send<O: Observer>(
@@ -323,7 +332,7 @@ impl Context {
             let start = core.units.start(class, now, cycles, fpu);
             cycles += start.since(now);
             if !(core.stall_on_use && pipelined) {
-                self.accounts.charge(start, self.activity, Slot::UnitBusy);
+                self.accounts.charge(start, Slot::UnitBusy);
             }
         }
         if flow == Flow::Next {
@@ -375,6 +384,7 @@ impl Context {
                 self.check_interrupts = true;
                 if self.inst.op.class() == Class::System {
                     self.slot = Slot::TrapEntry;
+                    self.course.returns();
                 }
                 self.reconsider(now.after(1), hart, Doing::Executing);
             }
@@ -419,6 +429,7 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) {
         core.counters.traps += 1;
+        self.course.traps(matches!(trap, Trap::Interrupt(_)));
         shared.enter_trap(self.hart_index, trap, now);
         if O::PIPELINE {
             // Its last cycle is the one in which it raises the trap.

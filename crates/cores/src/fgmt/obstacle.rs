@@ -175,7 +175,7 @@ impl Context {
     ) -> bool {
         let hart = &shared.harts[self.hart_index];
         if matches!(
-            self.activity,
+            self.accounts.activity(),
             Activity::Idle | Activity::Napping | Activity::Pausing
         ) {
             self.reconsider(now, hart, Doing::Executing);

@@ -111,9 +111,7 @@ impl Core {
         for c in state.awake {
             let context = &mut self.contexts[c];
             if std::mem::take(&mut context.retired_now) {
-                context
-                    .accounts
-                    .charge(now.after(1), context.activity, Slot::Retired);
+                context.accounts.charge(now.after(1), Slot::Retired);
             }
             context.slot_now = context.waits_for(now, state);
             if context.is_dormant() {
@@ -143,8 +141,8 @@ impl Context {
     /// Its account if it was closed at `now`: with what has been, without what was charged ahead of time.
     fn accounts_at(&self, now: Cycle) -> Accounts {
         let mut accounts = self.accounts.clone();
-        accounts.charge(now, self.activity, self.slot_now);
-        accounts.refund(now, self.activity, Slot::Retired);
+        accounts.charge(now, self.slot_now);
+        accounts.refund(now, Slot::Retired);
         accounts
     }
 

@@ -4,7 +4,7 @@
 use loiter_hart::{Access, Detached, Hart, Nap};
 use loiter_isa::{Class, Inst, decode};
 use loiter_memory::Level;
-use loiter_observe::{Accounts, Activity, Doing, Slot};
+use loiter_observe::{Accounts, Course, Doing, Slot};
 use loiter_types::{AddressSpace, ContextId, Cycle, HartId, PhysAddr};
 
 use super::counters::ModeGroup;
@@ -184,10 +184,16 @@ pub(super) struct Context {
     pub(super) fetch_space: AddressSpace,
     pub(super) data_space: AddressSpace,
     pub(super) check_interrupts: bool,
-    pub(super) spinning: bool,
+    /// What its hart does, as far as instructions have retired.
+    pub(super) course: Course,
+    /// The instruction with which the oldest interval begins that accounts keep open.
+    pub(super) opens_at: u64,
+    /// The mark of what was fetched last.
+    pub(super) fetch_mark: u8,
+    /// Fetch has passed a probe which says that the hart waits, or does not, from the next instruction on.
+    pub(super) passed_probe: bool,
     /// The [`super::ModeGroup`] of its hart's mode.
     pub(super) mode: usize,
-    pub(super) activity: Activity,
     /// What cycles from the last one charged on are charged to.
     pub(super) slot_now: Slot,
     pub(super) retired_now: bool,
@@ -206,6 +212,9 @@ pub(super) struct Context {
 
 /// No line: larger than the number of any line.
 pub(super) const NO_LINE: u64 = u64::MAX;
+
+/// No interval is open: more than the number of any instruction.
+pub(super) const NOTHING_OPEN: u64 = u64::MAX;
 
 impl Context {
     /// A vacant context with room for `capacity` instructions.
@@ -280,9 +289,11 @@ impl Context {
             fetch_space: AddressSpace::PHYSICAL,
             data_space: AddressSpace::PHYSICAL,
             check_interrupts: true,
-            spinning: false,
+            course: Course::default(),
+            opens_at: NOTHING_OPEN,
+            fetch_mark: 0,
+            passed_probe: false,
             mode: 0,
-            activity: Activity::Vacant,
             slot_now: Slot::Vacant,
             retired_now: false,
             nap_until: Cycle::NEVER,
@@ -334,7 +345,7 @@ impl Context {
     /// Charges the cycles before `now` to what it waited for.
     #[inline(always)]
     pub(super) fn settle(&mut self, now: Cycle) {
-        self.accounts.charge(now, self.activity, self.slot_now);
+        self.accounts.charge(now, self.slot_now);
     }
 
     /// Charges what has been, then notes what the hart does from now on.
@@ -342,8 +353,9 @@ impl Context {
         self.settle(now);
         let mode = mode(hart);
         self.mode = ModeGroup::of(mode) as usize;
-        self.activity = Activity::of(doing, self.spinning, mode);
-        self.accounts.changed(self.activity);
+        self.course.set_mode(mode);
+        self.accounts.changed(self.course.activity(doing));
+        self.fetch_mark = self.course.mark();
         let fetch_space = hart.address_space(Access::Fetch);
         if fetch_space != self.fetch_space {
             self.fetch_space = fetch_space;
@@ -364,5 +376,39 @@ impl Context {
     #[inline(always)]
     pub(super) fn in_front(&self) -> u64 {
         self.tail - self.renamed
+    }
+
+    /// Instruction `n` is fetched, which may begin an activity.
+    #[cold]
+    pub(super) fn open_interval(&mut self, n: u64, mark: u8) {
+        self.accounts.open(n, mark);
+        self.opens_at = self.opens_at.min(n);
+        self.fetch_mark = mark;
+        self.passed_probe = false;
+    }
+
+    /// The instruction has retired with which the oldest open interval begins.
+    #[cold]
+    pub(super) fn settle_interval(&mut self) {
+        if let Some((_, mark)) = self.accounts.first_open() {
+            self.course.comes_to(mark);
+            self.accounts
+                .settle_first(self.course.activity(Doing::Executing));
+        }
+        self.see_first_open();
+    }
+
+    /// Instruction `first` and all behind it are squashed.
+    #[cold]
+    pub(super) fn retract_intervals(&mut self, first: u64) {
+        self.accounts.retract(first);
+        let last = self.accounts.last_mark();
+        self.fetch_mark = last.unwrap_or(self.course.mark());
+        self.see_first_open();
+    }
+
+    fn see_first_open(&mut self) {
+        let first = self.accounts.first_open();
+        self.opens_at = first.map_or(NOTHING_OPEN, |(n, _)| n);
     }
 }

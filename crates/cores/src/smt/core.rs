@@ -4,7 +4,7 @@ use loiter_hart::{Hart, HartState, Nap};
 use loiter_isa::{Inst, SINK, decode};
 use loiter_machine::Machine;
 use loiter_memory::{Tlb, TlbParams, Wheel};
-use loiter_observe::{Doing, Slot};
+use loiter_observe::{Course, Doing, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 
 use super::awake::ContextSet;
@@ -20,7 +20,7 @@ use super::squash;
 use super::translate::For;
 use crate::predict::{Prediction, Predictors};
 use crate::seats::Seats;
-use crate::shared::doing;
+use crate::shared::{doing, mode};
 use crate::store_buffer::StoreBuffer;
 use crate::walker::{Ended, Walker};
 use crate::{Observer, Shared};
@@ -162,7 +162,6 @@ impl Chip {
         let context = &mut contexts[seat];
         debug_assert!(context.hart.is_none(), "{} is taken", context.id);
         context.settle(now);
-        context.spinning = spinning;
         context.hart = Some(hart.id);
         context.hart_index = hart.id.index();
         hart.csr.set_lines(machine.interrupt_lines(hart.id));
@@ -172,6 +171,7 @@ impl Chip {
             state.registers.set(register, hart.regs[slot as usize]);
             context.map[slot as usize] = register;
         }
+        context.course = Course::seated(mode(hart), spinning);
         context.reconsider(now, hart, Doing::Executing);
         context.fetch_pc = hart.pc;
         context.fetch = Fetch::Ready;
@@ -545,6 +545,7 @@ impl Context {
         self.fetch_pc = pc;
         self.fetch_from = from;
         self.fetch_line = NO_LINE;
+        self.passed_probe = false;
         self.empty = empty;
     }
 

@@ -68,7 +68,6 @@ impl Chip {
         context.fetch = Fetch::Vacant;
         context.nap_until = Cycle::NEVER;
         context.lines_read = 0;
-        context.activity = Activity::Vacant;
         context.accounts.changed(Activity::Vacant);
         context.slot_now = Slot::Vacant;
         self.next[place] = Cycle::NEVER;

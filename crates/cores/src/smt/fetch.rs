@@ -3,7 +3,7 @@
 use loiter_hart::Access;
 use loiter_isa::{Class, Inst, Op};
 use loiter_memory::{Request, RequestKind};
-use loiter_observe::{Activity, Doing, Slot};
+use loiter_observe::{Activity, Doing, Probe, Slot};
 use loiter_types::{Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
 use super::context::{Context, Fetch, How, Stage};
@@ -77,7 +77,7 @@ impl Context {
         banks: &mut u64,
         shared: &mut Shared<'_, O>,
     ) -> u64 {
-        if self.activity == Activity::Pausing {
+        if self.accounts.activity() == Activity::Pausing {
             // The pause is over.
             self.reconsider(now, &shared.harts[self.hart_index], Doing::Executing);
         }
@@ -146,6 +146,7 @@ impl Context {
             let behind = pc.wrapping_add(u64::from(inst.len));
             if inst.op == Op::Probe {
                 // It takes no place; who retires the next instruction passes it.
+                self.passed_probe |= Probe::says_who_waits(inst.imm as u16);
                 pc = behind;
                 self.fetch_pc = pc;
                 core.active = true;
@@ -310,6 +311,9 @@ impl Context {
         entry.destination = NONE;
         entry.bytes = 0;
         entry.data = 0;
+        if inst.mark() != self.fetch_mark || self.passed_probe {
+            self.open_interval(n, inst.mark());
+        }
         self.tail += 1;
         self.unissued += 1;
     }

@@ -238,6 +238,9 @@ impl Context {
             Flow::Pause => (latency.pause_cycles, Slot::Waiting),
             _ => (1, Slot::FrontEnd),
         };
+        if slot == Slot::TrapEntry {
+            self.course.returns();
+        }
         self.fetch_at(hart.pc, now.after(cycles), slot);
         self.check_interrupts |= flow == Flow::Interrupts;
         match flow {

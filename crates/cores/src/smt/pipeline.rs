@@ -178,7 +178,7 @@ impl Chip {
     /// Keeps changes of activity of every context from now on.
     pub fn follow_activities(&mut self) {
         for context in self.cores.iter_mut().flat_map(|core| &mut core.contexts) {
-            context.accounts.follow(context.activity);
+            context.accounts.follow();
         }
     }
 

@@ -228,7 +228,10 @@ impl Context {
         let n = self.head;
         core.modes[self.mode].retired += 1;
         core.retired_now += 1;
-        self.accounts.retired(self.activity);
+        if n == self.opens_at {
+            self.settle_interval();
+        }
+        self.accounts.retired();
         let entry = self.entry(n);
         let (replaced, rd) = (entry.replaced, entry.inst.rd);
         let (class, how) = (entry.class, entry.how);
@@ -294,6 +297,7 @@ impl Context {
         let from = now.after(core.params.latency.trap_cycles);
         self.fetch_at(hart.pc, from, Slot::TrapEntry);
         self.check_interrupts = true;
+        self.course.traps(matches!(trap, Trap::Interrupt(_)));
         self.reconsider(now, hart, Doing::Executing);
     }
 
@@ -307,8 +311,7 @@ impl Context {
     ) {
         let spinning = shared.pass_probes(self.hart_index, self.entry(n).pc, now);
         if let Some(spinning) = spinning {
-            self.spinning = spinning;
-            self.reconsider(now, &shared.harts[self.hart_index], Doing::Executing);
+            self.course.acquires(spinning);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use loiter_isa::Class;
 
-use super::context::{Context, Fetch, How, Stage};
+use super::context::{Context, Fetch, How, NOTHING_OPEN, Stage};
 use super::core::CoreState;
 use super::registers::{File, NONE};
 
@@ -20,6 +20,9 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
     core.modes[context.mode].squashed += context.tail - first;
     context.squashed_from = context.squashed_from.min(context.entry(first).seq);
     context.unforesee(first);
+    if context.opens_at != NOTHING_OPEN {
+        context.retract_intervals(first);
+    }
     // What is in the front end has not issued.
     let front = context.tail - context.renamed.max(first);
     context.unissued -= front as u32;

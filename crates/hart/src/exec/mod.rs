@@ -261,7 +261,7 @@ impl<P: Environment, const FULL: bool, const LENGTH: u64> Executor for Exec<'_, 
         if self.hart.csr.fp_off() {
             return Flow::Trap(illegal(i));
         }
-        let field = if i.rm == 7 { self.hart.csr.frm() } else { i.rm };
+        let field = if i.rm() == 7 { self.hart.csr.frm() } else { i.rm() };
         let Some(rounding) = RoundingMode::from_bits(field) else {
             return Flow::Trap(illegal(i));
         };

@@ -33,14 +33,14 @@ fn registers_become_slots() {
         (fma.op, fma.rd, fma.rs1, fma.rs2, fma.rs3),
         (Op::FmaddD, f(0), f(1), f(2), f(3))
     );
-    assert_eq!(fma.rm, 7);
+    assert_eq!(fma.rm(), 7);
     // fcvt.l.d x5, f6, rtz
     let convert = decode(r_type(0x61, 2, 6, 1, 5, 0x53));
     assert_eq!(
         (convert.op, convert.rd, convert.rs1, convert.rs2),
         (Op::FcvtLD, x(5), f(6), 0)
     );
-    assert_eq!(convert.rm, 1);
+    assert_eq!(convert.rm(), 1);
     // sd x5, -8(x2) has no destination.
     let store = decode(0xfe51_3c23);
     assert_eq!(
@@ -48,7 +48,7 @@ fn registers_become_slots() {
         (Op::Sd, SINK, 2, 5, -8)
     );
     // fsgnj.s has no rounding mode: funct3 is not one.
-    assert_eq!(decode(r_type(0x10, 2, 1, 2, 3, 0x53)).rm, 0);
+    assert_eq!(decode(r_type(0x10, 2, 1, 2, 3, 0x53)).rm(), 0);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn fences_carry_their_sets_and_ignore_reserved_fields() {
 fn atomics_carry_ordering() {
     for ordering in 0..4 {
         let amo = decode(r_type(ordering, 5, 4, 3, 3, 0x2f));
-        assert_eq!((amo.op, u32::from(amo.rm)), (Op::AmoaddD, ordering));
+        assert_eq!((amo.op, u32::from(amo.rm())), (Op::AmoaddD, ordering));
     }
     assert_eq!(
         op(r_type(0x08, 1, 4, 3, 3, 0x2f)),

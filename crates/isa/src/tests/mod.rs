@@ -119,7 +119,7 @@ fn inst(op: Op, imm: i32) -> Inst {
         rs2: 0,
         rs3: 0,
         len: 4,
-        rm: 0,
+        rm_and_mark: 0,
         imm,
         raw: 0,
     }

@@ -51,7 +51,7 @@ impl Shadow {
             event.base,
         );
         if let Ok((there, addr)) = fetch(&mut self.hart, event.machine)
-            && there != *inst
+            && there != inst.marked(0)
             && !stored.contains(addr)
         {
             wrong.push(format!(

@@ -314,6 +314,7 @@ fn a_divergence_ends_the_run_as_our_fault() {
             bootargs: String::new(),
             fast_forward: false,
             phases: None,
+            waiting: None,
             max_cycles: None,
             observe: Observation::default(),
         };

@@ -8,6 +8,12 @@ use loiter_observe::{Activity, Slot};
 use crate::support::paging::Paged;
 use crate::support::{Bench, DATA};
 
+/// An interrupt.
+const INTERRUPT: &str = "li a2, 0x2000000; li a3, 1
+     auipc t0, 0; addi t0, t0, 32; csrrw x0, 0x305, t0; li t1, 8; csrrw x0, 0x304, t1; csrrs x0, 0x300, t1; sw a3, 0(a2); j on
+     sw x0, 0(a2); csrrw x0, 0x304, x0; mret
+     on: nop";
+
 /// Ends the run after a while.
 const END: &str = "li s1, 3000; last: addi s1, s1, -1; bnez s1, last; exit";
 
@@ -18,7 +24,7 @@ const SLEEP: &str = "sleep: wfi; j sleep";
 const MODES: &str = "auipc t1, 0; addi t1, t1, 16; csrrw x0, 0x305, t1; j over
      csrrs t0, 0x341, x0; addi t0, t0, 4; csrrw x0, 0x341, t0; mret
      over: ecall; li t0, 0x6000; csrrs x0, 0x300, t0; fadd.d f1, f2, f3
-     slti x0, x0, 5; nop; nop; slti x0, x0, 6; pause; li t0, 4096; add a2, a0, t0; lr.d t0, (a2); wrs.sto
+     slti x0, x0, 5; nop; nop; slti x0, x0, 6; idle_1: nop; plain_1: pause; li t0, 4096; add a2, a0, t0; lr.d t0, (a2); wrs.sto
      li t0, -1; csrrw x0, 0x3b0, t0; li t0, 31; csrrw x0, 0x3a0, t0;
      auipc t1, 0; addi t1, t1, 24; csrrw x0, 0x341, t1; li t0, 1; slli t0, t0, 11; csrrw x0, 0x300, t0; mret
      auipc t1, 0; addi t1, t1, 20; csrrw x0, 0x141, t1; csrrw x0, 0x100, x0; sret
@@ -80,7 +86,7 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
     let begin = format!("li a0, {DATA}; li a1, 64; li s1, 200");
     let again = "addi s1, s1, -1; bnez s1, again";
     let mixed = vec![
-        (0, END.to_owned()),
+        (0, format!("{INTERRUPT}; {END}")),
         (1, format!("{begin}; {MODES}")),
         (
             2,

@@ -13,3 +13,4 @@ mod stores;
 mod support;
 mod translation;
 mod units;
+mod who_waits;

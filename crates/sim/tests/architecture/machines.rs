@@ -42,6 +42,7 @@ impl Machine {
             bootargs: String::new(),
             fast_forward: false,
             phases: None,
+            waiting: None,
             max_cycles: Some(MAX_CYCLES),
             observe: Observation {
                 check: self != Machine::Virt,

@@ -2,5 +2,5 @@
 
 ways.py      the ways, the programs they are measured beside, and how many wait
 measured.py  from the tables of runs to slowdowns and wake-up latencies
-study.py     both as a study that the study runner carries out, with tables and charts
+findings.py  both as a study that the study runner carries out, with tables and charts
 """

@@ -17,6 +17,11 @@ const PASS: i64 = 0x5555;
 
 /// The machine code of `source`, to be loaded at `base`.
 pub fn assemble(source: &str, base: u64) -> Vec<u32> {
+    assemble_with_labels(source, base).0
+}
+
+/// The same, and the address of each label.
+pub fn assemble_with_labels(source: &str, base: u64) -> (Vec<u32>, HashMap<String, u64>) {
     let lines = expand(source);
     let mut labels = HashMap::new();
     // Lengths do not depend on labels, so a first pass without them finds where everything is.
@@ -32,7 +37,7 @@ pub fn assemble(source: &str, base: u64) -> Vec<u32> {
             words.extend(line.words);
         }
         if resolve {
-            return words;
+            return (words, labels);
         }
     }
     unreachable!("the second pass returns")

@@ -7,9 +7,9 @@ pub mod rule;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use loiter_sim::{MachineFile, Observation, Request, RunResult, machine_text, run};
+use loiter_sim::{MachineFile, Observation, Request, RunResult, WaitingTable, machine_text, run};
 
-use assembler::assemble;
+use assembler::{assemble, assemble_with_labels};
 
 /// RAM begins here, and the program with it.
 const BASE: u64 = 0x8000_0000;
@@ -54,7 +54,8 @@ impl Bench {
         self
     }
 
-    /// With `source` for hart `hart`. Harts without code sleep for ever.
+    /// With `source` for hart `hart`. Harts without code sleep for ever. Labels that begin with the word for a kind
+    /// of code, such as `lock_1`, say of what kind the code is from there to the next such label.
     pub fn hart(mut self, hart: usize, source: &str) -> Self {
         self.code.insert(hart, source.to_owned());
         self
@@ -94,9 +95,10 @@ impl Bench {
             fast_forward: false,
             phases: None,
             max_cycles: self.max_cycles,
+            waiting: self.waiting(),
             observe: Observation::default(),
         };
-        let result = run(&request, &elf(&self.code()), &mut |_| true);
+        let result = run(&request, &elf(&self.code().0), &mut |_| true);
         let result = result.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(
             result.exit.code,
@@ -107,8 +109,28 @@ impl Bench {
         Outcome { result }
     }
 
-    /// Every hart jumps through a table to its own code, which begins a line of every cache.
-    fn code(&self) -> Vec<u32> {
+    /// The table of what waits, as labels say it.
+    fn waiting(&self) -> Option<WaitingTable> {
+        let (words, labels) = self.code();
+        let mut begins: Vec<_> = labels.into_iter().collect();
+        begins.sort_unstable();
+        begins.push((BASE + 4 * words.len() as u64, "plain"));
+        let mut text = String::new();
+        for pair in begins.windows(2) {
+            let ((begin, kind), (end, _)) = (pair[0], pair[1]);
+            if kind != "plain" {
+                text += &format!(
+                    "[[range]]\nbegin = '{begin:#x}'\nend = '{end:#x}'\nkind = '{kind}'\n"
+                );
+            }
+        }
+        let path = "test".to_owned();
+        (!text.is_empty()).then_some(WaitingTable { path, text })
+    }
+
+    /// Every hart jumps through a table to its own code, which begins a line of every cache. Answers also where labels
+    /// say of what kind the code is.
+    fn code(&self) -> (Vec<u32>, BTreeMap<u64, &'static str>) {
         let parameters = self.parameters();
         let harts = parameters.number("system.cores") * parameters.number("core.contexts");
         let table = assemble(
@@ -117,17 +139,18 @@ impl Bench {
         );
         let table = [table, vec![0; harts as usize]].concat();
         let mut words = table.clone();
-        let sleep = place(&mut words, "sleep: wfi; j sleep");
+        let mut labels = BTreeMap::new();
+        let sleep = place(&mut words, "sleep: wfi; j sleep", &mut labels);
         let mut targets = vec![sleep; harts as usize];
         for (&hart, source) in &self.code {
-            targets[hart] = place(&mut words, source);
+            targets[hart] = place(&mut words, source, &mut labels);
         }
         for (hart, target) in targets.into_iter().enumerate() {
             let at = 4 + hart;
             let jump = format!("j .+{}", 4 * (target - at));
             words[at] = assemble(&jump, BASE)[0];
         }
-        words
+        (words, labels)
     }
 }
 
@@ -149,11 +172,18 @@ impl Parameters {
     }
 }
 
-/// Appends code at the start of a line; answers the index of its first word.
-fn place(words: &mut Vec<u32>, source: &str) -> usize {
+/// Appends code at the start of a line, and to `kinds` where labels say of what kind it is; answers the index of its
+/// first word.
+fn place(words: &mut Vec<u32>, source: &str, kinds: &mut BTreeMap<u64, &'static str>) -> usize {
     words.resize(words.len().next_multiple_of(16), 0);
     let at = words.len();
-    words.extend(assemble(source, BASE + 4 * at as u64));
+    let (code, labels) = assemble_with_labels(source, BASE + 4 * at as u64);
+    words.extend(code);
+    for (label, addr) in labels {
+        let known = ["lock", "idle", "switch", "plain"].into_iter();
+        let word = label.split('_').next().unwrap_or_default();
+        kinds.extend(known.filter(|kind| *kind == word).map(|kind| (addr, kind)));
+    }
     at
 }
 
@@ -224,6 +254,13 @@ impl Outcome {
     pub fn steps(&self, hart: usize) -> Vec<u64> {
         let times = self.times(hart);
         times.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    }
+
+    /// Cycles of a context in an activity, and the instructions that retired in it.
+    pub fn activity(&self, context: usize, activity: &str) -> (u64, u64) {
+        let mut rows = self.result.activities.iter();
+        let row = rows.find(|row| usize::from(row.context) == context && row.activity == activity);
+        row.map_or((0, 0), |row| (row.cycles, row.instructions))
     }
 
     /// A counter.
