@@ -69,7 +69,7 @@ def named(text: str) -> Table | None:
         if text == path.stem:
             return Table(text, _read(path).text)
     path = Path(text)
-    if path.suffix or path.exists():
+    if path.suffix == ".toml" or path.exists():
         return _read(path)
     known = [OFF, *(each.stem for each in _kept())]
     raise unknown("table of waiting functions", text, known, "A table of yours is named by its path.")
