@@ -53,6 +53,7 @@ class LinuxRequest:
             "loiter": {"version": loiter.__version__, "native_sha256": engine.sha256},
             "booted": prepared.key(engine, self.boot),
             "machine_hash": self.machine.hash,
+            "waiting": None if self.boot.waiting is None else self.boot.waiting.identity(),
             "script": self.script,
             "phases": self.phases,
         }

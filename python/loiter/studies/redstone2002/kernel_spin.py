@@ -1,0 +1,246 @@
+"""A kernel-heavy program on all contexts, with acquires that fail for a while: spin locks, and locks in hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loiter import reference
+from loiter.engine import Engine
+from loiter.runs.worker import Job
+from loiter.studies.base import Chart, Exhibit, Grid, Statement, Tolerance
+from loiter.studies.redstone2002 import linux
+from loiter.studies.redstone2002.common import CONFIGURATIONS, PAPER, SOURCE, Part, Run, Spec, gain_percent, row
+
+BASE = "8"
+_SPIN, _HARDWARE = "spin", "smt_lock"
+WAYS = {_SPIN: "nop", "pause": "pause", "wrs": "wrs", _HARDWARE: "smt_lock"}
+"""Names, and what the kernel's boot parameter calls them. Bare polling is what the reference's spin locks do."""
+
+PUBLISHED_CYCLES: tuple[int, ...] = tuple(reference.lookup(PAPER, "spin.apache_lock_fail_cycles"))
+_ON_OTHERS: dict[str, int] = reference.lookup(PAPER, "spin.other_lock_fail_cycles")
+# Beyond the published ones, to find where half of all instructions spin here.
+FURTHER_CYCLES = (1000, 3000)
+_HALF_PERCENT = 50
+
+_SPINNING = ("spinning",)
+_USEFUL = ("user", "kernel", "machine", "interrupt")
+_TABLE = f"{SOURCE}, Table 4.5"
+
+
+@dataclass(frozen=True)
+class _Cell:
+    configuration: str
+    fail_cycles: int
+    way: str
+
+    @property
+    def label(self) -> str:
+        name = self.configuration.replace(" ", "-").replace(",", "")
+        return f"kernel_spin.{name}.{self.fail_cycles}.{self.way}"
+
+    @property
+    def append(self) -> str:
+        fail = f",fail={self.fail_cycles}" if self.fail_cycles else ""
+        return f"nohlt loiter.wait={WAYS[self.way]}{fail}"
+
+    def by(self, way: str) -> _Cell:
+        return _Cell(self.configuration, self.fail_cycles, way)
+
+
+class KernelSpin:
+    """See `loiter.studies.redstone2002.common.Measures`."""
+
+    exhibit = Exhibit(
+        "kernel_spin", "Spinning in the kernel, induced by acquires that fail: ways, machines of Table 4.5"
+    )
+
+    def plan(self, engine: Engine, scale: str) -> list[Job]:
+        """Twice as many processes as contexts, so that none is idle."""
+        jobs = []
+        for cell in _cells(scale):
+            machine = CONFIGURATIONS[cell.configuration].machine(engine)
+            command = f"{linux.BENCH}/kernelmix {2 * machine.contexts_per_core} forever"
+            request = linux.request(engine, machine, [command], cell.append, linux.WINDOWS[scale])
+            jobs.append(Job(cell.label, request, 20.0))
+        return jobs
+
+    def evaluate(self, runs: Mapping[str, Run], scale: str) -> Part:
+        """Share of spinning, useful IPC, and what removing the spinning gives."""
+        part = Part()
+        for cell in _cells(scale):
+            facts: dict[str, Any] = {"configuration": cell.configuration, "way": cell.way}
+            facts |= {"fail_cycles": cell.fail_cycles, "removal_gain_percent": _gain(runs, cell.by(_SPIN), cell.way)}
+            part.rows.append(row(runs[cell.label], cell.label, self.exhibit.id, **facts))
+        part.points = [spec.point(value) for spec, value in _points(runs, scale)]
+        part.grids = [_constants_grid(runs, scale), *_machines_grid(runs, scale)]
+        part.charts = [_chart(runs, scale)]
+        part.statements = _statements(runs, scale)
+        return part
+
+    def unmeasured(self, note: str) -> Part:
+        """Without a run."""
+        return Part(
+            points=[spec.point(None, note) for spec in _specs()],
+            statements=[Statement(text, None, note) for text in _TEXTS],
+        )
+
+
+def _constants(scale: str) -> tuple[int, ...]:
+    return (0, 300) if scale == "quick" else (*PUBLISHED_CYCLES, *FURTHER_CYCLES)
+
+
+def _others(scale: str) -> dict[str, int]:
+    """The constant on each other machine: as published for its number of contexts."""
+    if scale == "quick":
+        return {}
+    published = {"8": PUBLISHED_CYCLES[-1], **_ON_OTHERS}
+    return {name: published[str(each.contexts)] for name, each in CONFIGURATIONS.items() if name != BASE}
+
+
+def _cells(scale: str) -> list[_Cell]:
+    cells = [_Cell(BASE, constant, way) for constant in _constants(scale) for way in WAYS]
+    for name, constant in _others(scale).items():
+        cells += [_Cell(name, constant, way) for way in (_SPIN, _HARDWARE)]
+    return cells
+
+
+def _useful(runs: Mapping[str, Run], cell: _Cell) -> float:
+    """Instructions a cycle that do not wait."""
+    return runs[cell.label].ipc(activities=_USEFUL)
+
+
+def _spin_percent(runs: Mapping[str, Run], cell: _Cell) -> float:
+    run = runs[cell.label]
+    return 100 * run.instructions(activities=_SPINNING) / run.instructions()
+
+
+def _gain(runs: Mapping[str, Run], cell: _Cell, way: str = _HARDWARE) -> float:
+    """What another way gives over the one of `cell`."""
+    return gain_percent(_useful(runs, cell), _useful(runs, cell.by(way)))
+
+
+def _half(runs: Mapping[str, Run], scale: str) -> int:
+    """The constant with which spinning is nearest to half of all instructions."""
+
+    def distance(constant: int) -> float:
+        return abs(_spin_percent(runs, _Cell(BASE, constant, _SPIN)) - _HALF_PERCENT)
+
+    return min(_constants(scale), key=distance)
+
+
+def _spec(path: str, unit: str, tolerance: Tolerance) -> Spec:
+    return Spec(f"spin.{path}", unit, _TABLE, tolerance, "kernelmix on Linux for Apache on Digital Unix")
+
+
+def _specs() -> list[Spec]:
+    points, ratio = Tolerance(10), Tolerance(15, relative=True)
+    found = []
+    for constant in ("0", "300"):
+        found += [
+            _spec(f"apache_spin_instructions_percent.{constant}", "percent", points),
+            _spec(f"spin_to_useful_ipc_ratio.{constant}", "ratio", ratio),
+            _spec(f"removal_gain_percent.{constant}", "percent", points),
+        ]
+    others = [_spec(f"other_configurations.{name}", "percent", points) for name in _PUBLISHED_OTHERS]
+    return found + others
+
+
+_PUBLISHED_OTHERS: tuple[str, ...] = tuple(reference.lookup(PAPER, "spin.other_configurations"))
+
+
+def _points(runs: Mapping[str, Run], scale: str) -> list[tuple[Spec, float | None]]:
+    found: list[float | None] = []
+    for constant in (0, 300):
+        cell = _Cell(BASE, constant, _SPIN)
+        ratio = runs[cell.label].metrics.get("spin_to_useful_ipc_ratio")
+        found += [_spin_percent(runs, cell), ratio, _gain(runs, cell)]
+    for name in _PUBLISHED_OTHERS:
+        others = _others(scale)
+        found.append(_gain(runs, _Cell(name, others[name], _SPIN)) if name in others else None)
+    return list(zip(_specs(), found, strict=True))
+
+
+_PIPELINE = (
+    "zero_fetch_cycles_percent",
+    "fetchable_contexts",
+    "squashed_percent",
+    "iq_backup_percent",
+    "zero_retire_percent",
+)
+
+
+def _constants_grid(runs: Mapping[str, Run], scale: str) -> Grid:
+    rows = []
+    for constant in _constants(scale):
+        for way in WAYS:
+            cell = _Cell(BASE, constant, way)
+            found = runs[cell.label].metrics
+            rows.append(
+                (
+                    str(constant),
+                    way,
+                    f"{_spin_percent(runs, cell):.1f}",
+                    f"{_useful(runs, cell):.2f}",
+                    f"{_gain(runs, cell.by(_SPIN), way):.1f}",
+                    *(f"{found[name]:.1f}" for name in _PIPELINE),
+                )
+            )
+    heads = ("constant, cycles", "way", "spinning, %", "useful IPC", "gain, %", *(_words(name) for name in _PIPELINE))
+    caption = "kernelmix on all contexts of smt8; spinning is of instructions, gain is over bare spinning."
+    return Grid("kernel_spin", "Spinning in the kernel", caption, heads, tuple(rows), words=2)
+
+
+def _words(name: str) -> str:
+    return name.replace("_percent", ", %").replace("_", " ")
+
+
+def _machines_grid(runs: Mapping[str, Run], scale: str) -> list[Grid]:
+    rows = []
+    for name, constant in {BASE: _half(runs, scale), **_others(scale)}.items():
+        cell = _Cell(name, constant, _SPIN)
+        useful = (_useful(runs, cell), _useful(runs, cell.by(_HARDWARE)))
+        values = (_spin_percent(runs, cell), *useful, _gain(runs, cell))
+        rows.append((name, str(constant), *(f"{value:.2f}" for value in values)))
+    heads = ("machine", "constant, cycles", "spinning, %", "useful IPC, spin", "smt_lock", "gain, %")
+    caption = "Constants as published for the number of contexts; on 8 the one with which spinning is nearest to half."
+    return [Grid("kernel_spin_machines", "Table 4.5", caption, heads, tuple(rows))] if rows else []
+
+
+def _chart(runs: Mapping[str, Run], scale: str) -> Chart:
+    groups = tuple(f"{constant} cycles" for constant in _constants(scale))
+    values = {
+        (group, way): (_useful(runs, _Cell(BASE, constant, way)), 0.0)
+        for constant, group in zip(_constants(scale), groups, strict=True)
+        for way in WAYS
+    }
+    caption = "Acquires fail for at least so long. One run each; runs are deterministic."
+    title = "smt8: useful IPC of a kernel-heavy program, by way to wait for its locks"
+    return Chart("kernel_spin", title, caption, "instructions a cycle", groups, tuple(WAYS), values)
+
+
+_TEXTS = (
+    "Where half of all instructions spin, removing the spinning gains between 5 and 25 %",
+    "Without induced spinning, it gains less than 5 %",
+    "The machines are in the published order of their gains",
+)
+
+
+def _statements(runs: Mapping[str, Run], scale: str) -> list[Statement]:
+    half = _half(runs, scale)
+    cell = _Cell(BASE, half, _SPIN)
+    gain, without = _gain(runs, cell), _gain(runs, _Cell(BASE, 0, _SPIN))
+    share = _spin_percent(runs, cell)
+    found = [
+        Statement(_TEXTS[0], 5 <= gain <= 25, f"{gain:.1f} % at {half} cycles, {share:.1f} % of instructions spin"),
+        Statement(_TEXTS[1], without < 5, f"{without:.1f} %"),
+    ]
+    others = _others(scale)
+    if not others:
+        return [*found, Statement(_TEXTS[2], None, "not in this scale")]
+    gains = {name: _gain(runs, _Cell(name, constant, _SPIN)) for name, constant in others.items()}
+    published = sorted(gains, key=lambda name: -float(reference.lookup(PAPER, "spin.other_configurations")[name]))
+    ours = sorted(gains, key=lambda name: -gains[name])
+    told = ", ".join(f"{name}: {gains[name]:.1f} %" for name in ours)
+    return [*found, Statement(_TEXTS[2], ours == published, told)]

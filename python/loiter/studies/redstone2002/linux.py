@@ -1,0 +1,64 @@
+"""Runs on Linux: the workloads on the kernel whose way to wait is a boot parameter, and a window of time in it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rich.console import Console
+
+from loiter import images
+from loiter.engine import Engine
+from loiter.images import Image, Recipe
+from loiter.machines import Machine
+from loiter.runs.linux import LinuxRequest
+from loiter.systems import prepared
+from loiter.systems.request import seat
+
+BENCH = "/usr/lib/loiter/bench"
+MEMORY_MIB = 1024
+_BEGUN = "the programs have begun"
+
+
+@dataclass(frozen=True)
+class Window:
+    """How long a window is, and what comes before it."""
+
+    settle_instructions: str
+    """Of all harts, until programs have read their files and are at work."""
+    warm_instructions: str
+    cycles: str
+
+    def plan(self) -> str:
+        """As `--phases` has it."""
+        return (
+            f'reference until console:"{_BEGUN}", reference for {self.settle_instructions} instructions, '
+            f"reference warm for {self.warm_instructions} instructions, timing for {self.cycles} cycles"
+        )
+
+
+WINDOWS = {
+    "quick": Window("200M", "20M", "300k"),
+    "default": Window("800M", "100M", "2M"),
+    "full": Window("800M", "200M", "20M"),
+}
+
+
+@functools.cache
+def _image() -> Image:
+    """The workloads, on the patched kernel. Built where it is missing."""
+    return images.build("workloads-small-kernel", Recipe("workloads", kernel="small-kernel"), Console(stderr=True))
+
+
+def request(engine: Engine, machine: Machine, commands: Sequence[str], append: str, window: Window) -> LinuxRequest:
+    """Commands that never end, all at once; each context of the machine is a CPU."""
+    seated, harts = seat(engine, machine, machine.contexts_per_core, MEMORY_MIB)
+    lines = [f"{command} > /dev/null &" for command in commands]
+    script = "\n".join([*lines, f"echo {_BEGUN} > /dev/console", "wait", ""])
+    image = _image()
+    boot = prepared.request(seated, harts, image, append)
+    if boot.waiting is not None and image.system_map is not None:
+        # The table of waiting functions names them.
+        boot = replace(boot, symbols=(image.system_map,))
+    return LinuxRequest(boot, script, str(engine.describe_phases(window.plan())["plan"]))
