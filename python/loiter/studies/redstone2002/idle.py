@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from loiter import machines, reference
@@ -186,7 +187,7 @@ def _grid(runs: Mapping[str, Run], workloads: list[str]) -> Grid:
                 f"{useful[_POLL] / len(WORKLOADS[name]):.2f}",
             )
         )
-    heads = ("workload", "programs", *WAYS, "gain, %", "idle instructions, %", "IPC of an idle one", "of a program")
+    heads = ("workload", "programs", *WAYS, "gain, %", "idle instructions, %", "IPC of one", "of a program")
     caption = (
         "Useful IPC: of the CPUs that have a program. Gain: of blocking in hardware over polling with a pause that does "
         "nothing; the last three columns are of that polling."
@@ -220,7 +221,7 @@ def _statements(runs: Mapping[str, Run], workloads: list[str]) -> list[Statement
     }
     told = ", ".join(f"{name} {value:.2f} times" for name, value in speedups.items())
     alone = [value for name, value in speedups.items() if len(WORKLOADS[name]) == 1]
-    falling = all(a > b for a, b in zip(means, means[1:], strict=False))
+    falling = all(a > b for a, b in pairwise(means))
     found = (
         (all(value >= 1.5 for value in alone), told),
         (falling, ", ".join(f"{count}: {mean:.2f} times" for count, mean in zip(sorted(by_count), means, strict=True))),

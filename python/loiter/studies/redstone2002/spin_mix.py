@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from loiter import programs
@@ -198,7 +199,7 @@ def _statements(runs: Mapping[str, Run], scale: str) -> list[Statement]:
     one = _Cell(BASE, 1, _LOOP)
     program, spinner = _useful(runs, one) / len(one.programs), _waiter_ipc(runs, one) or 0.0
     gains = {k: _gain(runs, _Cell(BASE, k, _LOOP)) for k in SPINNERS[scale]}
-    growing = all(gains[a] < gains[b] for a, b in zip(SPINNERS[scale], SPINNERS[scale][1:], strict=False))
+    growing = all(gains[a] < gains[b] for a, b in pairwise(SPINNERS[scale]))
     blocked = {k: _waiter_ipc(runs, _Cell(BASE, k, _BLOCKS)) or 0.0 for k in SPINNERS[scale]}
     found = (
         (spinner > program, f"{spinner:.2f} against {program:.2f}"),
