@@ -189,8 +189,8 @@ def _grid(runs: Mapping[str, Run], workloads: list[str]) -> Grid:
         )
     heads = ("workload", "programs", *WAYS, "gain, %", "idle instructions, %", "IPC of one", "of a program")
     caption = (
-        "Useful IPC: of the CPUs that have a program. Gain: of blocking in hardware over polling with a pause that does "
-        "nothing; the last three columns are of that polling."
+        "Useful IPC: of the CPUs that have a program. Gain: of blocking in hardware over polling with a pause that "
+        "does nothing; the last three columns are of that polling."
     )
     return Grid("idle", "Useful IPC beside idle contexts, smt8", caption, heads, tuple(rows))
 
