@@ -22,6 +22,8 @@ QEMU = "qemu-system-riscv64"
 TIMEOUT_S = 60
 
 SPINNERS = ["spin_default", "spin_idiv", "spin_casx", "spin_fdiv", "spin_l2miss"]
+# Their loops differ in what QEMU does not show; wrs and the hardware lock it does not know.
+OTHER_SPINNERS = ["spin_retry", "spin_pause", "spin_backoff", "spin_wfi"]
 
 # Each measured task with its smallest sensible arguments.
 ACTIVE = {
@@ -35,6 +37,7 @@ ACTIVE = {
     "mbv_fp": "iterations=1 footprint_kib=16384",
     "mbv_int": "iterations=1 footprint_kib=16384",
     "hold": "iterations=1000",
+    "intmix": "iterations=1",
 }
 
 
@@ -64,6 +67,12 @@ def active_cases() -> list[Case]:
         for spinner in SPINNERS:
             bootargs = f"task.{name}=0 task.{spinner}=1,2,3 {arguments}"
             cases.append(Case("spinloops", bootargs, (measured(name),)))
+    for spinner in OTHER_SPINNERS:
+        bootargs = f"task.add=0 task.{spinner}=1,2,3 {ACTIVE['add']}"
+        cases.append(Case("spinloops", bootargs, (measured("add"),)))
+        cases.append(Case("spinloops", f"{bootargs} handovers=1 reps_min=30", (measured("add"),)))
+    window = "task.intmix=0,1 task.sort=2 task.spin_wfi=3 window_cycles=1000000"
+    cases.append(Case("spinloops", window, (measured("intmix"), measured("sort"))))
     return cases
 
 
