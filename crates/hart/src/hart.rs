@@ -108,17 +108,19 @@ impl Hart {
         self.csr.takeable_interrupt()
     }
 
-    /// Whether something pends that ends a nap: any enabled interrupt, taken or not.
+    /// Whether an interrupt pends that ends `nap`: any enabled one, taken or not.
     #[must_use]
-    pub fn wakes(&self) -> bool {
-        self.csr.pending_enabled() != 0
+    pub fn interrupts(&self, nap: Nap) -> bool {
+        match nap {
+            Nap::Wfi | Nap::WrsNto | Nap::WrsSto => self.csr.pending_enabled() != 0,
+        }
     }
 
     /// Whether what `nap` waits for has happened, whoever sees it; the time limit of `wrs.sto` is the
     /// engine's affair.
     #[must_use]
     pub fn nap_is_over(&self, nap: Nap, watches: &Watches) -> bool {
-        self.wakes() || nap != Nap::Wfi && watches.state(self.id) != WatchState::Held
+        self.interrupts(nap) || nap.watches() && watches.state(self.id) != WatchState::Held
     }
 
     /// Enters `trap`: saves the pc, switches privilege, goes to the handler.

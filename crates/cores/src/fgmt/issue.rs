@@ -316,7 +316,8 @@ impl Context {
                 hart.regs[self.inst.rs1 as usize],
                 hart.regs[self.inst.rs2 as usize],
             );
-            cycles = latency.div_cycles(self.inst.op, dividend, divisor);
+            let divide = &core.params.divide;
+            cycles = divide.cycles(self.inst.op, dividend, divisor);
         }
         let before = Before::of(hart, &self.inst);
         let flow = run(hart, shared.machine, &mut self.stores, &self.inst);
@@ -414,9 +415,9 @@ impl Context {
             self.ready_at = now.after(1);
             return;
         }
-        core.counters.naps += 1;
-        let limit = now.after(core.params.latency.nap_short_limit_cycles);
-        self.sleep(now.after(1), nap, limit, hart);
+        core.naps.begun(nap);
+        let wait = &core.params.wait;
+        self.sleep(now.after(1), wait.fall_asleep(nap, now), wait, hart);
     }
 
     /// Enters a trap.

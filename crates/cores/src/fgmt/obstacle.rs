@@ -10,6 +10,7 @@ use loiter_types::{AddressSpace, Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 use super::context::{Context, Place, Waits, is_probe};
 use super::core::CoreState;
 use crate::store_buffer::Forward;
+use crate::wait::Wakes;
 use crate::walker::{Granted, page};
 use crate::{Observer, Shared};
 
@@ -179,6 +180,11 @@ impl Context {
             Activity::Idle | Activity::Napping | Activity::Pausing
         ) {
             self.reconsider(now, hart, Doing::Executing);
+        }
+        if let Waits::Wake(sleep) = self.waits {
+            self.waits = Waits::Time;
+            let wait = &core.params.wait;
+            core.naps.ended(wait, &sleep, Wakes::Limit, sleep.limit);
         }
         self.check_interrupts = false;
         let interrupt = hart.pending_interrupt();

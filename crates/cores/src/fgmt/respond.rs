@@ -1,12 +1,12 @@
 //! Events from outside a core: memory responses, lost watches, interrupts.
 
-use loiter_hart::Nap;
 use loiter_memory::{Level, RequestKind, Response};
 use loiter_observe::Slot;
 use loiter_types::{Cycle, HartId};
 
 use super::context::{Context, Waits};
 use super::core::{Chip, Core, CoreState};
+use crate::wait::{Sleep, Wakes};
 use crate::{Observer, PipelineStep, Shared};
 
 impl Chip {
@@ -28,12 +28,10 @@ impl Chip {
     pub fn watch_lost(&mut self, hart: HartId, now: Cycle) {
         let (place, c) = self.seats.of(hart);
         let core = &mut self.cores[place];
-        let wakes = matches!(
-            core.contexts[c].waits,
-            Waits::Wake(Nap::WrsNto | Nap::WrsSto)
-        );
-        if wakes {
-            core.wake(c, now);
+        if let Waits::Wake(sleep) = core.contexts[c].waits
+            && sleep.nap.watches()
+        {
+            core.wake(c, sleep, Wakes::Store, now);
             self.rescheduled(place, c);
         }
     }
@@ -48,8 +46,10 @@ impl Chip {
             context.check_interrupts = true;
             // An instruction that was fetched but not issued gives way to the interrupt.
             context.refetch();
-            if hart.wakes() && matches!(context.waits, Waits::Wake(_)) {
-                core.wake(c, now);
+            if let Waits::Wake(sleep) = context.waits
+                && hart.interrupts(sleep.nap)
+            {
+                core.wake(c, sleep, Wakes::Interrupt, now);
                 self.rescheduled(place, c);
             }
         }
@@ -57,11 +57,14 @@ impl Chip {
 }
 
 impl Core {
-    fn wake(&mut self, c: usize, now: Cycle) {
-        let at = now.after(self.state.params.latency.wake_cycles);
-        let context = &mut self.contexts[c];
-        let at = at.min(context.ready_at);
-        context.unblock(at);
+    /// What ends the nap of context `c` has happened, unless its time was over before.
+    fn wake(&mut self, c: usize, sleep: Sleep, by: Wakes, now: Cycle) {
+        if sleep.limit <= now {
+            return;
+        }
+        let wait = &self.state.params.wait;
+        self.contexts[c].unblock(wait.goes_on(&sleep, now));
+        self.state.naps.ended(wait, &sleep, by, now);
     }
 }
 

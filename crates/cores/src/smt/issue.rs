@@ -158,7 +158,13 @@ impl Context {
             }
             _ => {}
         }
-        let cycles = latency.cycles(class, &inst);
+        let cycles = match class {
+            Class::Div => {
+                let [dividend, divisor, _] = operands.sources;
+                core.params.divide.cycles(inst.op, dividend, divisor)
+            }
+            _ => latency.cycles(class, &inst),
+        };
         match class {
             Class::Div => core.div_free = now.after(cycles),
             Class::FpDiv | Class::FpSqrt => core.fp_div_free = now.after(cycles),
@@ -390,12 +396,11 @@ fn low(value: u64, width: Width) -> u64 {
 }
 
 impl SmtLatencyParams {
-    /// From issue to issue of one that uses the result.
+    /// From issue to issue of one that uses the result, of what takes the same time always.
     #[inline(always)]
     fn cycles(&self, class: Class, inst: &Inst) -> u64 {
         match class {
             Class::Mul => self.mul_cycles,
-            Class::Div => self.div_cycles,
             Class::FpAdd => self.fp_add_cycles,
             Class::FpMul => self.fp_mul_cycles,
             Class::FpFma => self.fp_fma_cycles,

@@ -235,7 +235,7 @@ impl Context {
         let latency = &core.params.latency;
         let (cycles, slot) = match flow {
             Flow::Interrupts if class == Class::System => (latency.trap_cycles, Slot::TrapEntry),
-            Flow::Pause => (latency.pause_cycles, Slot::Waiting),
+            Flow::Pause => (core.params.wait.pause_cycles, Slot::Waiting),
             _ => (1, Slot::FrontEnd),
         };
         if slot == Slot::TrapEntry {
@@ -262,9 +262,9 @@ impl Context {
             self.check_interrupts = true;
             return;
         }
-        core.counters.naps += 1;
-        let limit = core.params.latency.nap_short_limit_cycles;
-        self.sleep(now, nap, limit, hart);
+        core.naps.begun(nap);
+        let sleep = core.params.wait.fall_asleep(nap, now);
+        self.sleep(now, sleep, core, hart);
     }
 }
 

@@ -23,6 +23,12 @@ pub enum Nap {
 }
 
 impl Nap {
+    /// Whether a store to the watched line ends it.
+    #[must_use]
+    pub fn watches(self) -> bool {
+        self != Nap::Wfi
+    }
+
     /// What a hart does in it, for people.
     #[must_use]
     pub fn words(self) -> &'static str {
