@@ -9,7 +9,7 @@
 //! A transition is not aborted (as of the idle states of present processors: Woo et al., Catnap, IEEE
 //! Access 8, 2020): an event that comes during the entry ends the nap when the entry is over.
 
-use loiter_hart::Nap;
+use loiter_hart::{Hart, Nap};
 use loiter_types::{Cycle, counters, params};
 
 params! {
@@ -54,6 +54,10 @@ counters! {
         wfi_naps: "events",
         /// Naps begun in wrs.nto and wrs.sto.
         wrs_naps: "events",
+        /// Naps begun at a hardware lock found held; one wait may have several.
+        lock_naps: "events",
+        /// Naps begun at flags found zero; one wait may have several.
+        flag_naps: "events",
         /// Naps that a store to the watched line ended.
         woken_by_store: "events",
         /// Naps that an interrupt ended.
@@ -88,22 +92,33 @@ pub(crate) struct Sleep {
     pub(crate) limit: Cycle,
 }
 
+impl Sleep {
+    /// The same, but its entry begins in cycle `at`, when the answer is back that puts it to sleep.
+    pub(crate) fn answered(self, at: Cycle) -> Self {
+        let entry = self.entered.since(self.since);
+        Self {
+            entered: at.after(entry),
+            ..self
+        }
+    }
+}
+
 impl WaitParams {
-    /// A nap whose instruction has put its hart to sleep at `now`; `limit` is the limit of its
-    /// instruction, if it has one.
-    pub(crate) fn fall_asleep(&self, nap: Nap, now: Cycle) -> Sleep {
+    /// The nap of `hart`, whose instruction has put it to sleep at `now`.
+    pub(crate) fn fall_asleep(&self, nap: Nap, now: Cycle, hart: &Hart) -> Sleep {
         let entry = match nap {
             Nap::Wfi => self.wfi_entry_cycles,
             Nap::WrsNto | Nap::WrsSto => self.wrs_entry_cycles,
+            Nap::Lock | Nap::Flags => self.lock_entry_cycles,
         };
         Sleep {
             entered: now.after(entry),
-            ..self.sleep_on(nap, now)
+            ..self.sleep_on(nap, now, hart)
         }
     }
 
-    /// The nap of a hart that comes into a context asleep.
-    pub(crate) fn sleep_on(&self, nap: Nap, now: Cycle) -> Sleep {
+    /// The nap of `hart`, which comes into a context asleep.
+    pub(crate) fn sleep_on(&self, nap: Nap, now: Cycle, hart: &Hart) -> Sleep {
         Sleep {
             nap,
             since: now,
@@ -111,6 +126,7 @@ impl WaitParams {
             limit: match nap {
                 Nap::WrsSto => now.after(self.nap_short_limit_cycles),
                 Nap::Wfi | Nap::WrsNto => Cycle::NEVER,
+                Nap::Lock | Nap::Flags => hart.deadline().map_or(Cycle::NEVER, Cycle),
             },
         }
     }
@@ -121,6 +137,7 @@ impl WaitParams {
             Nap::Wfi if self.is_deep(sleep, event) => self.wfi_deep_exit_cycles,
             Nap::Wfi => self.wfi_exit_cycles,
             Nap::WrsNto | Nap::WrsSto => self.wrs_exit_cycles,
+            Nap::Lock | Nap::Flags => self.lock_exit_cycles,
         };
         event.max(sleep.entered).after(exit)
     }
@@ -143,6 +160,7 @@ impl WaitParams {
         match nap {
             Nap::Wfi => self.wfi_frees_shares,
             Nap::WrsNto | Nap::WrsSto => self.wrs_frees_shares,
+            Nap::Lock | Nap::Flags => self.lock_frees_shares,
         }
     }
 }
@@ -153,6 +171,8 @@ impl WaitCounters {
         match nap {
             Nap::Wfi => self.wfi_naps += 1,
             Nap::WrsNto | Nap::WrsSto => self.wrs_naps += 1,
+            Nap::Lock => self.lock_naps += 1,
+            Nap::Flags => self.flag_naps += 1,
         }
     }
 

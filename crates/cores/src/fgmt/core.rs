@@ -194,7 +194,7 @@ impl Chip {
             // What wakes it may have happened before it came here.
             HartState::Napping(nap) if !hart.nap_is_over(nap, &machine.watches) => {
                 let wait = &core.state.params.wait;
-                context.sleep(now, wait.sleep_on(nap, now), wait, hart);
+                context.sleep(now, wait.sleep_on(nap, now, hart), wait, hart);
             }
             _ => {
                 context.reconsider(now, hart, Doing::Executing);

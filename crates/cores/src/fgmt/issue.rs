@@ -246,7 +246,7 @@ impl Context {
     }
 
     /// Runs an instruction whose value moves now. Answers whether it retired; if not, its trap has
-    /// been entered.
+    /// been entered, or the hart sleeps at it.
     pub(super) fn run_now<O: Observer>(
         &mut self,
         core: &mut CoreState,
@@ -256,9 +256,13 @@ impl Context {
         let hart = &mut shared.harts[self.hart_index];
         let before = Before::of(hart, &self.inst);
         match run(hart, shared.machine, &mut self.stores, &self.inst) {
-            Flow::Next => {
+            Flow::Next | Flow::Jump => {
                 self.retire(&before, now, shared);
                 true
+            }
+            Flow::Blocks(nap) => {
+                self.fall_asleep(core, now, now, nap, shared);
+                false
             }
             Flow::Trap(trap) => {
                 self.trap(core, now, trap, shared);
@@ -415,9 +419,23 @@ impl Context {
             self.ready_at = now.after(1);
             return;
         }
+        self.fall_asleep(core, now, now.after(1), nap, shared);
+    }
+
+    /// Puts the hart of this context to sleep by an instruction of cycle `now`, which is charged up to
+    /// `from`.
+    fn fall_asleep<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        from: Cycle,
+        nap: Nap,
+        shared: &Shared<'_, O>,
+    ) {
+        let hart = &shared.harts[self.hart_index];
         core.naps.begun(nap);
         let wait = &core.params.wait;
-        self.sleep(now.after(1), wait.fall_asleep(nap, now), wait, hart);
+        self.sleep(from, wait.fall_asleep(nap, now, hart), wait, hart);
     }
 
     /// Enters a trap.

@@ -85,12 +85,12 @@ impl Context {
         let width = access_width(self.inst.op).expect("a load, store or atomic has a width");
         let bytes = width.bytes();
         let access = match (self.class, self.inst.op) {
-            (Class::Load, _) | (_, Op::LrW | Op::LrD) => Access::Load,
+            (Class::Load, _) => Access::Load,
+            (_, op) if op.only_reads() => Access::Load,
             _ => Access::Store,
         };
-        // The immediate of an atomic is zero.
         let base = shared.harts[self.hart_index].regs[self.inst.rs1 as usize];
-        let addr = VirtAddr(base.wrapping_add(self.inst.imm as i64 as u64));
+        let addr = VirtAddr(base.wrapping_add(self.inst.data_offset()));
         // An atomic that is not aligned raises that before its address is looked at.
         let looks = self.class != Class::Atomic || addr.0 & (bytes - 1) == 0;
         if self.data_space != AddressSpace::PHYSICAL
@@ -177,7 +177,7 @@ impl Context {
         let hart = &shared.harts[self.hart_index];
         if matches!(
             self.accounts.activity(),
-            Activity::Idle | Activity::Napping | Activity::Pausing
+            Activity::Idle | Activity::Napping | Activity::Blocked | Activity::Pausing
         ) {
             self.reconsider(now, hart, Doing::Executing);
         }

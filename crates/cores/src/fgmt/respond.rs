@@ -6,6 +6,7 @@ use loiter_types::{Cycle, HartId};
 
 use super::context::{Context, Waits};
 use super::core::{Chip, Core, CoreState};
+use crate::shared::is_lock;
 use crate::wait::{Sleep, Wakes};
 use crate::{Observer, PipelineStep, Shared};
 
@@ -121,10 +122,10 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) {
         debug_assert_eq!(self.waits, Waits::Access);
-        if response.level == Level::Device {
-            let hart = self.seated();
-            shared.set_clock(hart, now);
-            shared.device_accessed = true;
+        let device = response.level == Level::Device;
+        if device || is_lock(self.inst.op) {
+            shared.set_clock(self.seated(), now);
+            shared.device_accessed |= device;
         }
         self.slot = match (response.request.kind, response.level) {
             (RequestKind::Atomic, _) => Slot::Atomic,
@@ -137,6 +138,14 @@ impl Context {
             if O::PIPELINE {
                 let when = (now, response.done);
                 self.tell(core, when, PipelineStep::Retired, shared);
+            }
+        } else if let Waits::Wake(sleep) = self.waits {
+            // It hears that it has to wait when the answer is back.
+            let sleep = sleep.answered(response.done);
+            self.waits = Waits::Wake(sleep);
+            self.ready_at = core.params.wait.goes_on_by_itself(&sleep);
+            if O::PIPELINE {
+                self.tell(core, (now, now.after(1)), PipelineStep::Squashed, shared);
             }
         }
     }

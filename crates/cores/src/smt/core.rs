@@ -188,7 +188,7 @@ impl Chip {
             // What wakes it may have happened before it came here.
             && !hart.nap_is_over(nap, &machine.watches)
         {
-            let sleep = state.params.wait.sleep_on(nap, now);
+            let sleep = state.params.wait.sleep_on(nap, now, hart);
             context.sleep(now, sleep, state, hart);
         }
         self.rescheduled(place, now);

@@ -349,8 +349,14 @@ impl Context {
         if !self.data_translated(c, n, Access::Store, core, now, shared) {
             return;
         }
-        let width = access_width(self.entry(n).inst.op).expect("a store has a width");
-        let Some(addr) = self.place(n, width, Access::Store, shared) else {
+        let op = self.entry(n).inst.op;
+        let illegal = op == Op::LockRelease && !shared.harts[self.hart_index].csr.has_locks();
+        let width = access_width(op).expect("a store has a width");
+        let place = match illegal {
+            true => None,
+            false => self.place(n, width, Access::Store, shared),
+        };
+        let Some(addr) = place else {
             self.leave_to_hart(n, now);
             return;
         };

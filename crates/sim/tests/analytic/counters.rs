@@ -142,7 +142,21 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
         ),
         (1, format!("li a0, {DATA}; lr.d t0, (a0); wrs.nto; {SLEEP}")),
     ];
-    let deep = |machine| Bench::new(machine).set("wait.wfi_deep_after_cycles=50");
+    let locks =
+        "li a1, 64; add a0, a0, a1; lr.d t0, (a0); sw a1, 0(a0); held: lock.acquire (a0), x0, held";
+    let flags = "li a1, 128; add a0, a0, a1; wait: lock.wait (a0), x0, wait";
+    let naps = [
+        naps,
+        vec![
+            (2, format!("li a0, {DATA}; {locks}")),
+            (3, format!("li a0, {DATA}; {flags}")),
+        ],
+    ]
+    .concat();
+    let deep = |machine| {
+        let bench = Bench::new(machine).set("hart.isa=+xloiterlock");
+        bench.set("wait.wfi_deep_after_cycles=50")
+    };
     vec![
         (deep("t1"), naps.clone()),
         (deep("smt8"), naps),
