@@ -1,7 +1,83 @@
+// Ways to wait, for bare-metal guests, user programs and the kernel: the hardware lock of loiter's machines (extension
+// xloiterlock), naps on a watched word (Zawrs), pause. Plain C with inline assembly, no library; what the assembler does
+// not know is written by .insn and .4byte, so any -march will do.
+//
+// The lock is a word, 0 when it is free. Its line should hold nothing that others write: any store to the line makes
+// those who wait look again. Harts that wait are blocked in hardware: not fetched from, with nothing in the pipeline. The
+// limit and the place to go when it is over are operands, so there is no state that an OS would have to switch; a trap
+// that is taken meanwhile begins the time anew. docs/waiting.md says what each of them costs.
+//
+// On a machine without the extension the instructions of the lock are illegal; wrs is on one without Zawrs.
 #ifndef LOITER_LOCK_H
 #define LOITER_LOCK_H
-#include <stdint.h>
-static inline void loiter_hardware_acquire(uint32_t *word) {
+
+// Takes the lock, with acquire order; blocks as long as it takes.
+static inline void loiter_hardware_acquire(volatile unsigned int *word) {
     __asm__ volatile("1: .insn b 0x0b, 0, %0, x0, 1b" : : "r"(word) : "memory");
 }
+
+// The same, for at most so many cycles; 0 is without limit. Answers 0 when the time was over.
+static inline int loiter_hardware_acquire_within(volatile unsigned int *word, unsigned long cycles) {
+    int taken;
+    __asm__ volatile("li %0, 0\n\t"
+                     ".insn b 0x0b, 0, %1, %2, 1f\n\t"
+                     "li %0, 1\n"
+                     "1:"
+                     : "=&r"(taken)
+                     : "r"(word), "r"(cycles)
+                     : "memory");
+    return taken;
+}
+
+// Gives the lock back, with release order.
+static inline void loiter_hardware_release(volatile unsigned int *word) {
+    __asm__ volatile(".insn s 0x0b, 1, x0, 0(%0)" : : "r"(word) : "memory");
+}
+
+// Waits until one of the eight flags of an aligned line of 64 bytes is not zero, for at most so many cycles; 0 is without
+// limit. Answers 0 when the time was over.
+static inline int loiter_hardware_wait(const volatile unsigned long *flags, unsigned long cycles) {
+    int set;
+    __asm__ volatile("li %0, 0\n\t"
+                     ".insn b 0x0b, 2, %1, %2, 1f\n\t"
+                     "li %0, 1\n"
+                     "1:"
+                     : "=&r"(set)
+                     : "r"(flags), "r"(cycles)
+                     : "memory");
+    return set;
+}
+
+// Gives way for a moment.
+static inline void loiter_pause(void) {
+    __asm__ volatile(".4byte 0x0100000f" : : : "memory");
+}
+
+// Reads the word, and if it has this value, sleeps until its line is written or an interrupt pends. Answers what it
+// read. No write is missed: the line is watched from the read on.
+static inline unsigned int loiter_nap_while(const volatile unsigned int *word, unsigned int value) {
+    long seen;
+    __asm__ volatile("lr.w.aq %0, (%1)\n\t"
+                     "bne %0, %2, 1f\n\t"
+                     ".4byte 0x00d00073\n" // wrs.nto
+                     "1:"
+                     : "=&r"(seen)
+                     : "r"(word), "r"((long)(int)value)
+                     : "memory");
+    return (unsigned int)seen;
+}
+
+// The same, for a short time at most.
+static inline unsigned int loiter_nap_short_while(const volatile unsigned int *word, unsigned int value) {
+    long seen;
+    __asm__ volatile("lr.w.aq %0, (%1)\n\t"
+                     "bne %0, %2, 1f\n\t"
+                     ".4byte 0x01d00073\n" // wrs.sto
+                     "1:"
+                     : "=&r"(seen)
+                     : "r"(word), "r"((long)(int)value)
+                     : "memory");
+    return (unsigned int)seen;
+}
+
 #endif

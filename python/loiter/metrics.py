@@ -31,7 +31,7 @@ _KERNEL = ("kernel", "machine", "interrupt")
 _SPINNING = ("spinning",)
 _POLLING = ("idle_polling",)
 _USEFUL = _USER + _KERNEL
-_AWAKE = (*_USEFUL, *_SPINNING, *_POLLING, "pausing", "napping")
+_AWAKE = (*_USEFUL, *_SPINNING, *_POLLING, "pausing", "napping", "blocked")
 
 
 class _Absent(Exception):

@@ -221,7 +221,7 @@ def test_traps_are_instants(tmp_path: Path) -> None:
     code += [0x00300313, 0xFFF30313, 0xFE031EE3, 0x341023F3, 0x00438393, 0x34139073, 0x30200073]
     elf = write_elf(tmp_path / "trap.elf", code)
     for machine in ("t1", "superscalar"):
-        sets = ("--set", "system.cores=1", "--set", "core.contexts=1", "--set", "latency.pause_cycles=50")
+        sets = ("--set", "system.cores=1", "--set", "core.contexts=1", "--set", "wait.pause_cycles=50")
         done = loiter_("run", "-m", machine, elf, *sets, "--timeline", "trace.gz", "--pipeline", "log", cwd=tmp_path)
         assert "wfi" in done.stderr, "the watchdog ends it"
         trace = perfetto.Trace.FromString(gzip.decompress((tmp_path / "trace.gz").read_bytes()))

@@ -9,6 +9,7 @@
 //! called, and a debug build proves that nothing would have happened.
 
 mod chip;
+mod divide;
 pub mod fgmt;
 mod observer;
 pub mod predict;
@@ -16,9 +17,12 @@ mod seats;
 mod shared;
 pub mod smt;
 mod store_buffer;
+mod wait;
 mod walker;
 mod warm;
 
 pub use chip::Chip;
+pub use divide::DivideParams;
 pub use observer::{InstructionId, Observer, PipelineObserver, PipelineStage, PipelineStep};
 pub use shared::Shared;
+pub use wait::{WaitCounters, WaitParams};

@@ -174,6 +174,11 @@ impl<O: Observer> Shared<'_, O> {
     }
 }
 
+/// Whether an instruction waits in hardware, for a time that its hart's clock tells.
+pub(crate) fn is_lock(op: Op) -> bool {
+    matches!(op, Op::LockAcquire | Op::LockWait)
+}
+
 /// How a hart executes.
 pub(crate) fn mode(hart: &Hart) -> Mode {
     match hart.csr.privilege {
@@ -188,5 +193,6 @@ pub(crate) fn doing(nap: Nap) -> Doing {
     match nap {
         Nap::Wfi => Doing::Idle,
         Nap::WrsNto | Nap::WrsSto => Doing::Napping,
+        Nap::Lock | Nap::Flags => Doing::Blocked,
     }
 }

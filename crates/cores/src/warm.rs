@@ -42,7 +42,7 @@ impl Traces<'_> {
         match class {
             Class::Load => self.access(event, Access::Load, RequestKind::Load),
             Class::Store => self.access(event, Access::Store, self.stores),
-            Class::Atomic if matches!(inst.op, Op::LrW | Op::LrD) => {
+            Class::Atomic if inst.op.only_reads() => {
                 self.access(event, Access::Load, self.atomics);
             }
             Class::Atomic => self.access(event, Access::Store, self.atomics),
@@ -75,7 +75,7 @@ impl Traces<'_> {
         let Some(width) = access_width(inst.op) else {
             return;
         };
-        let addr = VirtAddr(event.base.wrapping_add(inst.imm as i64 as u64));
+        let addr = VirtAddr(event.base.wrapping_add(inst.data_offset()));
         if let Some(found) = translate(self.dtlb, event, addr, access)
             && event.machine.is_ram(found, width.bytes())
         {

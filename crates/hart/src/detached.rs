@@ -6,7 +6,7 @@
 //! by [`crate::Exec`] when they are the oldest.
 
 use loiter_isa::{
-    Class, CsrOperand, Executor, FpContext, Inst, RoundingMode, SINK, System, Width, dispatch,
+    Class, CsrOperand, Executor, FpContext, Inst, Lock, RoundingMode, SINK, System, Width, dispatch,
 };
 
 use crate::hart::Hart;
@@ -152,9 +152,20 @@ impl Executor for Compute<'_> {
         self.incomplete(i)
     }
 
+    fn lock(&mut self, i: &Inst, what: Lock) -> Detached {
+        match what {
+            Lock::Release => self.address(i),
+            Lock::Acquire | Lock::Wait => self.incomplete(i),
+        }
+    }
+
     #[inline(always)]
     fn fp(&mut self, i: &Inst, f: impl FnOnce(&mut FpContext, u64, u64, u64) -> u64) -> Detached {
-        let field = if i.rm() == 7 { self.operands.frm } else { i.rm() };
+        let field = if i.rm() == 7 {
+            self.operands.frm
+        } else {
+            i.rm()
+        };
         let Some(rounding) = RoundingMode::from_bits(field) else {
             return self.incomplete(i);
         };
@@ -171,13 +182,16 @@ impl Executor for Compute<'_> {
         self.incomplete(i)
     }
 
-    fn system(&mut self, i: &Inst, _: System) -> Detached {
-        self.incomplete(i)
+    fn system(&mut self, i: &Inst, what: System) -> Detached {
+        match what {
+            System::Pause => self.value(i, 0),
+            _ => self.incomplete(i),
+        }
     }
 }
 
 /// Computes what an instruction that is not the oldest can: all but atomics, CSR and system
-/// instructions, and what has no rounding mode.
+/// instructions other than `pause`, and what has no rounding mode.
 #[inline(never)]
 #[must_use]
 pub fn compute(inst: &Inst, operands: &Operands) -> Detached {

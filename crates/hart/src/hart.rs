@@ -20,6 +20,18 @@ pub enum HartState {
     Napping(Nap),
 }
 
+/// Since when a hart waits at an instruction of the hardware lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Blocked {
+    /// Address of the instruction.
+    pub pc: u64,
+    /// Cycle in which it first found that it has to wait, since the last trap.
+    pub since: u64,
+    /// For how many cycles it waits at most; 0: without limit.
+    pub limit: u64,
+}
+
 /// One hart: registers, program counter, privilege, CSRs.
 #[derive(Clone, Debug)]
 pub struct Hart {
@@ -36,6 +48,8 @@ pub struct Hart {
     pub csr: CsrFile,
     /// Whether it executes.
     pub state: HartState,
+    /// Waiting at an instruction of the hardware lock, that has not run to its end.
+    pub blocked: Option<Blocked>,
     pub(crate) tlb: Tlb,
 }
 
@@ -54,6 +68,7 @@ impl Hart {
             retired: 0,
             csr: CsrFile::new(id, extensions),
             state: HartState::Running,
+            blocked: None,
             tlb: Tlb::new(),
         };
         hart.mode_changed();
@@ -108,17 +123,28 @@ impl Hart {
         self.csr.takeable_interrupt()
     }
 
-    /// Whether something pends that ends a nap: any enabled interrupt, taken or not.
+    /// Whether an interrupt pends that ends `nap`: any enabled one, taken or not; of the hardware lock,
+    /// one that would be taken.
     #[must_use]
-    pub fn wakes(&self) -> bool {
-        self.csr.pending_enabled() != 0
+    pub fn interrupts(&self, nap: Nap) -> bool {
+        match nap {
+            Nap::Wfi | Nap::WrsNto | Nap::WrsSto => self.csr.pending_enabled() != 0,
+            // Others would only make it look again.
+            Nap::Lock | Nap::Flags => self.pending_interrupt().is_some(),
+        }
     }
 
-    /// Whether what `nap` waits for has happened, whoever sees it; the time limit of `wrs.sto` is the
-    /// engine's affair.
+    /// Whether what `nap` waits for has happened, whoever sees it; time limits are the engine's affair.
     #[must_use]
     pub fn nap_is_over(&self, nap: Nap, watches: &Watches) -> bool {
-        self.wakes() || nap != Nap::Wfi && watches.state(self.id) != WatchState::Held
+        self.interrupts(nap) || nap.watches() && watches.state(self.id) != WatchState::Held
+    }
+
+    /// The cycle in which a nap in the hardware lock ends at the latest, if it has a limit.
+    #[must_use]
+    pub fn deadline(&self) -> Option<u64> {
+        let blocked = self.blocked.filter(|blocked| blocked.limit != 0)?;
+        Some(blocked.since.saturating_add(blocked.limit))
     }
 
     /// Enters `trap`: saves the pc, switches privilege, goes to the handler.
@@ -138,6 +164,7 @@ impl Hart {
         self.csr.enter_trap(trap, self.pc);
         self.mode_changed();
         self.pc = handler;
+        self.blocked = None;
         self.state = HartState::Running;
         Ok(())
     }

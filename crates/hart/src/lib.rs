@@ -27,7 +27,7 @@ pub use code::{CodeCache, CodeMarks};
 pub use csr::{Clock, CsrFile, Extensions, Privilege};
 pub use detached::{Detached, Operands, compute, extend};
 pub use exec::{DataPort, Environment, Exec, Flow, Nap};
-pub use hart::{Hart, HartState};
+pub use hart::{Blocked, Hart, HartState};
 pub use observed::run_observed;
 pub use observer::{Accessed, InstructionObserver, Performed, Retired, Trapped, Unobserved};
 pub use reference::{Burst, Stop, run};

@@ -64,7 +64,7 @@ pub fn run_observed<O: InstructionObserver>(
                 }
             }
             Flow::Pause => break Stop::Pause,
-            Flow::Nap(nap) => {
+            Flow::Nap(nap) | Flow::Blocks(nap) => {
                 hart.state = HartState::Napping(nap);
                 break Stop::Napping(nap);
             }
@@ -118,7 +118,7 @@ fn full<O: InstructionObserver>(
     let mut exec = Exec::<_, true>::new(hart, machine);
     let flow = dispatch(&mut exec, &inst);
     exec.finish();
-    if !matches!(flow, Flow::Trap(_) | Flow::Probe(..)) {
+    if !matches!(flow, Flow::Trap(_) | Flow::Probe(..) | Flow::Blocks(_)) {
         hart.retired += 1;
         observer.retired(&Retired {
             hart,

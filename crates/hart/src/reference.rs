@@ -152,7 +152,7 @@ fn after(flow: Flow, hart: &mut Hart, machine: &Machine) -> Option<Stop> {
         Flow::Next | Flow::Jump | Flow::Full | Flow::Interrupts | Flow::FenceI => None,
         Flow::Trap(trap) => hart.take_trap(trap, machine).err().map(Stop::Unhandled),
         Flow::Pause => Some(Stop::Pause),
-        Flow::Nap(nap) => {
+        Flow::Nap(nap) | Flow::Blocks(nap) => {
             hart.state = HartState::Napping(nap);
             Some(Stop::Napping(nap))
         }
@@ -253,7 +253,7 @@ fn full(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache) -> Flow {
     let mut exec = Exec::<_, true>::new(hart, machine);
     let flow = dispatch(&mut exec, &inst);
     exec.finish();
-    if !matches!(flow, Flow::Trap(_) | Flow::Probe(..)) {
+    if !matches!(flow, Flow::Trap(_) | Flow::Probe(..) | Flow::Blocks(_)) {
         hart.retired += 1;
     }
     flow

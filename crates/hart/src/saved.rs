@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::csr::CsrFile;
 use crate::exec::Nap;
-use crate::hart::{Hart, HartState};
+use crate::hart::{Blocked, Hart, HartState};
 use crate::tlb::Tlb;
 
 /// The state of one hart. Its number and its extensions are the machine's.
@@ -21,6 +21,9 @@ pub struct SavedHart {
     retired: u64,
     /// How it sleeps, if it does.
     nap: Option<Nap>,
+    /// Since when it waits at an instruction of the hardware lock, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    blocked: Option<Blocked>,
     csr: CsrFile,
 }
 
@@ -36,6 +39,7 @@ impl Hart {
                 HartState::Running => None,
                 HartState::Napping(nap) => Some(nap),
             },
+            blocked: self.blocked,
             csr: self.csr.clone(),
         }
     }
@@ -59,6 +63,7 @@ impl Hart {
         self.pc = saved.pc;
         self.retired = saved.retired;
         self.state = saved.nap.map_or(HartState::Running, HartState::Napping);
+        self.blocked = saved.blocked;
         self.csr.restore(&saved.csr);
         self.tlb = Tlb::new();
         self.mode_changed();

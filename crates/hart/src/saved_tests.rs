@@ -61,8 +61,14 @@ fn encode(hart: &Hart) -> Vec<u8> {
 #[test]
 fn everything_that_a_program_can_write_comes_back() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    for nap in [None, Some(Nap::Wfi), Some(Nap::WrsNto), Some(Nap::WrsSto)] {
+    let naps = [Nap::Wfi, Nap::WrsNto, Nap::WrsSto, Nap::Lock, Nap::Flags];
+    for nap in naps.map(Some).into_iter().chain([None]) {
         let mut saved = used(3, &mut random);
+        saved.blocked = nap.filter(|nap| *nap == Nap::Lock).map(|_| Blocked {
+            pc: random.next(),
+            since: random.next(),
+            limit: random.next(),
+        });
         saved.state = nap.map_or(HartState::Running, HartState::Napping);
         if nap.is_some() {
             saved.csr.privilege = Privilege::Supervisor;
@@ -82,6 +88,7 @@ fn everything_that_a_program_can_write_comes_back() {
         saved.csr.set_lines(0);
         back.restore(&rmp_serde::from_slice(&bytes).unwrap())
             .unwrap();
+        assert_eq!(back.blocked, saved.blocked);
         assert_eq!(registers(&back), registers(&saved));
         assert_eq!(encode(&back), bytes);
         assert_eq!(back.regs[..64], saved.regs[..64]);

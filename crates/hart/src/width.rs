@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use loiter_isa::{CsrOperand, Executor, FpContext, Inst, Op, System, Width, decode, dispatch};
+use loiter_isa::{
+    CsrOperand, Executor, FpContext, Inst, Lock, Op, System, Width, decode, dispatch,
+};
 
 /// Answers the width of the access instead of performing it.
 struct Measure;
@@ -48,6 +50,9 @@ impl Executor for Measure {
     }
     fn cas(&mut self, _: &Inst, width: Width) -> Self::Out {
         Some(width)
+    }
+    fn lock(&mut self, _: &Inst, what: Lock) -> Self::Out {
+        Some(what.width())
     }
     fn fp(&mut self, _: &Inst, _: impl FnOnce(&mut FpContext, u64, u64, u64) -> u64) -> Self::Out {
         None

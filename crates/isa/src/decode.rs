@@ -114,6 +114,7 @@ impl Fields {
                 self.rs1 = Source::Integer;
                 self.mode = Mode::Ordering;
             }
+            b'b' => self.rs1 = Source::Integer,
             b'>' => self.immediate = Immediate::Shift6,
             b'<' => self.immediate = Immediate::Shift5,
             b'u' => self.immediate = Immediate::U,

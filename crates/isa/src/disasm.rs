@@ -98,7 +98,7 @@ fn operand(letter: char, inst: &Inst, pc: u64) -> Option<String> {
         'R' => register_name(inst.rs3).to_owned(),
         'j' => inst.imm.to_string(),
         'l' | 'q' => address(inst),
-        'A' => format!("({})", register_name(inst.rs1)),
+        'A' | 'b' => format!("({})", register_name(inst.rs1)),
         '>' | '<' => format!("{:#x}", inst.imm),
         'u' => upper(inst),
         'p' | 'a' => target(inst, pc),

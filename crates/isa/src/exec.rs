@@ -5,7 +5,7 @@
 //! over all instructions that hands the closure to the shape's method. An engine implements the
 //! shapes once and thereby every instruction; the semantics exist in one place for all engines.
 
-use crate::{FpContext, Inst, System, Width};
+use crate::{FpContext, Inst, Lock, System, Width};
 
 /// The shapes of instructions. `f` is always the pure semantics from the table.
 pub trait Executor {
@@ -40,6 +40,8 @@ pub trait Executor {
     /// `rd = sext(old)`. `Q` uses pairs of registers, the slot and the one after it; the pair of x0
     /// reads as zero and is not written.
     fn cas(&mut self, i: &Inst, width: Width) -> Self::Out;
+    /// An instruction of the hardware lock at the address in rs1; [`Lock`] says what it does.
+    fn lock(&mut self, i: &Inst, what: Lock) -> Self::Out;
     /// `rd = f(context, rs1, rs2, rs3)`: everything of F and D but loads and stores, whatever the
     /// register file of its operands. Values are 64-bit register images (NaN-boxed singles).
     fn fp(&mut self, i: &Inst, f: impl FnOnce(&mut FpContext, u64, u64, u64) -> u64) -> Self::Out;

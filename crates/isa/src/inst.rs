@@ -82,6 +82,17 @@ impl Inst {
             ..self
         }
     }
+
+    /// From the value of rs1 to the address of the data of a load, store or atomic.
+    #[inline(always)]
+    #[must_use]
+    pub const fn data_offset(&self) -> u64 {
+        match self.op.class() {
+            // The immediate of an atomic, if it has one, is the target of a branch.
+            Class::Atomic => 0,
+            _ => self.imm as i64 as u64,
+        }
+    }
 }
 
 /// Bytes that a memory access moves.
@@ -127,7 +138,7 @@ pub enum Class {
     Load,
     /// Store, integer or floating point.
     Store,
-    /// Read-modify-write atomic, lr and sc.
+    /// Read-modify-write atomic, lr and sc; acquiring a hardware lock, and waiting for flags.
     Atomic,
     /// Floating-point add, subtract, compare, minimum, maximum, conversion.
     FpAdd,
@@ -153,6 +164,33 @@ pub enum Class {
     Nap,
     /// Probe HINT: no slot, no time.
     Probe,
+}
+
+/// Bytes of the line of flags that [`Lock::Wait`] looks at: eight doublewords.
+pub const FLAGS_BYTES: u64 = 64;
+
+/// The instructions of the hardware lock: the lock is a word, 0 when it is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// `if memory[rs1] == 0 { memory[rs1] = 1 }`, atomically and before all that follows. Else the hart
+    /// blocks until the line may have been written, and looks again; when it has been at that for rs2
+    /// cycles (0: without limit), `pc += imm`.
+    Acquire,
+    /// `memory[rs1] = 0`, behind all that came before.
+    Release,
+    /// Blocks likewise while the eight doublewords of the line at rs1 are zero.
+    Wait,
+}
+
+impl Lock {
+    /// Of its access; of [`Lock::Wait`], that of each flag.
+    #[must_use]
+    pub const fn width(self) -> Width {
+        match self {
+            Lock::Acquire | Lock::Release => Width::W,
+            Lock::Wait => Width::D,
+        }
+    }
 }
 
 /// Instructions whose effect is on the hart's privileged state, not a function of registers.

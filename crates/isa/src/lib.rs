@@ -1,5 +1,5 @@
-//! RV64GC with Zicsr, Zifencei, Zba, Zbb, Zbs, Zicond, Zacas, Zawrs and Zihintpause: decoding,
-//! disassembly and pure semantics.
+//! RV64GC with Zicsr, Zifencei, Zba, Zbb, Zbs, Zicond, Zacas, Zawrs and Zihintpause, and loiter's own
+//! hardware lock: decoding, disassembly and pure semantics.
 //!
 //! No state and no time live here: what an instruction does to a hart is in `loiter-hart`, how long
 //! it takes in the cores. An engine decodes once, into plain records, implements the shapes of
@@ -39,5 +39,5 @@ pub use decode::{decode, length};
 pub use disasm::{disassemble, register_name};
 pub use exec::{CsrOperand, Executor};
 pub use fp::{FpContext, RoundingMode};
-pub use inst::{Class, Inst, SINK, System, Width, f, x};
+pub use inst::{Class, FLAGS_BYTES, Inst, Lock, SINK, System, Width, f, x};
 pub use table::{Op, dispatch};

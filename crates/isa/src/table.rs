@@ -18,6 +18,7 @@
 //! | `j`           | 12-bit signed immediate                                             |
 //! | `l` `q`       | `offset(rs1)` of a load (and jalr), of a store                      |
 //! | `A`           | `(rs1)` of an atomic, with its `aq` and `rl` bits                   |
+//! | `b`           | `(rs1)` without such bits                                           |
 //! | `>` `<`       | 6-bit, 5-bit shift amount                                           |
 //! | `u`           | upper immediate                                                     |
 //! | `p` `a`       | branch target, jump target                                          |
@@ -29,7 +30,7 @@
 
 use crate::decode::Encoding;
 use crate::int::{mulh, mulhsu, mulhu, sext32};
-use crate::{Class, CsrOperand, Executor, Inst, System, Width, fp, int};
+use crate::{Class, CsrOperand, Executor, Inst, Lock, System, Width, fp, int};
 
 macro_rules! instructions {
     ($($op:ident $mnemonic:literal $match:literal $mask:literal $operands:literal $class:ident
@@ -64,6 +65,13 @@ macro_rules! instructions {
                     Op::Illegal => None,
                     $(Op::$op => Some(($match, $mask)),)*
                 }
+            }
+
+            /// Whether it is an atomic that writes nothing.
+            #[inline(always)]
+            #[must_use]
+            pub const fn only_reads(self) -> bool {
+                matches!(self, Op::LrW | Op::LrD | Op::LockWait)
             }
 
             /// What it asks of a core's units.
@@ -215,6 +223,12 @@ instructions! {
     AmocasW "amocas.w" 0x2800_202f 0xf800_707f "c,t,A" Atomic cas(Width::W);
     AmocasD "amocas.d" 0x2800_302f 0xf800_707f "c,t,A" Atomic cas(Width::D);
     AmocasQ "amocas.q" 0x2800_402f 0xf800_707f "C,w,A" Atomic cas(Width::Q);
+
+    // Xloiterlock, loiter's own: the hardware lock, in the opcode space custom-0. Text as `.insn b` and
+    // `.insn s` of GNU as assemble it.
+    LockAcquire "lock.acquire" 0x0000_000b 0x0000_707f "b,t,p" Atomic lock(Lock::Acquire);
+    LockRelease "lock.release" 0x0000_100b 0xfff0_7fff "b" Store lock(Lock::Release);
+    LockWait "lock.wait" 0x0000_200b 0x0000_707f "b,t,p" Atomic lock(Lock::Wait);
 
     // Zba
     AddUw "add.uw" 0x0800_003b 0xfe00_707f "d,s,t" Alu alu_reg(|a, b| u64::from(a as u32).wrapping_add(b));

@@ -20,6 +20,8 @@ words! {
         Pausing = "pausing",
         /// Sleeps in `wrs` until a watched line is lost.
         Napping = "napping",
+        /// Waits in a hardware lock until it is free, or for flags.
+        Blocked = "blocked",
         /// Sleeps in `wfi`.
         Idle = "idle",
         /// No hart sits in the context.
@@ -75,6 +77,8 @@ pub enum Doing {
     Pausing,
     /// It sleeps in `wrs`.
     Napping,
+    /// It waits in a hardware lock, or for flags.
+    Blocked,
     /// It sleeps in `wfi`.
     Idle,
     /// There is no hart.
@@ -154,6 +158,7 @@ impl Course {
             Doing::Vacant => return Activity::Vacant,
             Doing::Idle => return Activity::Idle,
             Doing::Napping => return Activity::Napping,
+            Doing::Blocked => return Activity::Blocked,
             Doing::Pausing => return Activity::Pausing,
             Doing::Executing => {}
         }

@@ -2,6 +2,8 @@
 
 use loiter_cores::fgmt::FgmtParams;
 use loiter_cores::smt::SmtParams;
+use loiter_hart::Extensions;
+use loiter_isa::FLAGS_BYTES;
 use loiter_machine::{MachineConfig, Mmu};
 use loiter_memory::{MemoryConfig, MemorySystem};
 use loiter_types::{ParamInfo, ParamKind, ParamValue, Params, Unknown};
@@ -116,6 +118,15 @@ impl MachineFile {
             let problem =
                 format!("timebase_hz = {timebase_hz} does not divide the clock of {clock_hz} Hz");
             return Err(("system", problem));
+        }
+        let hart = self.hart();
+        if Extensions::of(&hart.isa).xloiterlock && hart.watch_line_bytes < FLAGS_BYTES {
+            let bytes = hart.watch_line_bytes;
+            let problem = format!(
+                "watch_line_bytes = {bytes} is less than the {FLAGS_BYTES} bytes of flags that lock.wait \
+                 watches; take xloiterlock out of isa, or watch larger lines"
+            );
+            return Err(("hart", problem));
         }
         match self.core() {
             CoreKind::Fgmt(core, memory) => {
@@ -250,6 +261,8 @@ impl MachineFile {
                 core: self.section("core"),
                 units: self.section("units"),
                 latency: self.section("latency"),
+                divide: self.section("latency"),
+                wait: self.section("wait"),
                 branch: self.section("branch"),
                 btb: self.section("btb"),
                 itlb: self.section("itlb"),
@@ -262,6 +275,8 @@ impl MachineFile {
             contexts: common.contexts,
             core: self.section("core"),
             latency: self.section("latency"),
+            divide: self.section("latency"),
+            wait: self.section("wait"),
             fpu: self.section("fpu"),
             itlb: self.section("itlb"),
             dtlb: self.section("dtlb"),
@@ -544,6 +559,9 @@ mod tests {
             message.contains("--set hart.isa=-zawrs: rv64imafdc"),
             "{message}"
         );
+        let sets = ["hart.isa=+xloiterlock", "hart.watch_line_bytes=32"];
+        let message = user_error(VIRT, &sets);
+        assert!(message.contains("watch_line_bytes = 32"), "{message}");
         let message = user_error("[core\n", &[]);
         assert!(message.contains("line 1"), "{message}");
         let message = user_error(&format!("{VIRT}[l9]\nx = 1\n"), &[]);

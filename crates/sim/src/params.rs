@@ -3,6 +3,7 @@
 use loiter_cores::fgmt::{CoreParams, FgmtParams, FpuParams, LatencyParams};
 use loiter_cores::predict::{BranchParams, BtbParams};
 use loiter_cores::smt::{SmtCoreParams, SmtLatencyParams, SmtParams, SmtUnitParams};
+use loiter_cores::{DivideParams, WaitParams};
 use loiter_memory::{
     L1MissParams, L1Params, L2Params, MemoryConfig, MemoryParams, TlbParams, WalkerParams,
 };
@@ -51,6 +52,7 @@ pub(crate) type Section = (&'static str, Vec<ParamInfo>);
 
 /// The sections of a machine with this kind of core.
 pub(crate) fn sections(kind: &str) -> Vec<Section> {
+    let with_divides = |latency: Vec<ParamInfo>| [latency, DivideParams::infos()].concat();
     let mut sections = vec![
         ("system", SystemParams::infos()),
         ("hart", HartParams::infos()),
@@ -59,7 +61,8 @@ pub(crate) fn sections(kind: &str) -> Vec<Section> {
     if kind == "fgmt" {
         sections[2].1.extend(CoreParams::infos());
         sections.extend([
-            ("latency", LatencyParams::infos()),
+            ("latency", with_divides(LatencyParams::infos())),
+            ("wait", WaitParams::infos()),
             ("fpu", FpuParams::infos()),
             ("itlb", TlbParams::infos()),
             ("dtlb", TlbParams::infos()),
@@ -75,7 +78,8 @@ pub(crate) fn sections(kind: &str) -> Vec<Section> {
         sections[2].1.extend(SmtCoreParams::infos());
         sections.extend([
             ("units", SmtUnitParams::infos()),
-            ("latency", SmtLatencyParams::infos()),
+            ("latency", with_divides(SmtLatencyParams::infos())),
+            ("wait", WaitParams::infos()),
             ("branch", BranchParams::infos()),
             ("btb", BtbParams::infos()),
             ("itlb", TlbParams::infos()),

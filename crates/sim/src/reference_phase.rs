@@ -161,9 +161,18 @@ impl System {
         Some(Cycle(tick.saturating_mul(self.cycles_per_tick)))
     }
 
+    /// The next cycle in which time alone wakes a hart of the reference engine: a timer is due, or one
+    /// that waits at a hardware lock gives up.
+    pub(crate) fn next_wake(&self) -> Option<Cycle> {
+        let asleep = self.harts.iter();
+        let asleep = asleep.filter(|hart| hart.state != HartState::Running);
+        let deadlines = asleep.filter_map(|hart| hart.deadline().map(Cycle));
+        deadlines.chain(self.next_timer()).min()
+    }
+
     /// Goes on to the next thing that can wake a hart, when all sleep. Answers whether there is one.
     pub(crate) fn sleep(&mut self) -> bool {
-        match self.next_timer() {
+        match self.next_wake() {
             Some(due) => {
                 self.now = self.now.max(due.min(self.awaited.cycle()));
                 true
@@ -178,7 +187,8 @@ impl System {
         hart.csr.set_lines(self.machine.interrupt_lines(hart.id));
         if let HartState::Napping(nap) = hart.state {
             // The limit of wrs.sto is less than a turn.
-            if nap == Nap::WrsSto || hart.nap_is_over(nap, &self.machine.watches) {
+            let over = nap == Nap::WrsSto || hart.deadline().is_some_and(|at| at <= self.now.0);
+            if over || hart.nap_is_over(nap, &self.machine.watches) {
                 hart.state = HartState::Running;
             }
         }

@@ -294,6 +294,9 @@ pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow
                 rows(&format!("core{}", core.0), counters, &mut out);
                 first_level(core, &mut out);
             }
+            for (core, counters) in chip.wait_counters() {
+                rows(&format!("core{}.wait", core.0), counters, &mut out);
+            }
             for counters in chip.translation_counters() {
                 translation(counters, &mut out);
             }
@@ -307,6 +310,9 @@ pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow
                 let [instructions, data] = memory.miss_counters(core);
                 rows(&format!("core{}.l1i", core.0), instructions, &mut out);
                 rows(&format!("core{}.l1d", core.0), data, &mut out);
+            }
+            for (core, counters) in chip.wait_counters() {
+                rows(&format!("core{}.wait", core.0), counters, &mut out);
             }
             for (core, modes, branches) in chip.mode_counters() {
                 mode_rows(core, "", modes, &mut out);

@@ -192,7 +192,7 @@ impl Session {
                     Steps::Held => break,
                     Steps::Ended(exit) => return Ok(Status::Ended(exit)),
                     Steps::Asleep => {
-                        let timer = self.system.next_timer();
+                        let timer = self.system.next_wake();
                         let asleep = Status::Asleep {
                             timer_s: timer.map(|due| self.seconds(due.0)),
                         };
@@ -402,7 +402,7 @@ impl Session {
     pub fn doze(&mut self, seconds: f64) {
         let cycles = (seconds * self.clock_hz()) as u64;
         let now = self.system.now.0;
-        let due = self.system.next_timer().map_or(u64::MAX, |due| due.0);
+        let due = self.system.next_wake().map_or(u64::MAX, |due| due.0);
         self.system.now.0 = now.saturating_add(cycles).min(due.max(now));
     }
 

@@ -1,12 +1,14 @@
 //! One context: the seat of a hart, and what it waits for.
 
-use loiter_hart::{Access, Hart, Nap};
+use loiter_hart::{Access, Hart};
 use loiter_isa::{Class, Inst, Op};
 use loiter_observe::{Accounts, Course, Doing, Slot};
 use loiter_types::{AddressSpace, ContextId, Cycle, HartId, PhysAddr};
 
+use crate::WaitParams;
 use crate::shared::{doing, mode};
 use crate::store_buffer::StoreBuffer;
+use crate::wait::Sleep;
 use crate::walker::{Granted, NO_PAGE};
 use crate::warm::Fetched;
 
@@ -26,7 +28,7 @@ pub(super) enum Waits {
     /// Its store buffer to be empty.
     Drain,
     /// The event that ends its nap.
-    Wake(Nap),
+    Wake(Sleep),
     /// A hart.
     Hart,
 }
@@ -200,13 +202,11 @@ impl Context {
         self.check_interrupts |= doing != Doing::Executing;
     }
 
-    /// Sleeps from `now` until something ends the nap; a short nap ends at `limit`.
-    pub(super) fn sleep(&mut self, now: Cycle, nap: Nap, limit: Cycle, hart: &Hart) {
-        self.reconsider(now, hart, doing(nap));
-        self.block(now, Waits::Wake(nap), Slot::Waiting);
-        if nap == Nap::WrsSto {
-            self.ready_at = limit;
-        }
+    /// Sleeps from `now` until something ends the nap.
+    pub(super) fn sleep(&mut self, now: Cycle, sleep: Sleep, wait: &WaitParams, hart: &Hart) {
+        self.reconsider(now, hart, doing(sleep.nap));
+        self.block(now, Waits::Wake(sleep), Slot::Waiting);
+        self.ready_at = wait.goes_on_by_itself(&sleep);
     }
 
     /// Forgets the fetched instruction: the pc has changed.

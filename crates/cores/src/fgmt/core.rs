@@ -15,7 +15,7 @@ use crate::seats::Seats;
 use crate::shared::mode;
 use crate::store_buffer::StoreBuffer;
 use crate::walker::{Ended, Walker};
-use crate::{Observer, Shared};
+use crate::{Observer, Shared, WaitCounters};
 
 /// What the contexts of a core share.
 #[derive(Debug)]
@@ -39,6 +39,7 @@ pub(super) struct CoreState {
     /// `core.store_buffer_full_stops = "thread"`.
     pub(super) full_stops_thread: bool,
     pub(super) counters: CoreCounters,
+    pub(super) naps: WaitCounters,
 }
 
 /// What selection knows of a context. The cycles are copies that [`Core::reschedule`] keeps.
@@ -192,8 +193,8 @@ impl Chip {
         match std::mem::replace(&mut hart.state, HartState::Running) {
             // What wakes it may have happened before it came here.
             HartState::Napping(nap) if !hart.nap_is_over(nap, &machine.watches) => {
-                let limit = now.after(core.state.params.latency.nap_short_limit_cycles);
-                context.sleep(now, nap, limit, hart);
+                let wait = &core.state.params.wait;
+                context.sleep(now, wait.sleep_on(nap, now, hart), wait, hart);
             }
             _ => {
                 context.reconsider(now, hart, Doing::Executing);
@@ -314,6 +315,12 @@ impl Chip {
             .map(|core| (core.state.id, &core.state.counters))
     }
 
+    /// Counters of naps by core.
+    pub fn wait_counters(&self) -> impl Iterator<Item = (CoreId, &WaitCounters)> {
+        let states = self.cores.iter().map(|core| &core.state);
+        states.map(|state| (state.id, &state.naps))
+    }
+
     /// Counters of the instruction and data buffers of translations, and of what walks page tables, by
     /// core.
     pub fn translation_counters(
@@ -333,7 +340,7 @@ impl Chip {
         for context in self.cores.iter().flat_map(|core| &core.contexts) {
             let Some(hart) = context.hart else { continue };
             let what = match context.waits {
-                Waits::Wake(nap) => nap.words().to_owned(),
+                Waits::Wake(sleep) => sleep.nap.words().to_owned(),
                 other => format!("{other:?}, ready at {}", context.ready_at),
             };
             all.push((context.id, hart, what));
@@ -365,7 +372,7 @@ impl Core {
                 id: CoreId::new(id),
                 fetch_line_log2,
                 units: CoreUnits::new(&params.fpu),
-                latency: params.latency.table(),
+                latency: params.latency.table(&params.wait),
                 simple: params.latency.simple_table(),
                 stall_on_use: params.core.stall == "use",
                 full_stops_thread: params.core.store_buffer_full_stops == "thread",
@@ -375,6 +382,7 @@ impl Core {
                 ended_walks: Vec::new(),
                 params: params.clone(),
                 counters: CoreCounters::default(),
+                naps: WaitCounters::default(),
             },
             contexts: (0..contexts)
                 .map(|n| Context::new(ContextId::new(id * contexts + n), n, stores(), nothing, now))

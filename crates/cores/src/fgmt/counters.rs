@@ -27,7 +27,5 @@ counters! {
         pipe_conflicts: "cycles",
         /// Traps entered, interrupts included.
         traps: "events",
-        /// Naps (wfi, wrs) begun.
-        naps: "events",
     }
 }

@@ -1,6 +1,6 @@
 //! Harts leave their contexts.
 
-use loiter_hart::{Hart, HartState, Nap, Retired};
+use loiter_hart::{Hart, HartState, Retired};
 use loiter_memory::{MemorySystem, RequestKind};
 use loiter_observe::{Activity, Slot};
 use loiter_types::{ContextId, Cycle};
@@ -35,8 +35,7 @@ impl Chip {
         context.fetch_granted = Granted::NOTHING;
         context.data_granted = Granted::NOTHING;
         match context.waits {
-            Waits::Wake(Nap::WrsSto) if context.ready_at <= now => {}
-            Waits::Wake(nap) => hart.state = HartState::Napping(nap),
+            Waits::Wake(sleep) if sleep.limit > now => hart.state = HartState::Napping(sleep.nap),
             _ => {}
         }
         context.hart = None;

@@ -246,7 +246,7 @@ impl Context {
     }
 
     /// Runs an instruction whose value moves now. Answers whether it retired; if not, its trap has
-    /// been entered.
+    /// been entered, or the hart sleeps at it.
     pub(super) fn run_now<O: Observer>(
         &mut self,
         core: &mut CoreState,
@@ -256,9 +256,13 @@ impl Context {
         let hart = &mut shared.harts[self.hart_index];
         let before = Before::of(hart, &self.inst);
         match run(hart, shared.machine, &mut self.stores, &self.inst) {
-            Flow::Next => {
+            Flow::Next | Flow::Jump => {
                 self.retire(&before, now, shared);
                 true
+            }
+            Flow::Blocks(nap) => {
+                self.fall_asleep(core, now, now, nap, shared);
+                false
             }
             Flow::Trap(trap) => {
                 self.trap(core, now, trap, shared);
@@ -316,7 +320,8 @@ impl Context {
                 hart.regs[self.inst.rs1 as usize],
                 hart.regs[self.inst.rs2 as usize],
             );
-            cycles = latency.div_cycles(self.inst.op, dividend, divisor);
+            let divide = &core.params.divide;
+            cycles = divide.cycles(self.inst.op, dividend, divisor);
         }
         let before = Before::of(hart, &self.inst);
         let flow = run(hart, shared.machine, &mut self.stores, &self.inst);
@@ -414,9 +419,23 @@ impl Context {
             self.ready_at = now.after(1);
             return;
         }
-        core.counters.naps += 1;
-        let limit = now.after(core.params.latency.nap_short_limit_cycles);
-        self.sleep(now.after(1), nap, limit, hart);
+        self.fall_asleep(core, now, now.after(1), nap, shared);
+    }
+
+    /// Puts the hart of this context to sleep by an instruction of cycle `now`, which is charged up to
+    /// `from`.
+    fn fall_asleep<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        from: Cycle,
+        nap: Nap,
+        shared: &Shared<'_, O>,
+    ) {
+        let hart = &shared.harts[self.hart_index];
+        core.naps.begun(nap);
+        let wait = &core.params.wait;
+        self.sleep(from, wait.fall_asleep(nap, now, hart), wait, hart);
     }
 
     /// Enters a trap.

@@ -10,6 +10,7 @@ use loiter_types::{AddressSpace, Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 use super::context::{Context, Place, Waits, is_probe};
 use super::core::CoreState;
 use crate::store_buffer::Forward;
+use crate::wait::Wakes;
 use crate::walker::{Granted, page};
 use crate::{Observer, Shared};
 
@@ -84,12 +85,12 @@ impl Context {
         let width = access_width(self.inst.op).expect("a load, store or atomic has a width");
         let bytes = width.bytes();
         let access = match (self.class, self.inst.op) {
-            (Class::Load, _) | (_, Op::LrW | Op::LrD) => Access::Load,
+            (Class::Load, _) => Access::Load,
+            (_, op) if op.only_reads() => Access::Load,
             _ => Access::Store,
         };
-        // The immediate of an atomic is zero.
         let base = shared.harts[self.hart_index].regs[self.inst.rs1 as usize];
-        let addr = VirtAddr(base.wrapping_add(self.inst.imm as i64 as u64));
+        let addr = VirtAddr(base.wrapping_add(self.inst.data_offset()));
         // An atomic that is not aligned raises that before its address is looked at.
         let looks = self.class != Class::Atomic || addr.0 & (bytes - 1) == 0;
         if self.data_space != AddressSpace::PHYSICAL
@@ -176,9 +177,14 @@ impl Context {
         let hart = &shared.harts[self.hart_index];
         if matches!(
             self.accounts.activity(),
-            Activity::Idle | Activity::Napping | Activity::Pausing
+            Activity::Idle | Activity::Napping | Activity::Blocked | Activity::Pausing
         ) {
             self.reconsider(now, hart, Doing::Executing);
+        }
+        if let Waits::Wake(sleep) = self.waits {
+            self.waits = Waits::Time;
+            let wait = &core.params.wait;
+            core.naps.ended(wait, &sleep, Wakes::Limit, sleep.limit);
         }
         self.check_interrupts = false;
         let interrupt = hart.pending_interrupt();

@@ -1,9 +1,11 @@
 //! Parameters of fine-grained multithreaded cores.
 
-use loiter_isa::{Class, Inst, Op};
+use loiter_isa::{Class, Inst};
 use loiter_memory::{Tlb, TlbParams, WalkerParams};
 use loiter_observe::Slot;
 use loiter_types::params;
+
+use crate::{DivideParams, WaitParams};
 
 /// Most pipes of a core.
 pub(super) const MAX_PIPES: usize = 8;
@@ -39,10 +41,6 @@ params! {
         alu_cycles: int(1..=1000),
         /// Integer multiply.
         mul_cycles: int(1..=1000),
-        /// Integer divide, least. The time between depends on the operands.
-        div_min_cycles: int(1..=1000),
-        /// Integer divide, most.
-        div_max_cycles: int(1..=1000),
         /// Conditional branch that is taken.
         branch_taken_cycles: int(1..=1000),
         /// Conditional branch that is not taken.
@@ -82,12 +80,6 @@ params! {
         fp_sqrt_double_cycles: int(1..=1000),
         /// Moves and sign operations of floating-point registers.
         fp_move_cycles: int(1..=1000),
-        /// The pause instruction.
-        pause_cycles: int(1..=100000),
-        /// From the event that ends a wfi or wrs to the issue of the next instruction.
-        wake_cycles: int(1..=1000000),
-        /// Longest nap of wrs.sto.
-        nap_short_limit_cycles: int(1..=1000000),
     }
 }
 
@@ -119,6 +111,10 @@ pub struct FgmtParams {
     pub core: CoreParams,
     /// Section `latency`.
     pub latency: LatencyParams,
+    /// Section `latency`, the keys of integer divides.
+    pub divide: DivideParams,
+    /// Section `wait`.
+    pub wait: WaitParams,
     /// Section `fpu`.
     pub fpu: FpuParams,
     /// Section `itlb`.
@@ -145,24 +141,15 @@ impl FgmtParams {
                 ),
             ));
         }
-        for (low, high, names) in [
-            (
-                latency.div_min_cycles,
-                latency.div_max_cycles,
-                "div_min_cycles and div_max_cycles",
-            ),
-            (
-                latency.load_cycles,
-                latency.load_confirmed_cycles,
-                "load_cycles and load_confirmed_cycles",
-            ),
-        ] {
-            if low > high {
-                return Err((
-                    "latency",
-                    format!("{names}: {low} is greater than {high}; swap or correct them"),
-                ));
-            }
+        self.divide.check()?;
+        let (hit, confirmed) = (latency.load_cycles, latency.load_confirmed_cycles);
+        if hit > confirmed {
+            return Err((
+                "latency",
+                format!(
+                    "load_cycles and load_confirmed_cycles: {hit} is greater than {confirmed}; swap or correct them"
+                ),
+            ));
         }
         for (section, tlb) in [("itlb", &self.itlb), ("dtlb", &self.dtlb)] {
             Tlb::new(tlb).map_err(|problem| (section, problem))?;
@@ -176,7 +163,7 @@ pub(super) const CLASSES: usize = Class::Probe as usize + 1;
 
 impl LatencyParams {
     /// Latency by class, for the classes whose latency is one number.
-    pub(super) fn table(&self) -> [u64; CLASSES] {
+    pub(super) fn table(&self, wait: &WaitParams) -> [u64; CLASSES] {
         let mut table = [self.alu_cycles; CLASSES];
         for (class, cycles) in [
             (Class::Mul, self.mul_cycles),
@@ -188,8 +175,9 @@ impl LatencyParams {
             (Class::Fence, self.fence_cycles),
             (Class::Csr, self.csr_cycles),
             (Class::System, self.trap_cycles),
-            (Class::Pause, self.pause_cycles),
-            (Class::Nap, self.wake_cycles),
+            (Class::Pause, wait.pause_cycles),
+            // What it waits for is its nap's affair.
+            (Class::Nap, 1),
         ] {
             table[class as usize] = cycles;
         }
@@ -218,51 +206,5 @@ impl LatencyParams {
             (_, false) => self.fp_sqrt_single_cycles,
             (_, true) => self.fp_sqrt_double_cycles,
         }
-    }
-
-    /// Latency of divide or remainder `op`. Between the bounds it grows by one for every two bits by
-    /// which the dividend is longer than the divisor, which is how the T2's divider counts its rounds.
-    pub(super) fn div_cycles(&self, op: Op, dividend: u64, divisor: u64) -> u64 {
-        let rounds = leading_bits(op, divisor).saturating_sub(leading_bits(op, dividend)) / 2;
-        let fixed = self.div_max_cycles.saturating_sub(32);
-        (fixed + rounds).clamp(self.div_min_cycles, self.div_max_cycles)
-    }
-}
-
-/// Bits at the top of a divide's operand that say no more than its sign.
-fn leading_bits(op: Op, value: u64) -> u64 {
-    let magnitude = |value: i64| (if value < 0 { !value } else { value }) as u64;
-    let significant = match op {
-        Op::Div | Op::Rem => magnitude(value as i64),
-        Op::Divw | Op::Remw => magnitude(i64::from(value as i32)),
-        Op::Divuw | Op::Remuw => u64::from(value as u32),
-        _ => value,
-    };
-    u64::from(significant.leading_zeros())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn division_takes_longer_for_longer_quotients() {
-        let mut infos: std::collections::BTreeMap<&str, u64> =
-            <LatencyParams as loiter_types::Params>::infos()
-                .iter()
-                .map(|info| (info.name, 1))
-                .collect();
-        infos.insert("div_min_cycles", 13);
-        infos.insert("div_max_cycles", 41);
-        let latency: LatencyParams =
-            loiter_types::Params::build(&mut |name| loiter_types::ParamValue::Int(infos[name]));
-        assert_eq!(latency.div_cycles(Op::Div, 1 << 62, 1), 9 + 31);
-        assert_eq!(latency.div_cycles(Op::Div, 3, 4), 13);
-        assert_eq!(latency.div_cycles(Op::Div, 1 << 40, 1 << 10), 9 + 15);
-        let ones = u64::MAX;
-        assert_eq!(latency.div_cycles(Op::Rem, ones, 1), 13, "-1 is short");
-        assert_eq!(latency.div_cycles(Op::Remu, ones, 1), 9 + 31);
-        assert_eq!(latency.div_cycles(Op::Divuw, ones, 1), 9 + 15);
-        assert_eq!(latency.div_cycles(Op::Divu, ones, 0), 9 + 32);
     }
 }

@@ -1,12 +1,13 @@
 //! Events from outside a core: memory responses, lost watches, interrupts.
 
-use loiter_hart::Nap;
 use loiter_memory::{Level, RequestKind, Response};
 use loiter_observe::Slot;
 use loiter_types::{Cycle, HartId};
 
 use super::context::{Context, Waits};
 use super::core::{Chip, Core, CoreState};
+use crate::shared::is_lock;
+use crate::wait::{Sleep, Wakes};
 use crate::{Observer, PipelineStep, Shared};
 
 impl Chip {
@@ -28,12 +29,10 @@ impl Chip {
     pub fn watch_lost(&mut self, hart: HartId, now: Cycle) {
         let (place, c) = self.seats.of(hart);
         let core = &mut self.cores[place];
-        let wakes = matches!(
-            core.contexts[c].waits,
-            Waits::Wake(Nap::WrsNto | Nap::WrsSto)
-        );
-        if wakes {
-            core.wake(c, now);
+        if let Waits::Wake(sleep) = core.contexts[c].waits
+            && sleep.nap.watches()
+        {
+            core.wake(c, sleep, Wakes::Store, now);
             self.rescheduled(place, c);
         }
     }
@@ -48,8 +47,10 @@ impl Chip {
             context.check_interrupts = true;
             // An instruction that was fetched but not issued gives way to the interrupt.
             context.refetch();
-            if hart.wakes() && matches!(context.waits, Waits::Wake(_)) {
-                core.wake(c, now);
+            if let Waits::Wake(sleep) = context.waits
+                && hart.interrupts(sleep.nap)
+            {
+                core.wake(c, sleep, Wakes::Interrupt, now);
                 self.rescheduled(place, c);
             }
         }
@@ -57,11 +58,14 @@ impl Chip {
 }
 
 impl Core {
-    fn wake(&mut self, c: usize, now: Cycle) {
-        let at = now.after(self.state.params.latency.wake_cycles);
-        let context = &mut self.contexts[c];
-        let at = at.min(context.ready_at);
-        context.unblock(at);
+    /// What ends the nap of context `c` has happened, unless its time was over before.
+    fn wake(&mut self, c: usize, sleep: Sleep, by: Wakes, now: Cycle) {
+        if sleep.limit <= now {
+            return;
+        }
+        let wait = &self.state.params.wait;
+        self.contexts[c].unblock(wait.goes_on(&sleep, now));
+        self.state.naps.ended(wait, &sleep, by, now);
     }
 }
 
@@ -118,10 +122,10 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) {
         debug_assert_eq!(self.waits, Waits::Access);
-        if response.level == Level::Device {
-            let hart = self.seated();
-            shared.set_clock(hart, now);
-            shared.device_accessed = true;
+        let device = response.level == Level::Device;
+        if device || is_lock(self.inst.op) {
+            shared.set_clock(self.seated(), now);
+            shared.device_accessed |= device;
         }
         self.slot = match (response.request.kind, response.level) {
             (RequestKind::Atomic, _) => Slot::Atomic,
@@ -134,6 +138,14 @@ impl Context {
             if O::PIPELINE {
                 let when = (now, response.done);
                 self.tell(core, when, PipelineStep::Retired, shared);
+            }
+        } else if let Waits::Wake(sleep) = self.waits {
+            // It hears that it has to wait when the answer is back.
+            let sleep = sleep.answered(response.done);
+            self.waits = Waits::Wake(sleep);
+            self.ready_at = core.params.wait.goes_on_by_itself(&sleep);
+            if O::PIPELINE {
+                self.tell(core, (now, now.after(1)), PipelineStep::Squashed, shared);
             }
         }
     }

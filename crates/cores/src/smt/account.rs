@@ -7,6 +7,7 @@ use loiter_types::{CoreId, Cycle};
 use super::context::{Context, Fetch, Oldest, Stage};
 use super::core::{Chip, Core, CoreState};
 use super::counters::{Histograms, SmtCounters, SmtModeCounters};
+use crate::WaitCounters;
 use crate::predict::BranchCounters;
 
 impl Chip {
@@ -34,6 +35,12 @@ impl Chip {
     pub fn counters(&self) -> impl Iterator<Item = (CoreId, &SmtCounters)> {
         let states = self.cores.iter().map(|core| &core.state);
         states.map(|state| (state.id, &state.counters))
+    }
+
+    /// Counters of naps by core.
+    pub fn wait_counters(&self) -> impl Iterator<Item = (CoreId, &WaitCounters)> {
+        let states = self.cores.iter().map(|core| &core.state);
+        states.map(|state| (state.id, &state.naps))
     }
 
     /// Counters by core and by [`super::ModeGroup`].

@@ -1,7 +1,7 @@
 //! One context: the seat of a hart, its instructions between fetch and retirement, and what it waits
 //! for.
 
-use loiter_hart::{Access, Detached, Hart, Nap};
+use loiter_hart::{Access, Detached, Hart};
 use loiter_isa::{Class, Inst, decode};
 use loiter_memory::Level;
 use loiter_observe::{Accounts, Course, Doing, Slot};
@@ -15,6 +15,7 @@ use super::registers::{NONE, ZERO};
 use crate::predict::{Prediction, Transfer};
 use crate::shared::mode;
 use crate::store_buffer::StoreBuffer;
+use crate::wait::Sleep;
 use crate::walker::Granted;
 use crate::warm::Fetched;
 
@@ -118,7 +119,7 @@ pub(super) enum Fetch {
     /// address that cannot be fetched.
     Blocked,
     /// The hart sleeps.
-    Asleep(Nap),
+    Asleep(Sleep),
     /// There is no hart.
     Vacant,
 }
@@ -197,8 +198,10 @@ pub(super) struct Context {
     /// What cycles from the last one charged on are charged to.
     pub(super) slot_now: Slot,
     pub(super) retired_now: bool,
-    /// When a nap with a limit ends.
+    /// When a nap ends, if that is known: at its limit, or now.
     pub(super) nap_until: Cycle,
+    /// Until then the hart is on its way out of a nap, and takes no interrupt.
+    pub(super) awake_from: Cycle,
     /// Lines of loads that have read and not retired, by hash; may have bits of others.
     pub(super) lines_read: u64,
     /// Age of the oldest instruction that was squashed since an observer was last told.
@@ -297,6 +300,7 @@ impl Context {
             slot_now: Slot::Vacant,
             retired_now: false,
             nap_until: Cycle::NEVER,
+            awake_from: now,
             lines_read: 0,
             squashed_from: NOTHING_SQUASHED,
             accounts: Accounts::new(id, now),

@@ -1,6 +1,6 @@
 //! A chip of out-of-order cores, cycle by cycle.
 
-use loiter_hart::{Hart, HartState, Nap};
+use loiter_hart::{Hart, HartState};
 use loiter_isa::{Inst, SINK, decode};
 use loiter_machine::Machine;
 use loiter_memory::{Tlb, TlbParams, Wheel};
@@ -22,8 +22,9 @@ use crate::predict::{Prediction, Predictors};
 use crate::seats::Seats;
 use crate::shared::{doing, mode};
 use crate::store_buffer::StoreBuffer;
+use crate::wait::Sleep;
 use crate::walker::{Ended, Walker};
-use crate::{Observer, Shared};
+use crate::{Observer, Shared, WaitCounters};
 
 /// What is to happen to an instruction in a coming cycle.
 #[derive(Clone, Copy, Debug)]
@@ -81,11 +82,16 @@ pub(super) struct CoreState {
     /// Instructions that retired in this cycle.
     pub(super) retired_now: u64,
     pub(super) shares: Shares,
+    /// Contexts that have given their shares to the others while they sleep.
+    pub(super) without_share: u64,
+    pub(super) naps: WaitCounters,
     /// The first cycle that has not been counted.
     pub(super) counted_to: Cycle,
     /// Whether a full queue, or the want of a register, kept an instruction in the front end.
     pub(super) queue_full: bool,
     pub(super) registers_full: bool,
+    /// `wait.pause_cycles = 1`.
+    pub(super) pause_is_nop: bool,
     /// Something happened in this cycle, so that something may in the next.
     pub(super) active: bool,
     /// Harts are about to leave: nothing is begun, and what can be taken back is.
@@ -182,7 +188,8 @@ impl Chip {
             // What wakes it may have happened before it came here.
             && !hart.nap_is_over(nap, &machine.watches)
         {
-            context.sleep(now, nap, state.params.latency.nap_short_limit_cycles, hart);
+            let sleep = state.params.wait.sleep_on(nap, now, hart);
+            context.sleep(now, sleep, state, hart);
         }
         self.rescheduled(place, now);
     }
@@ -272,7 +279,7 @@ impl Chip {
         contexts
             .filter_map(|context| {
                 let what = match context.fetch {
-                    Fetch::Asleep(nap) => nap.words().to_owned(),
+                    Fetch::Asleep(sleep) => sleep.nap.words().to_owned(),
                     fetch => format!("fetch: {fetch:?}, oldest: {:?}", context.oldest),
                 };
                 Some((context.id, context.hart?, what))
@@ -329,7 +336,10 @@ impl Core {
                 modes: Default::default(),
                 histograms: Histograms::new(params),
                 retired_now: 0,
-                shares: Shares::new(params),
+                shares: Shares::new(params, params.contexts),
+                without_share: 0,
+                naps: WaitCounters::default(),
+                pause_is_nop: params.wait.pause_cycles == 1,
                 counted_to: now,
                 queue_full: false,
                 registers_full: false,
@@ -439,6 +449,7 @@ impl Core {
             if context.nap_until != Cycle::NEVER {
                 consider(context.nap_until);
             }
+            consider(context.awake_from);
             if !context.buffer.is_empty() {
                 consider(context.drain_from);
             }
@@ -530,6 +541,19 @@ impl CoreState {
         self.queues.wake(waiters);
     }
 
+    /// Queues and registers are shared by all contexts but so many.
+    pub(super) fn share_out(&mut self, without: u64) {
+        self.without_share = without;
+        self.shares = Shares::new(&self.params, self.params.contexts - without);
+    }
+
+    /// The hart of a context is about to leave this nap, or its context.
+    pub(super) fn gets_up(&mut self, sleep: &Sleep) {
+        if self.params.wait.frees_shares(sleep.nap) {
+            self.share_out(self.without_share - 1);
+        }
+    }
+
     #[inline(always)]
     pub(super) fn schedule(&mut self, at: Cycle, event: Event, c: usize, n: u64, seq: u64) {
         let c = c as u8;
@@ -549,14 +573,14 @@ impl Context {
         self.empty = empty;
     }
 
-    /// Sleeps from `now` until something ends the nap; a short nap ends after `limit` cycles.
-    pub(super) fn sleep(&mut self, now: Cycle, nap: Nap, limit: u64, hart: &Hart) {
-        self.reconsider(now, hart, doing(nap));
-        self.fetch = Fetch::Asleep(nap);
-        self.nap_until = match nap {
-            Nap::WrsSto => now.after(limit),
-            _ => Cycle::NEVER,
-        };
+    /// Sleeps from `now` until something ends the nap.
+    pub(super) fn sleep(&mut self, now: Cycle, sleep: Sleep, core: &mut CoreState, hart: &Hart) {
+        self.reconsider(now, hart, doing(sleep.nap));
+        self.fetch = Fetch::Asleep(sleep);
+        self.nap_until = sleep.limit;
+        if core.params.wait.frees_shares(sleep.nap) {
+            core.share_out(core.without_share + 1);
+        }
     }
 
     /// A store of another hart has written the line of `addr`.

@@ -29,8 +29,6 @@ counters! {
         integer_queue_occupancy: "instructions",
         /// Instructions in the floating-point queue, summed over cycles.
         fp_queue_occupancy: "instructions",
-        /// Naps (wfi, wrs) begun.
-        naps: "events",
     }
 }
 

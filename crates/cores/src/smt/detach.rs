@@ -53,8 +53,9 @@ impl Chip {
         let context = &mut contexts[c];
         debug_assert!(context.has_drained(), "{} has work under way", context.id);
         context.settle(now);
-        if let Fetch::Asleep(nap) = context.fetch {
-            hart.state = HartState::Napping(nap);
+        if let Fetch::Asleep(sleep) = context.fetch {
+            state.gets_up(&sleep);
+            hart.state = HartState::Napping(sleep.nap);
         }
         for register in &mut context.map[1..usize::from(SINK)] {
             state.registers.release(std::mem::replace(register, ZERO));

@@ -152,7 +152,7 @@ impl Context {
                 core.active = true;
                 continue;
             }
-            let how = how(inst, fp_off);
+            let how = how(inst, fp_off, core.pause_is_nop);
             let hart = &mut shared.harts[self.hart_index];
             let foreseen = self.foresee(pc, inst, how, hart, shared.machine);
             let goes_on = self.enter(c, core, now, pc, inst, how, foreseen);
@@ -321,19 +321,20 @@ impl Context {
 
 /// Who brings an instruction to its end.
 #[inline(always)]
-fn how(inst: &Inst, fp_off: bool) -> How {
+fn how(inst: &Inst, fp_off: bool, pause_is_nop: bool) -> How {
     match inst.op.class() {
         Class::Alu | Class::Branch | Class::Jump | Class::Mul | Class::Div => How::Apart,
         Class::Load | Class::Store if !fp_off => How::Apart,
-        _ => how_otherwise(inst, fp_off),
+        _ => how_otherwise(inst, fp_off, pause_is_nop),
     }
 }
 
-fn how_otherwise(inst: &Inst, fp_off: bool) -> How {
+fn how_otherwise(inst: &Inst, fp_off: bool, pause_is_nop: bool) -> How {
     let touches_fp = || inst.rd != loiter_isa::SINK && inst.rd >= 32 || inst.rs2 >= 32;
     match (inst.op.class(), inst.op) {
         // It writes two registers.
         (_, Op::AmocasQ) => How::Serial,
+        (Class::Pause, _) if pause_is_nop => How::Apart,
         (Class::Csr | Class::System | Class::Pause | Class::Nap | Class::Probe, _)
         | (_, Op::FenceI | Op::SfenceVma) => How::Serial,
         (Class::Fence | Class::Atomic, _) => How::Barrier,

@@ -158,7 +158,13 @@ impl Context {
             }
             _ => {}
         }
-        let cycles = latency.cycles(class, &inst);
+        let cycles = match class {
+            Class::Div => {
+                let [dividend, divisor, _] = operands.sources;
+                core.params.divide.cycles(inst.op, dividend, divisor)
+            }
+            _ => latency.cycles(class, &inst),
+        };
         match class {
             Class::Div => core.div_free = now.after(cycles),
             Class::FpDiv | Class::FpSqrt => core.fp_div_free = now.after(cycles),
@@ -343,8 +349,14 @@ impl Context {
         if !self.data_translated(c, n, Access::Store, core, now, shared) {
             return;
         }
-        let width = access_width(self.entry(n).inst.op).expect("a store has a width");
-        let Some(addr) = self.place(n, width, Access::Store, shared) else {
+        let op = self.entry(n).inst.op;
+        let illegal = op == Op::LockRelease && !shared.harts[self.hart_index].csr.has_locks();
+        let width = access_width(op).expect("a store has a width");
+        let place = match illegal {
+            true => None,
+            false => self.place(n, width, Access::Store, shared),
+        };
+        let Some(addr) = place else {
             self.leave_to_hart(n, now);
             return;
         };
@@ -390,12 +402,11 @@ fn low(value: u64, width: Width) -> u64 {
 }
 
 impl SmtLatencyParams {
-    /// From issue to issue of one that uses the result.
+    /// From issue to issue of one that uses the result, of what takes the same time always.
     #[inline(always)]
     fn cycles(&self, class: Class, inst: &Inst) -> u64 {
         match class {
             Class::Mul => self.mul_cycles,
-            Class::Div => self.div_cycles,
             Class::FpAdd => self.fp_add_cycles,
             Class::FpMul => self.fp_mul_cycles,
             Class::FpFma => self.fp_fma_cycles,

@@ -14,8 +14,9 @@ use super::core::{CoreState, Event};
 use super::registers::NONE;
 use super::rename::is_fp;
 use super::retire::Oldness;
+use super::squash;
 use super::translate::{oldest_addr, oldest_kind};
-use crate::shared::Before;
+use crate::shared::{Before, is_lock};
 use crate::{Observer, PipelineStage, PipelineStep, Shared};
 
 impl Context {
@@ -170,7 +171,7 @@ impl Context {
         let entry = self.entry(n);
         let (inst, class) = (entry.inst, entry.class);
         core.active = true;
-        if class == Class::Csr {
+        if class == Class::Csr || is_lock(inst.op) {
             shared.set_clock(self.seated(), now);
             // The hart's own timer may change.
             shared.device_accessed |= inst.imm as u16 & 0xfff == STIMECMP;
@@ -189,6 +190,11 @@ impl Context {
         }
         if let Flow::Trap(trap) = flow {
             self.trap(c, core, now, trap, shared);
+            return Oldness::Gone;
+        }
+        if let Flow::Blocks(nap) = flow {
+            squash::from_and_recover(self, core, c, n);
+            self.fall_asleep(core, now, nap, shared);
             return Oldness::Gone;
         }
         let hart = &mut shared.harts[self.hart_index];
@@ -217,6 +223,10 @@ impl Context {
         self.leave(core);
         if serial {
             self.after_serial(core, now, class, flow, shared);
+        } else if flow == Flow::Jump {
+            // Fetch went on behind it.
+            let pc = shared.harts[self.hart_index].pc;
+            self.fetch_again(c, core, now, pc);
         }
         Oldness::Retired
     }
@@ -235,7 +245,7 @@ impl Context {
         let latency = &core.params.latency;
         let (cycles, slot) = match flow {
             Flow::Interrupts if class == Class::System => (latency.trap_cycles, Slot::TrapEntry),
-            Flow::Pause => (latency.pause_cycles, Slot::Waiting),
+            Flow::Pause => (core.params.wait.pause_cycles, Slot::Waiting),
             _ => (1, Slot::FrontEnd),
         };
         if slot == Slot::TrapEntry {
@@ -262,9 +272,20 @@ impl Context {
             self.check_interrupts = true;
             return;
         }
-        core.counters.naps += 1;
-        let limit = core.params.latency.nap_short_limit_cycles;
-        self.sleep(now, nap, limit, hart);
+        self.fall_asleep(core, now, nap, shared);
+    }
+
+    fn fall_asleep<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        nap: Nap,
+        shared: &Shared<'_, O>,
+    ) {
+        let hart = &shared.harts[self.hart_index];
+        core.naps.begun(nap);
+        let sleep = core.params.wait.fall_asleep(nap, now, hart);
+        self.sleep(now, sleep, core, hart);
     }
 }
 

@@ -5,6 +5,7 @@ use loiter_memory::{Tlb, TlbParams, WalkerParams};
 use loiter_types::params;
 
 use crate::predict::{BranchParams, BtbParams};
+use crate::{DivideParams, WaitParams};
 
 params! {
     /// Section `core`.
@@ -87,8 +88,6 @@ params! {
         alu_cycles: int(1..=100),
         /// Integer multiply.
         mul_cycles: int(1..=100),
-        /// Integer divide and remainder, which keep their unit.
-        div_cycles: int(1..=1000),
         /// Load that hits the first level.
         load_cycles: int(1..=100),
         /// Floating-point add, subtract, compare, convert.
@@ -110,12 +109,6 @@ params! {
         /// From a trap, a return from one, or an instruction that changes the state of the hart, to the
         /// fetch of the next.
         trap_cycles: int(1..=1000),
-        /// The pause instruction: fetch of its context stops for so long.
-        pause_cycles: int(1..=100000),
-        /// From the event that ends a wfi or wrs to the fetch of the next instruction.
-        wake_cycles: int(1..=1000000),
-        /// Longest nap of wrs.sto.
-        nap_short_limit_cycles: int(1..=1000000),
     }
 }
 
@@ -130,6 +123,10 @@ pub struct SmtParams {
     pub units: SmtUnitParams,
     /// Section `latency`.
     pub latency: SmtLatencyParams,
+    /// Section `latency`, the keys of integer divides.
+    pub divide: DivideParams,
+    /// Section `wait`.
+    pub wait: WaitParams,
     /// Section `branch`.
     pub branch: BranchParams,
     /// Section `btb`.
@@ -157,7 +154,7 @@ impl SmtParams {
                 return Err(("core", format!("{name} = {value} is not a power of two")));
             }
         }
-        if let Some(problem) = super::policy::Shares::new(self).missing() {
+        if let Some(problem) = super::policy::Shares::new(self, self.contexts).missing() {
             return Err(("core", problem.to_owned()));
         }
         if core.fetch_contexts > self.contexts {
@@ -169,6 +166,7 @@ impl SmtParams {
                 ),
             ));
         }
+        self.divide.check()?;
         let units = &self.units;
         if units.load_store > units.integer {
             return Err((

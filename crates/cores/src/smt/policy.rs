@@ -41,12 +41,14 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    pub(super) fn new(params: &SmtParams) -> Self {
+    /// Where only `awake` contexts of all make use of their share, what the others could have is theirs.
+    pub(super) fn new(params: &SmtParams, awake: u64) -> Self {
         let core = &params.core;
+        let awake = awake.max(1);
         let share = |word: &str, cap: u64, all: u64| {
             let most = match word {
-                "partitioned" => all / params.contexts,
-                "capped" => cap,
+                "partitioned" => all / awake,
+                "capped" => all.min(cap * params.contexts / awake),
                 _ => all,
             };
             most as u32

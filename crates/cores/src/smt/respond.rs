@@ -1,7 +1,6 @@
 //! Events from outside a core: memory responses, lost watches, interrupts; and looking at harts from
 //! outside.
 
-use loiter_hart::Nap;
 use loiter_isa::Width;
 use loiter_memory::{RequestKind, Response};
 use loiter_types::{Cycle, HartId, PhysAddr};
@@ -10,6 +9,7 @@ use super::context::{Fetch, Oldest};
 use super::core::{Chip, Core};
 use super::squash;
 use crate::store_buffer::Forward;
+use crate::wait::Wakes;
 use crate::{Observer, Shared};
 
 impl Chip {
@@ -52,7 +52,9 @@ impl Chip {
     pub fn watch_lost(&mut self, hart: HartId, now: Cycle) {
         let (place, c) = self.seats.of(hart);
         let context = &mut self.cores[place].contexts[c];
-        if matches!(context.fetch, Fetch::Asleep(Nap::WrsNto | Nap::WrsSto)) {
+        if let Fetch::Asleep(sleep) = context.fetch
+            && sleep.nap.watches()
+        {
             context.nap_until = now;
             self.rescheduled(place, now);
         }
@@ -64,12 +66,13 @@ impl Chip {
             let hart = &mut shared.harts[n];
             let (place, c) = self.seats.of(hart.id);
             hart.csr.set_lines(shared.machine.interrupt_lines(hart.id));
-            let wakes = hart.wakes();
             let Core { state, contexts } = &mut self.cores[place];
             let context = &mut contexts[c];
             context.check_interrupts = true;
-            if wakes && matches!(context.fetch, Fetch::Asleep(_)) {
-                context.wake_up(now, state, shared);
+            if let Fetch::Asleep(sleep) = context.fetch
+                && shared.harts[n].interrupts(sleep.nap)
+            {
+                context.wake_up(sleep, Wakes::Interrupt, now, state, shared);
             }
             self.rescheduled(place, now);
         }

@@ -12,6 +12,7 @@ use super::registers::{File, NONE};
 use super::rename::is_fp;
 use super::squash;
 use crate::shared::Before;
+use crate::wait::{Sleep, Wakes};
 use crate::walker::Granted;
 use crate::{Observer, PipelineStep, Shared};
 
@@ -37,7 +38,7 @@ impl Core {
                 continue;
             }
             if context.nap_until <= now {
-                context.wake_up(now, state, shared);
+                context.nap_ends(now, state, shared);
             }
             if context.check_interrupts && context.interrupt(c, state, now, shared) {
                 continue;
@@ -128,7 +129,8 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) -> bool {
-        if self.oldest != Oldest::Idle || matches!(self.fetch, Fetch::Asleep(_)) {
+        let sleeps = matches!(self.fetch, Fetch::Asleep(_)) || self.awake_from > now;
+        if self.oldest != Oldest::Idle || sleeps {
             return false;
         }
         self.check_interrupts = false;
@@ -263,17 +265,34 @@ impl Context {
         self.fetch_at(pc, now.after(1), Slot::Branch);
     }
 
-    /// What ended the nap has happened.
+    /// The cycle has come in which the nap ends.
+    fn nap_ends<O: Observer>(&mut self, now: Cycle, core: &mut CoreState, shared: &Shared<'_, O>) {
+        self.nap_until = Cycle::NEVER;
+        if let Fetch::Asleep(sleep) = self.fetch {
+            let by = match sleep.limit <= now {
+                true => Wakes::Limit,
+                false => Wakes::Store,
+            };
+            self.wake_up(sleep, by, now, core, shared);
+        }
+    }
+
+    /// What ends the nap has happened.
     pub(super) fn wake_up<O: Observer>(
         &mut self,
+        sleep: Sleep,
+        by: Wakes,
         now: Cycle,
         core: &mut CoreState,
         shared: &Shared<'_, O>,
     ) {
         let hart = &shared.harts[self.hart_index];
-        let at = now.after(core.params.latency.wake_cycles);
+        let wait = &core.params.wait;
+        core.naps.ended(wait, &sleep, by, now);
+        self.awake_from = wait.goes_on(&sleep, now);
+        core.gets_up(&sleep);
         self.nap_until = Cycle::NEVER;
-        self.fetch_at(hart.pc, at, Slot::Waiting);
+        self.fetch_at(hart.pc, self.awake_from, Slot::Waiting);
         self.reconsider(now, hart, Doing::Executing);
         self.check_interrupts = true;
         core.active = true;

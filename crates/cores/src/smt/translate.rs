@@ -5,7 +5,7 @@
 //! and one kind of access are one.
 
 use loiter_hart::{Access, Hart, access_width};
-use loiter_isa::{Class, Inst, Op};
+use loiter_isa::{Class, Inst};
 use loiter_observe::Slot;
 use loiter_types::{AddressSpace, Cycle, PAGE_BYTES, VirtAddr};
 
@@ -262,14 +262,14 @@ impl Context {
 
 /// Where the data lie of an instruction that `hart` is about to run.
 pub(super) fn oldest_addr(inst: &Inst, hart: &Hart) -> VirtAddr {
-    // The immediate of an atomic is zero.
-    VirtAddr(hart.regs[inst.rs1 as usize].wrapping_add(inst.imm as i64 as u64))
+    VirtAddr(hart.regs[inst.rs1 as usize].wrapping_add(inst.data_offset()))
 }
 
 /// As what such an instruction accesses them.
 pub(super) fn oldest_kind(inst: &Inst, class: Class) -> Access {
     match (class, inst.op) {
-        (Class::Load, _) | (_, Op::LrW | Op::LrD) => Access::Load,
+        (Class::Load, _) => Access::Load,
+        (_, op) if op.only_reads() => Access::Load,
         _ => Access::Store,
     }
 }

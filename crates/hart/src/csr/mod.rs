@@ -50,6 +50,8 @@ pub struct Extensions {
     pub svadu: bool,
     /// `zawrs`: the hart can wait for a reservation; else `wrs.nto` and `wrs.sto` are illegal.
     pub zawrs: bool,
+    /// `xloiterlock`: the instructions of the hardware lock; else they are illegal.
+    pub xloiterlock: bool,
 }
 
 impl Extensions {
@@ -62,6 +64,7 @@ impl Extensions {
             sstc: has("sstc"),
             svadu: has("svadu"),
             zawrs: has("zawrs"),
+            xloiterlock: has("xloiterlock"),
         }
     }
 }

@@ -67,6 +67,13 @@ impl CsrFile {
         self.mstatus & FS == 0
     }
 
+    /// Whether the hart has the instructions of the hardware lock.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_locks(&self) -> bool {
+        self.extensions.xloiterlock
+    }
+
     #[inline(always)]
     pub(crate) fn mark_fp_dirty(&mut self) {
         self.mstatus |= FS;

@@ -289,7 +289,12 @@ impl<P: Environment, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENG
 
     /// Address of an atomic, which must be aligned to its width.
     #[inline(always)]
-    fn atomic_address(&mut self, i: &Inst, width: Width, access: Access) -> Result<PhysAddr, Flow> {
+    pub(super) fn atomic_address(
+        &mut self,
+        i: &Inst,
+        width: Width,
+        access: Access,
+    ) -> Result<PhysAddr, Flow> {
         let addr = self.reg(i.rs1);
         if addr & (width.bytes() - 1) != 0 {
             let cause = match access {
@@ -303,7 +308,7 @@ impl<P: Environment, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENG
 
     /// The flow of an atomic that nothing answers.
     #[inline(always)]
-    fn unanswered(&self, i: &Inst, access: Access) -> Flow {
+    pub(super) fn unanswered(&self, i: &Inst, access: Access) -> Flow {
         let addr = self.reg(i.rs1);
         Self::trap(|| access.access_fault(addr))
     }

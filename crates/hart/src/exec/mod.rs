@@ -1,9 +1,12 @@
 //! What each shape of instruction does to a hart: the one implementation for all engines.
 
 mod access;
+mod lock;
 mod system;
 
-use loiter_isa::{CsrOperand, Executor, FpContext, Inst, RoundingMode, System, Width, dispatch};
+use loiter_isa::{
+    CsrOperand, Executor, FpContext, Inst, Lock, RoundingMode, System, Width, dispatch,
+};
 
 use crate::hart::Hart;
 use crate::trap::{Cause, Trap};
@@ -20,9 +23,20 @@ pub enum Nap {
     WrsNto,
     /// `wrs.sto`: the same, or a short time has passed.
     WrsSto,
+    /// `lock.acquire`, at which the pc stands: until the watched line is lost, an interrupt is to be taken
+    /// or its time is over.
+    Lock,
+    /// `lock.wait`: likewise.
+    Flags,
 }
 
 impl Nap {
+    /// Whether a store to the watched line ends it.
+    #[must_use]
+    pub fn watches(self) -> bool {
+        self != Nap::Wfi
+    }
+
     /// What a hart does in it, for people.
     #[must_use]
     pub fn words(self) -> &'static str {
@@ -32,6 +46,8 @@ impl Nap {
             Nap::WrsSto => {
                 "sleeps in wrs.sto until its watched line is written or its time is over"
             }
+            Nap::Lock => "waits in lock.acquire until the lock is written",
+            Nap::Flags => "waits in lock.wait until a flag is written",
         }
     }
 }
@@ -55,6 +71,8 @@ pub enum Flow {
     Pause,
     /// It retired; the hart wants to sleep.
     Nap(Nap),
+    /// It did not run; the hart wants to sleep at it, and run it again then.
+    Blocks(Nap),
     /// A probe passed with this code and value; it is no instruction.
     Probe(u16, u64),
 }
@@ -257,11 +275,29 @@ impl<P: Environment, const FULL: bool, const LENGTH: u64> Executor for Exec<'_, 
     }
 
     #[inline(always)]
+    fn lock(&mut self, i: &Inst, what: Lock) -> Flow {
+        if !self.hart.csr.has_locks() {
+            return Flow::Trap(illegal(i));
+        }
+        match what {
+            Lock::Release => self.store_value(i, Width::W),
+            // How long it has been waiting is known to full executors.
+            _ if !FULL => Flow::Full,
+            Lock::Acquire => self.acquire_lock(i),
+            Lock::Wait => self.wait_for_flags(i),
+        }
+    }
+
+    #[inline(always)]
     fn fp(&mut self, i: &Inst, f: impl FnOnce(&mut FpContext, u64, u64, u64) -> u64) -> Flow {
         if self.hart.csr.fp_off() {
             return Flow::Trap(illegal(i));
         }
-        let field = if i.rm() == 7 { self.hart.csr.frm() } else { i.rm() };
+        let field = if i.rm() == 7 {
+            self.hart.csr.frm()
+        } else {
+            i.rm()
+        };
         let Some(rounding) = RoundingMode::from_bits(field) else {
             return Flow::Trap(illegal(i));
         };

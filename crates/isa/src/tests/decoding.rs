@@ -241,6 +241,29 @@ fn compressed_expansions() {
     expect(0x9002, Op::Ebreak, SINK, 0, 0, 0); // c.ebreak
 }
 
+/// As GNU as assembles `.insn b 0x0b, 0, a0, a1, .+8`, `.insn s 0x0b, 1, x0, 0(a0)` and
+/// `.insn b 0x0b, 2, a0, x0, .-16`.
+#[test]
+fn the_hardware_lock() {
+    let acquire = decode(0x00b5_040b);
+    assert_eq!(acquire.op, Op::LockAcquire);
+    assert_eq!((acquire.rs1, acquire.rs2, acquire.imm), (10, 11, 8));
+    assert_eq!((acquire.rd, acquire.data_offset()), (SINK, 0));
+    assert_eq!(disassemble(0x00b5_040b, 16), "lock.acquire (a0),a1,0x18");
+    let release = decode(0x0005_100b);
+    assert_eq!(release.op, Op::LockRelease);
+    assert_eq!((release.rs1, release.rs2, release.imm), (10, 0, 0));
+    assert_eq!(disassemble(0x0005_100b, 0), "lock.release (a0)");
+    // No other register is stored, nor to another place.
+    for bits in [0x00b5_100b, 0x0005_108b, 0x0205_100b] {
+        assert_eq!(decode(bits).op, Op::Illegal);
+    }
+    let wait = decode(0xfe05_288b);
+    assert_eq!((wait.op, wait.rs2, wait.imm), (Op::LockWait, 0, -16));
+    assert_eq!(disassemble(0xfe05_288b, 16), "lock.wait (a0),zero,0x0");
+    assert_eq!(decode(0x0005_300b).op, Op::Illegal);
+}
+
 #[test]
 fn length_follows_the_low_bits() {
     assert_eq!(

@@ -6,7 +6,7 @@ mod integer;
 mod table;
 
 use crate::{
-    CsrOperand, Executor, FpContext, Inst, Op, RoundingMode, SINK, System, Width, dispatch,
+    CsrOperand, Executor, FpContext, Inst, Lock, Op, RoundingMode, SINK, System, Width, dispatch,
 };
 
 /// Reproducible random numbers (SplitMix64).
@@ -38,6 +38,7 @@ enum Shape {
     Lr(Width),
     Sc(Width),
     Cas(Width),
+    Lock(Lock),
     Fp,
     Csr(CsrOperand),
     System(System),
@@ -97,6 +98,9 @@ impl Executor for Bench {
     }
     fn cas(&mut self, _: &Inst, width: Width) -> Self::Out {
         (Shape::Cas(width), 0)
+    }
+    fn lock(&mut self, _: &Inst, what: Lock) -> Self::Out {
+        (Shape::Lock(what), 0)
     }
     fn fp(&mut self, _: &Inst, f: impl FnOnce(&mut FpContext, u64, u64, u64) -> u64) -> Self::Out {
         let [x, y, z] = self.operands;

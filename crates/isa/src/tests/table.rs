@@ -3,7 +3,7 @@
 use super::{Bench, Random, Shape};
 use crate::compressed::COMPRESSED;
 use crate::table::ENCODINGS;
-use crate::{Class, Inst, Op, System, decode, dispatch};
+use crate::{Class, Inst, Lock, Op, System, decode, dispatch};
 
 /// Pairs of which the first is a special case of the second, and stands before it.
 const SPECIAL: &[(Op, Op)] = &[
@@ -87,6 +87,8 @@ fn fits(class: Class, shape: Shape) -> bool {
         Shape::Load(_) | Shape::FpLoad(_) => class == Class::Load,
         Shape::Store(_) | Shape::FpStore(_) => class == Class::Store,
         Shape::Amo(_) | Shape::Lr(_) | Shape::Sc(_) | Shape::Cas(_) => class == Class::Atomic,
+        Shape::Lock(Lock::Release) => class == Class::Store,
+        Shape::Lock(Lock::Acquire | Lock::Wait) => class == Class::Atomic,
         Shape::Fp => {
             matches!(
                 class,

@@ -20,7 +20,16 @@ const ARCH: &str = "rv64i2p1_m2p0_a2p1_f2p2_d2p2_c2p0_zicsr2p0_zifencei2p0_zihin
 const FOREIGN: &[&str] = &["dret", "hret", "uret", "sfence.vm"];
 
 /// Ours, unknown to binutils 2.40; `src/tests/decoding.rs` of the crate has them written out by hand.
-const UNKNOWN_TO_OBJDUMP: &[&str] = &["czero.eqz", "czero.nez", "amocas.w", "amocas.d", "amocas.q"];
+const UNKNOWN_TO_OBJDUMP: &[&str] = &[
+    "czero.eqz",
+    "czero.nez",
+    "amocas.w",
+    "amocas.d",
+    "amocas.q",
+    "lock.acquire",
+    "lock.release",
+    "lock.wait",
+];
 
 /// Reproducible random numbers (SplitMix64).
 struct Random(u64);

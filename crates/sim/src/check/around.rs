@@ -15,6 +15,8 @@ pub(super) enum Told<'a> {
         hart: &'a Hart,
         inst: Inst,
         access: Accessed,
+        /// Whether it went on behind itself.
+        went_on: bool,
     },
     /// It has raised an exception. It has found nothing then, but perhaps that a device does not answer.
     Raised,
@@ -35,7 +37,10 @@ pub(super) struct Around<'a> {
 impl Around<'_> {
     /// The next `width` bytes that the instruction has read, if they are anywhere to be seen.
     fn read(&mut self, width: Width) -> Option<u64> {
-        let Told::Retired { hart, inst, access } = &self.told else {
+        let Told::Retired {
+            hart, inst, access, ..
+        } = &self.told
+        else {
             return None;
         };
         let at = self.handed;
@@ -111,6 +116,14 @@ impl Environment for Around<'_> {
             return self.refused(addr, width).map(|()| 0);
         };
         self.check_place(access, addr);
+        if let Told::Retired { inst, went_on, .. } = &self.told
+            && matches!(inst.op, Op::LockAcquire | Op::LockWait)
+        {
+            // It has just looked, and has taken the lock if that was free.
+            let taken = *went_on && inst.op == Op::LockAcquire;
+            let there = self.machine.ram.read(addr, width).unwrap_or(0);
+            return Ok(if taken { 0 } else { there });
+        }
         let Some(value) = self.read(width) else {
             return Ok(0);
         };

@@ -1,6 +1,6 @@
 //! A hart as it must be.
 
-use loiter_hart::{Access, Exec, Flow, Hart, HartState, Retired, Trap, Trapped};
+use loiter_hart::{Access, Blocked, Exec, Flow, Hart, HartState, Retired, Trap, Trapped};
 use loiter_isa::{Class, Inst, Op, decode, dispatch};
 use loiter_machine::Machine;
 use loiter_types::{PhysAddr, VirtAddr};
@@ -63,12 +63,20 @@ impl Shadow {
             return wrong;
         }
         self.see_clocks(event.hart);
+        let went_on = event.next == event.pc.wrapping_add(u64::from(inst.len));
+        // Since when it has waited is not told: it may be for as long as anybody can.
+        self.hart.blocked = (!went_on).then_some(Blocked {
+            pc: event.pc,
+            since: 0,
+            limit: 0,
+        });
         let mut around = Around {
             machine: event.machine,
             told: Told::Retired {
                 hart: event.hart,
                 inst: *inst,
                 access: event.access,
+                went_on,
             },
             buffer: &mut self.buffer,
             stored,
@@ -77,9 +85,17 @@ impl Shadow {
         };
         let flow = run(&mut self.hart, &mut around, inst);
         let mut wrong = around.wrong;
-        if let Flow::Trap(trap) = flow {
-            wrong.push(format!("expected {trap}, found that it retired"));
-            return wrong;
+        match flow {
+            Flow::Trap(trap) => {
+                wrong.push(format!("expected {trap}, found that it retired"));
+                return wrong;
+            }
+            Flow::Blocks(nap) => {
+                let words = nap.words();
+                wrong.push(format!("expected that it {words}, found that it retired"));
+                return wrong;
+            }
+            _ => {}
         }
         self.hart.retired += 1;
         let changes_csrs = matches!(inst.op.class(), Class::Csr | Class::System);

@@ -147,7 +147,7 @@ impl Inspector {
         let (Some(width), class) = (access_width(inst.op), inst.op.class()) else {
             return;
         };
-        let addr = event.base.wrapping_add(inst.imm as i64 as u64);
+        let addr = event.base.wrapping_add(inst.data_offset());
         let used = self.watchpoints.iter().find(|watchpoint| {
             let apart = addr.wrapping_sub(watchpoint.addr) >= watchpoint.bytes
                 && watchpoint.addr.wrapping_sub(addr) >= width.bytes();

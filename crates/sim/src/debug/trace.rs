@@ -147,7 +147,7 @@ impl Trace {
             );
         }
         if access_width(inst.op).is_some() {
-            let addr = event.base.wrapping_add(inst.imm as i64 as u64);
+            let addr = event.base.wrapping_add(inst.data_offset());
             line += &format!("  [{addr:#x}]");
         }
         self.write(line);

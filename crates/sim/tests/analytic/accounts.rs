@@ -269,7 +269,7 @@ fn activities_say_what_a_hart_was_doing() {
          exit"
     );
     let outcome = Bench::new("t1")
-        .set("latency.pause_cycles=500")
+        .set("wait.pause_cycles=500")
         .hart(0, &code)
         .run();
     check_sums(&outcome);

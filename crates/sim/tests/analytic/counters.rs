@@ -19,6 +19,9 @@ const END: &str = "li s1, 3000; last: addi s1, s1, -1; bnez s1, last; exit";
 
 const SLEEP: &str = "sleep: wfi; j sleep";
 
+/// Sleeps until the timer has run for twenty ticks.
+const TIMER: &str = "li t0, 0x200bff8; ld t1, 0(t0); addi t1, t1, 20; li t0, 0x2004000; sd t1, 0(t0); li t1, 0x80; csrrw x0, 0x304, t1; wfi";
+
 /// A trap, floating point, a lock that is waited for, a nap; memory opened to lower modes, then supervisor mode and
 /// from there user mode.
 const MODES: &str = "auipc t1, 0; addi t1, t1, 16; csrrw x0, 0x305, t1; j over
@@ -129,7 +132,34 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
         (hart, format!("{trap}; over: {code}"))
     };
     let walks = Bench::new("t1").set("walker.walks=1");
+    // A hart that sleeps until a line is written, and one that sleeps until its timer is due.
+    let naps = vec![
+        (
+            0,
+            format!(
+                "li a0, {DATA}; li s1, 900; again: addi s1, s1, -1; bnez s1, again; sd s1, 0(a0); {TIMER}; exit"
+            ),
+        ),
+        (1, format!("li a0, {DATA}; lr.d t0, (a0); wrs.nto; {SLEEP}")),
+    ];
+    let locks =
+        "li a1, 64; add a0, a0, a1; lr.d t0, (a0); sw a1, 0(a0); held: lock.acquire (a0), x0, held";
+    let flags = "li a1, 128; add a0, a0, a1; wait: lock.wait (a0), x0, wait";
+    let naps = [
+        naps,
+        vec![
+            (2, format!("li a0, {DATA}; {locks}")),
+            (3, format!("li a0, {DATA}; {flags}")),
+        ],
+    ]
+    .concat();
+    let deep = |machine| {
+        let bench = Bench::new(machine).set("hart.isa=+xloiterlock");
+        bench.set("wait.wfi_deep_after_cycles=50")
+    };
     vec![
+        (deep("t1"), naps.clone()),
+        (deep("smt8"), naps),
         (Bench::new("smt8"), out_of_order()),
         (
             Bench::new("smt8").set("l1i.mshrs=1").set("l1d.mshrs=1"),
@@ -140,7 +170,7 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
             Bench::new("smt8").set("walker.walks=1"),
             (0..3).map(paged).collect(),
         ),
-        (Bench::new("t1").set("latency.pause_cycles=9"), mixed),
+        (Bench::new("t1").set("wait.pause_cycles=9"), mixed),
         (
             Bench::new("t2").set("l2.mshrs_per_bank=2"),
             (0..16).map(misses).collect(),

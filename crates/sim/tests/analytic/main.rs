@@ -13,4 +13,5 @@ mod stores;
 mod support;
 mod translation;
 mod units;
+mod waiting;
 mod who_waits;

@@ -70,7 +70,7 @@ impl Census {
             HartId::new(0),
             image.entry.0,
             tree,
-            Extensions::of("rv64i_zawrs"),
+            Extensions::of("rv64i_zawrs_xloiterlock"),
         );
         while machine.ended().is_none() {
             self.step(&mut hart, &mut machine);
@@ -85,10 +85,12 @@ impl Census {
             Ok(inst) => inst,
             Err(fault) => return self.enter(hart, machine, fault),
         };
+        hart.csr.clock.cycle += 1;
         let mut exec = Exec::<_, true>::new(hart, machine);
         let flow = dispatch(&mut exec, &inst);
         exec.finish();
         match flow {
+            Flow::Blocks(_) => {}
             Flow::Trap(trap) => {
                 if matches!(inst.op, Op::Ecall | Op::Ebreak) {
                     self.count(&inst);

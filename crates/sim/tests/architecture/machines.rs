@@ -13,6 +13,8 @@ pub(crate) enum Machine {
     T1,
     T2,
     Smt8,
+    Smt2,
+    Superscalar,
     PCore,
 }
 
@@ -23,6 +25,8 @@ impl Machine {
             Machine::T1 => "t1",
             Machine::T2 => "t2",
             Machine::Smt8 => "smt8",
+            Machine::Smt2 => "smt2",
+            Machine::Superscalar => "superscalar",
             Machine::PCore => "p-core",
         }
     }
@@ -37,6 +41,7 @@ impl Machine {
             set: vec![
                 format!("system.cores={cores}"),
                 format!("system.ram_mib={RAM_MIB}"),
+                "hart.isa=+xloiterlock".into(),
             ],
             program: "generated".into(),
             bootargs: String::new(),

@@ -5,7 +5,7 @@ use loiter_isa::Op;
 use loiter_sim::{ExitReason, RunResult};
 
 use crate::generator::asm::{GP, Label};
-use crate::handmade::{A0, A1, FREE, Guest, S0, S1, T0, T1, T2, reports};
+use crate::handmade::{A0, A1, A2, FREE, FULL_FENCE, Guest, S0, S1, T0, T1, T2, reports};
 use crate::machines::{Machine, assert_passed, run_to_end, try_run};
 
 /// Delays of the waker, in instructions, that are tried one by one.
@@ -23,6 +23,8 @@ const MIE: u16 = 0x304;
 const MIP: u16 = 0x344;
 const MSTATUS: u16 = 0x300;
 const MTVEC: u16 = 0x305;
+const MEPC: u16 = 0x341;
+const MCYCLE: u16 = 0xb00;
 const MSIP: u8 = 1 << 3;
 const MACHINE_ENABLE: u8 = 1 << 3;
 const CLINT: i64 = 0x0200_0000;
@@ -40,6 +42,10 @@ const PAIRS: &[(Machine, usize, [usize; 2])] = &[
     (Machine::Smt8, 1, [0, 7]),
     (Machine::Smt8, 1, [1, 0]),
     (Machine::Smt8, 2, [0, 8]),
+    (Machine::Smt2, 1, [0, 1]),
+    (Machine::PCore, 1, [1, 0]),
+    (Machine::PCore, 2, [0, 2]),
+    (Machine::Superscalar, 2, [0, 1]),
     (Machine::Virt, 2, [0, 1]),
     (Machine::Virt, 2, [1, 0]),
 ];
@@ -106,7 +112,10 @@ fn program(
 fn check(machine: Machine, cores: usize, pair: [usize; 2], elf: &[u8], what: &str) {
     let mut request = machine.request(cores);
     request.max_cycles = Some(MAX_CYCLES);
-    if machine == Machine::Smt8 {
+    if matches!(
+        machine,
+        Machine::Smt8 | Machine::Smt2 | Machine::Superscalar | Machine::PCore
+    ) {
         // So that each further nop is a further cycle, and no order of the two is passed over.
         request.set.push("core.rename_width=1".into());
     }
@@ -127,7 +136,7 @@ fn check(machine: Machine, cores: usize, pair: [usize; 2], elf: &[u8], what: &st
 
 fn naps(result: &RunResult) -> u64 {
     let rows = result.counters.iter();
-    rows.filter(|row| row.name == "naps")
+    rows.filter(|row| row.name.ends_with("_naps"))
         .map(|row| row.value)
         .sum()
 }
@@ -328,5 +337,229 @@ fn the_watchdog_says_who_waits_for_what() {
             sleeper.contains("<role1+0x4>") && sleeper.contains("sleeps in wfi until an"),
             "{sleeper}"
         );
+    }
+}
+
+/// The same of machines with other front ends, and of single contexts.
+const LOCK_PAIRS: &[(Machine, usize, [usize; 2])] = &[
+    (Machine::T1, 1, [0, 3]),
+    (Machine::T1, 2, [4, 0]),
+    (Machine::T2, 1, [7, 0]),
+    (Machine::T2, 2, [0, 8]),
+    (Machine::Smt2, 1, [1, 0]),
+    (Machine::Smt8, 1, [0, 7]),
+    (Machine::Smt8, 2, [8, 0]),
+    (Machine::PCore, 1, [0, 1]),
+    (Machine::PCore, 2, [2, 1]),
+    (Machine::Superscalar, 2, [0, 1]),
+    (Machine::Virt, 2, [0, 1]),
+    (Machine::Virt, 2, [1, 0]),
+];
+
+/// T2 points to what is waited for, A2 is the limit of the wait.
+fn wait_at(guest: &mut Guest, op: Op) {
+    guest.asm.i(Op::Addi, T2, GP, FLAG);
+    let again = guest.asm.bound();
+    guest.asm.branch(op, T2, A2, again);
+}
+
+#[test]
+fn who_waits_for_the_hardware_lock_gets_it_whenever_it_is_given_back() {
+    let releases: &[(&str, Wake)] = &[
+        ("a release", |guest| {
+            guest.asm.i(Op::Addi, T0, GP, FLAG);
+            guest.asm.r(Op::LockRelease, 0, T0, 0);
+        }),
+        ("a store", |guest| guest.asm.s(Op::Sw, 0, FLAG, GP)),
+        ("an atomic", |guest| {
+            guest.asm.i(Op::Addi, T0, GP, FLAG);
+            guest.asm.r(Op::AmoandW, 0, T0, 0);
+        }),
+    ];
+    for &(machine, cores, pair) in LOCK_PAIRS {
+        for &(what, release) in releases {
+            for limit in [0, 40] {
+                let elf = program(
+                    pair,
+                    |guest| {
+                        // It holds the lock at first, and has it again behind every wait.
+                        guest.asm.li(T0, 1);
+                        guest.asm.s(Op::Sw, T0, FLAG, GP);
+                        guest.asm.li(A2, limit);
+                    },
+                    release,
+                    |guest| wait_at(guest, Op::LockAcquire),
+                );
+                let what = format!("lock.acquire, limit {limit}, and {what}");
+                check(machine, cores, pair, &elf, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn who_waits_for_flags_sees_any_of_them() {
+    for &(machine, cores, pair) in LOCK_PAIRS {
+        for (place, limit) in [(0, 0), (24, 40), (56, 0)] {
+            let elf = program(
+                pair,
+                |guest| guest.asm.li(A2, limit),
+                |guest| guest.asm.s(Op::Sd, ROUND, FLAG + place, GP),
+                |guest| {
+                    wait_at(guest, Op::LockWait);
+                    guest.asm.s(Op::Sd, 0, FLAG + place, GP);
+                },
+            );
+            let what = format!("flag {place}, limit {limit}");
+            check(machine, cores, pair, &elf, &what);
+        }
+    }
+}
+
+/// An interrupt is taken while the lock is waited for, at the instruction, which then waits on.
+#[test]
+fn an_interrupt_is_taken_in_the_middle_of_the_wait_for_a_lock() {
+    for &(machine, cores, pair) in LOCK_PAIRS {
+        let elf = program(
+            pair,
+            |guest| {
+                let over = guest.asm.label();
+                guest.asm.j(over);
+                guest.asm.align(4);
+                let handler = guest.asm.bound();
+                acknowledge_interrupt(guest);
+                // It was taken at the instruction that waits, and the lock is free when that comes again.
+                guest.asm.csrr(T0, MEPC);
+                guest.asm.r(Op::Sub, T0, T0, A0);
+                guest.asm.r(Op::Sltu, T0, 0, T0);
+                guest.asm.r(Op::Sub, SPENT, SPENT, T0);
+                guest.asm.s(Op::Sw, 0, FLAG, GP);
+                guest.asm.bare(Op::Mret);
+                guest.asm.bind(over);
+                guest.asm.la(T0, handler);
+                guest.asm.csrw(MTVEC, T0);
+                guest.asm.csr(Op::Csrrwi, 0, MIE, MSIP);
+                guest.asm.li(T0, 1);
+                guest.asm.s(Op::Sw, T0, FLAG, GP);
+                guest.asm.li(A2, 0);
+            },
+            send_interrupt,
+            |guest| {
+                let waits = guest.asm.label();
+                guest.asm.la(A0, waits);
+                guest.asm.i(Op::Addi, T2, GP, FLAG);
+                guest.asm.csr(Op::Csrrsi, 0, MSTATUS, MACHINE_ENABLE);
+                guest.asm.bind(waits);
+                guest.asm.branch(Op::LockAcquire, T2, 0, waits);
+                guest.asm.csr(Op::Csrrci, 0, MSTATUS, MACHINE_ENABLE);
+            },
+        );
+        check(machine, cores, pair, &elf, "an interrupt in lock.acquire");
+    }
+}
+
+const TAKERS: usize = 8;
+const TAKES: i64 = if cfg!(debug_assertions) { 20 } else { 100 };
+/// Words on lines of their own: the lock, and what it guards.
+const LOCK: i32 = 256;
+const COUNT: i32 = 512;
+
+/// Eight harts add to a counter within the lock; some give up now and then.
+#[test]
+fn the_hardware_lock_excludes() {
+    let harts: Vec<usize> = (0..TAKERS).collect();
+    let mut guest = Guest::new(&harts);
+    for n in 0..TAKERS {
+        guest.role(n);
+        guest.asm.i(Op::Addi, S0, GP, LOCK);
+        // Without limit, or with one that is shorter than the others take.
+        guest.asm.li(A2, if n % 2 == 0 { 0 } else { 30 * n as i64 });
+        guest.barrier(TAKERS);
+        guest.repeat(ROUND, TAKES, |guest| {
+            let again = guest.asm.bound();
+            guest.asm.branch(Op::LockAcquire, S0, A2, again);
+            guest.asm.i(Op::Ld, T0, GP, COUNT);
+            guest.asm.i(Op::Addi, T0, T0, 1);
+            guest.asm.s(Op::Sd, T0, COUNT, GP);
+            guest.asm.r(Op::LockRelease, 0, S0, 0);
+        });
+        guest.barrier(TAKERS);
+        if n == 0 {
+            guest.asm.i(Op::Ld, T0, GP, COUNT);
+            guest.report(T0);
+            guest.pass();
+        }
+        guest.sleep_for_ever();
+    }
+    let elf = guest.elf();
+    for (machine, cores) in [
+        (Machine::T1, 2),
+        (Machine::T2, 1),
+        (Machine::Smt2, 4),
+        (Machine::Smt8, 1),
+        (Machine::Smt8, 2),
+        (Machine::PCore, 4),
+        (Machine::Superscalar, 8),
+        (Machine::Virt, 8),
+    ] {
+        let mut request = machine.request(cores);
+        request.max_cycles = Some(MAX_CYCLES);
+        let result = run_to_end(&request, &elf);
+        assert_eq!(
+            reports(&result, 0),
+            [TAKERS as u64 * TAKES as u64],
+            "{machine:?}"
+        );
+        if machine != Machine::Virt {
+            assert!(naps(&result) > TAKES as u64, "{machine:?}");
+        }
+    }
+}
+
+/// How long after the write that frees it the last of those who wait goes on.
+#[test]
+fn a_waiter_goes_on_soon_after_the_write() {
+    const ROUNDS: i64 = 40;
+    for &(machine, cores, pair) in LOCK_PAIRS {
+        if machine == Machine::Virt {
+            continue;
+        }
+        let mut guest = Guest::new(&pair);
+        guest.role(0);
+        guest.repeat(ROUND, ROUNDS, |guest| {
+            guest.barrier(2);
+            guest.asm.li(T0, 150);
+            let wait = guest.asm.bound();
+            guest.asm.i(Op::Addi, T0, T0, -1);
+            guest.asm.branch(Op::Bne, T0, 0, wait);
+            guest.asm.csrr(T1, MCYCLE);
+            guest.asm.s(Op::Sd, T1, FLAG, GP);
+            guest.barrier(2);
+        });
+        guest.sleep_for_ever();
+        guest.role(1);
+        guest.asm.li(S1, 0);
+        guest.asm.li(A2, 0);
+        guest.repeat(ROUND, ROUNDS, |guest| {
+            guest.barrier(2);
+            wait_at(guest, Op::LockWait);
+            guest.asm.csrr(T1, MCYCLE);
+            guest.asm.i(Op::Ld, T0, GP, FLAG);
+            guest.asm.r(Op::Sub, T1, T1, T0);
+            guest.asm.r(Op::Maxu, S1, S1, T1);
+            guest.asm.s(Op::Sd, 0, FLAG, GP);
+            guest.asm.word(FULL_FENCE);
+            guest.barrier(2);
+        });
+        guest.report(S1);
+        guest.pass();
+        let mut request = machine.request(cores);
+        request.max_cycles = Some(MAX_CYCLES);
+        let result = run_to_end(&request, &guest.elf());
+        let worst = reports(&result, pair[1])[0];
+        // The store's way to memory or to the line's owner, the exit latency, the look, the way of the line back, and a
+        // front end; each way is no more than a miss of the second level.
+        let ways = 4 * 335 + 100 + 60;
+        assert!((2..ways).contains(&worst), "{machine:?}: {worst} cycles");
     }
 }

@@ -157,6 +157,15 @@ impl<'a> Line<'a> {
                     .push(pattern | self.register(0) << 7 | immediate << 12);
             }
             0x63 => self.branch(mnemonic, self.register(0), self.register(1), 2),
+            // The hardware lock.
+            0x0b if operands == 3 => {
+                let (_, base) = self.address(0);
+                self.branch(mnemonic, base, self.register(1), 2);
+            }
+            0x0b => {
+                let (_, base) = self.address(0);
+                self.words.push(pattern | base << 15);
+            }
             0x6f => self.jump(self.register(0), 1),
             0x2f => {
                 let (_, base) = self.address(operands - 1);
@@ -348,12 +357,15 @@ fn what_is_assembled_disassembles_to_the_same() {
         "wfi",
         "bne a0,a1,0x80000024",
         "jal ra,0x80000008",
+        "lock.acquire (a0),a1,0x80000024",
+        "lock.release (a0)",
     ];
     // The names that this assembler takes for those that the disassembler writes.
     let source = |line: &str| {
         let line = line.replace("fa", "f1").replace("zero", "x0");
         let line = line.replace("cycle", "0xc00").replace("ra,", "x1,");
-        line.replace("0x80000024", ".-16")
+        line.replace("(a0),a1,0x80000024", "(a0), a1, .-24")
+            .replace("0x80000024", ".-16")
             .replace("0x80000008", ".-48")
     };
     let lines: Vec<String> = text.iter().map(|line| source(line)).collect();

@@ -45,7 +45,7 @@ impl Bench {
 
     /// With a `pause` that lasts [`PAUSE`] cycles.
     pub fn long_pause(self) -> Self {
-        self.set(&format!("latency.pause_cycles={PAUSE}"))
+        self.set(&format!("wait.pause_cycles={PAUSE}"))
     }
 
     /// With a parameter changed.

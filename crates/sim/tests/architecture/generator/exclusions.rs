@@ -30,6 +30,9 @@ pub(crate) const UNKNOWN_TO_QEMU: &[(Op, &str)] = &[
     (Op::AmocasQ, "Zacas came with QEMU 8.2"),
     (Op::CzeroEqz, "Zicond came with QEMU 8.0"),
     (Op::CzeroNez, "Zicond came with QEMU 8.0"),
+    (Op::LockAcquire, "Xloiterlock is loiter's own"),
+    (Op::LockRelease, "Xloiterlock is loiter's own"),
+    (Op::LockWait, "Xloiterlock is loiter's own"),
     (Op::WrsNto, "Zawrs came with QEMU 8.0"),
     (Op::WrsSto, "Zawrs came with QEMU 8.0"),
 ];

@@ -10,6 +10,8 @@ use super::writer::Writer;
 
 /// Reservations on different lines are farther apart than this.
 const LINE_BYTES: i32 = 64;
+/// What waiting for flags looks at.
+const FLAG_BYTES: i32 = 64;
 /// Codes of probes that mean something; others are plain hints.
 const PROBES: std::ops::RangeInclusive<i32> = 0x01..=0x0a;
 
@@ -97,8 +99,12 @@ impl Writer {
         self.asm.word(with_base(bits, base));
     }
 
-    /// `lr` and `sc`: a constrained loop, a pair without a loop, or an `sc` that must fail.
+    /// `lr` and `sc`: a constrained loop, a pair without a loop, or an `sc` that must fail; or the hardware
+    /// lock, where there is one.
     pub(super) fn reservation(&mut self) {
+        if self.target.has(Op::LockAcquire) && self.random.chance(40) {
+            return self.hardware_lock();
+        }
         let (lr, sc) = self.random.pick(&[(Op::LrW, Op::ScW), (Op::LrD, Op::ScD)]);
         let base = self.aligned_base(bytes_of(lr), &[]);
         let retry = self.asm.bound();
@@ -120,6 +126,39 @@ impl Writer {
             1 if (8..16).contains(&failed) => self.asm.short(Op::Bne, failed, retry),
             _ => {}
         }
+    }
+
+    /// The hardware lock: taken when it is free, given back; or flags, of which one is set. What is held, or
+    /// is zero, is given up when the time is over, for nobody else is there.
+    fn hardware_lock(&mut self) {
+        let base = self.scratch(&[]);
+        let line = self.window_offset(FLAG_BYTES, true);
+        self.point(base, line);
+        let limit = self.scratch(&[base]);
+        let most = self.random.between(1, 300);
+        self.asm.li(limit, most.into());
+        let (late, over) = (self.asm.label(), self.asm.label());
+        let acquires = self.random.chance(60);
+        if self.random.chance(50) {
+            // Free, or without a flag.
+            for offset in (0..FLAG_BYTES).step_by(8) {
+                self.asm.s(Op::Sd, 0, offset, base);
+            }
+        }
+        let op = if acquires {
+            Op::LockAcquire
+        } else {
+            Op::LockWait
+        };
+        self.asm.branch(op, base, limit, late);
+        self.nested(&[base], Writer::integer);
+        if acquires {
+            self.asm.r(Op::LockRelease, 0, base, 0);
+        }
+        self.asm.j(over);
+        self.asm.bind(late);
+        self.nested(&[base], Writer::integer);
+        self.asm.bind(over);
     }
 
     /// An integer operation that a constrained loop may hold: neither multiplies nor divides.

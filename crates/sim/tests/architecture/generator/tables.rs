@@ -43,7 +43,7 @@ impl Tables {
     fn new(target: Target) -> Self {
         let of = |wanted: fn(Class) -> bool| {
             let ops = Op::ALL.iter().copied();
-            ops.filter(|&op| wanted(op.class()) && target.has(op))
+            ops.filter(|&op| wanted(op.class()) && target.has(op) && !is_lock(op))
                 .collect::<Vec<Op>>()
         };
         let mut atomics = of(|class| class == Class::Atomic);
@@ -71,6 +71,11 @@ impl Tables {
         ops.filter(|op| *op != Op::Illegal && wanted(op.class()))
             .collect()
     }
+}
+
+/// Those are no accesses with any operands: an item of their own writes them.
+fn is_lock(op: Op) -> bool {
+    matches!(op, Op::LockAcquire | Op::LockRelease | Op::LockWait)
 }
 
 fn is_float(class: Class) -> bool {

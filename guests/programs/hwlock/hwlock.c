@@ -1,0 +1,54 @@
+// Harts that take turns by the hardware lock and by flags, and count: a count that is not what it must be, or a hart
+// that sleeps for ever, shows that the lock is no lock. Needs xloiterlock (and Zawrs for way=2) in the ISA string.
+//
+// Every hart adds `reps` times to a plain counter within the lock. way=0: it blocks as long as it takes; way=1: for at
+// most `limit` cycles at a time; way=2: an ordinary lock, asleep in wrs.nto while it is held. The last hart raises the
+// flags that all others wait for, and each checks the count.
+#include "loiter.h"
+#include "loiter_lock.h"
+
+LOITER_ARGUMENT(reps, "reps", 50, "times that each hart takes the lock");
+LOITER_ARGUMENT(way, "way", 0, "0: lock without limit, 1: with limit, 2: wrs.nto");
+LOITER_ARGUMENT(limit, "limit", 20, "with way=1, cycles that an attempt may last");
+
+static unsigned lock __attribute__((aligned(64)));
+static unsigned long done[8] __attribute__((aligned(64)));
+static volatile unsigned long count __attribute__((aligned(64)));
+static unsigned arrived __attribute__((aligned(64)));
+
+static unsigned long acquire(void) {
+    unsigned long given_up = 0;
+    switch (loiter_value(&way)) {
+    case 0:
+        loiter_hardware_acquire(&lock);
+        break;
+    case 1:
+        while (!loiter_hardware_acquire_within(&lock, loiter_value(&limit)))
+            given_up++;
+        break;
+    default:
+        while (__atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE))
+            (void)loiter_nap_while(&lock, 1);
+    }
+    return given_up;
+}
+
+LOITER_TASK(count) {
+    unsigned placed = loiter_placed(false);
+    unsigned long given_up = 0;
+
+    loiter_start_together();
+    for (uint64_t n = 0; n < loiter_value(&reps); n++) {
+        given_up += acquire();
+        count = count + 1;
+        loiter_hardware_release(&lock);
+    }
+    if (__atomic_add_fetch(&arrived, 1, __ATOMIC_ACQ_REL) == placed)
+        __atomic_store_n(&done[placed % 8], 1, __ATOMIC_RELEASE);
+    while (!loiter_hardware_wait(done, 1000)) {
+    }
+    loiter_report("given_up", given_up);
+    loiter_report("count", count);
+    if (count != placed * loiter_value(&reps))
+        loiter_fail("hwlock: %lu counted, expected %lu\n", count, placed * loiter_value(&reps));
+}
