@@ -234,7 +234,11 @@ def order(tmp_path: Path) -> dict[str, object]:
             "Multi-Arch: same\n",
         ),
     ]
-    return {"debs": [str(deb) for deb in debs], "size_mib": None, "key": "5" * 64}
+    for name, mode in (("script", 0o755), ("input", 0o600)):
+        (tmp_path / name).write_text(name)
+        (tmp_path / name).chmod(mode)
+    files = {f"usr/lib/loiter/bench/{name}": str(tmp_path / name) for name in ("script", "input")}
+    return {"debs": [str(deb) for deb in debs], "size_mib": None, "key": "5" * 64, "files": files, "programs": {}}
 
 
 def in_image(image: Path, command: str) -> str:
@@ -279,6 +283,9 @@ def test_a_root_file_system_is_the_same_bytes_from_the_same_packages(tmp_path: P
     assert "User:     0   Group:     0" in init
     assert init.count("2026") == 4, init
     assert in_image(image, "cat /usr/lib/loiter/agent") == (resources.LINUX / "root/agent").read_text()
+    assert in_image(image, "cat /usr/lib/loiter/bench/script") == "script"
+    assert "Mode:  0755" in in_image(image, "stat /usr/lib/loiter/bench/script")
+    assert "Mode:  0644" in in_image(image, "stat /usr/lib/loiter/bench/input")
     status = in_image(image, "cat /var/lib/dpkg/status")
     assert status.count("Status: install ok unpacked\n") == 3
     assert "/usr/bin/mawk" in in_image(image, "cat /var/lib/dpkg/info/mawk:riscv64.list").splitlines()

@@ -67,6 +67,7 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeKind
         "kernel": FakeKind(kernel),
         "small-kernel": FakeKind(kernel | {"System.map": b"map"}),
         "debian": FakeKind(kernel | {"root.ext4": b"root"}, has_root=True),
+        "workloads": FakeKind(kernel | {"root.ext4": b"more"}, has_root=True),
     }
     monkeypatch.setattr(kinds, "load", fakes.__getitem__)
     monkeypatch.setattr(builder, "Apt", lambda *arguments: None)
@@ -109,8 +110,11 @@ def test_a_key_changes_with_whatever_changes_the_image(tmp_path: Path, monkeypat
         Recipe("debian", kernel="small-kernel"),
         Recipe("kernel"),
         Recipe("small-kernel"),
+        Recipe("small-kernel", patches=False),
+        Recipe("debian", kernel="small-kernel", patches=False),
+        Recipe("workloads"),
     ]
-    assert len({each.key() for each in [base, *others]}) == 7
+    assert len({each.key() for each in [base, *others]}) == 10
     assert Recipe("debian", packages=("b", "a", "b")).key() == Recipe("debian", packages=("a", "b")).key()
     assert base.with_mirror("http://mirror.test/debian").key() == base.key()
     before = {kind: Recipe(kind).key() for kind in kinds.NAMES}
@@ -154,6 +158,7 @@ MISTAKES = [
     (("image", "build", "--packages", "git,Foo!"), 2, ['"Foo!" is no name of a package']),
     (("image", "build", "--suite", "../x"), 2, ["--suite ../x"]),
     (("image", "build", "--kernel", "big"), 2, ['unknown kernel image "big"', "small-kernel"]),
+    (("image", "build", "--no-patches"), 2, ["--no-patches: the stock kernel has none", "small-kernel"]),
     (("image", "build", "--size-mib", "3"), 2, ["--size-mib"]),
     (("image", "build", "a/b"), 2, ["name of an image is made of"]),
     (("image", "build", "kernel", "--kind", "debian"), 2, ['"kernel" is the name of another kind']),
@@ -204,6 +209,15 @@ def test_another_suite_has_a_kernel_of_its_own(fakes: dict[str, FakeKind]) -> No
     images.build("next", Recipe("debian", suite="forky"))
     assert images.names() == ["debian", "kernel", "kernel-forky", "next"]
     assert images.find("kernel-forky").manifest["recipe"]["suite"] == "forky"
+
+
+def test_a_kernel_without_patches_has_a_name_of_its_own(fakes: dict[str, FakeKind], loiter) -> None:
+    assert loiter("image", "build", "plain", "--kernel", "small-kernel", "--no-patches").status == 0
+    assert loiter("image", "build", "ours", "--kernel", "small-kernel").status == 0
+    assert images.names() == ["ours", "plain", "small-kernel", "small-kernel-unpatched"]
+    assert images.find("small-kernel-unpatched").manifest["recipe"]["patches"] is False
+    assert images.recipe_of("plain") == Recipe("debian", kernel="small-kernel", patches=False)
+    assert images.is_current(images.find("plain"))
 
 
 def test_a_changed_recipe_replaces_the_image_of_that_name(fakes: dict[str, FakeKind]) -> None:

@@ -24,7 +24,7 @@ _MIB = 1 << 20
 @app.command("build")
 def build(
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="debian, kernel, small-kernel, or a name of your own.")
+        str, typer.Argument(metavar="[NAME]", help=f"{', '.join(kinds.NAMES)}, or a name of your own.")
     ] = "debian",
     packages: Annotated[
         list[str] | None,
@@ -37,6 +37,9 @@ def build(
         str | None,
         typer.Option("--kernel", metavar="KIND", help="Kernel of a root file system: kernel or small-kernel."),
     ] = None,
+    no_patches: Annotated[
+        bool, typer.Option("--no-patches", help="The small kernel as Debian's source is, without our patches.")
+    ] = False,
     suite: Annotated[
         str | None,
         typer.Option("--suite", metavar="SUITE", help=f"Debian's release, {images.SUITE} (default) or later."),
@@ -61,7 +64,7 @@ def build(
 
     Example: [bold]loiter image build web --packages nginx,ruby[/]
     """
-    if not any((packages, kind, kernel, suite, size_mib)):
+    if not any((packages, kind, kernel, suite, size_mib, no_patches)):
         # What an image of that name was built from, or the kind of that name.
         recipe = images.recipe_of(name).with_mirror(mirror)
     else:
@@ -72,6 +75,7 @@ def build(
             tuple(word for word in words if word),
             size_mib,
             kernel or "kernel",
+            not no_patches,
             mirror,
         )
     before = images.lookup(name)

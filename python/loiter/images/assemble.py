@@ -23,13 +23,14 @@ from loiter.images.apt import ARCHITECTURE
 
 # Our own files and where they go; all may be executed.
 OURS = {"root/init": "usr/sbin/init", "root/agent": "usr/lib/loiter/agent"}
+CROSS = "riscv64-linux-gnu-"
 # By their own account, of the time that the whole takes.
 _UNPACKED, _SETTLED = 0.6, 0.7
 _FAULT = "fault.json"
 
 
 def assemble(order: Json, progress: Callable[[float, str], None]) -> None:
-    """Carries out an order: `debs`, `out`, `scratch`, `size_mib`, `key`."""
+    """Carries out an order: `debs`, `out`, `scratch`, `size_mib`, `key`, `files`, `programs`."""
     os.umask(0o022)
     scratch = Path(order["scratch"])
     tree = scratch / "root"
@@ -43,9 +44,24 @@ def assemble(order: Json, progress: Callable[[float, str], None]) -> None:
         path.unlink(missing_ok=True)
         shutil.copyfile(resources.LINUX / source, path)
         path.chmod(0o755)
+    for target, source in order["files"].items():
+        path = tree / target
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, path)
+        path.chmod(0o755 if os.access(source, os.X_OK) else 0o644)
+    for target, source in order["programs"].items():
+        compile_program(Path(source), tree / target, tree)
     progress(_SETTLED, "file system")
     ext4.build(tree, Path(order["out"]), order["size_mib"], order["key"])
     progress(1.0, "")
+
+
+def compile_program(source: Path, out: Path, root: Path) -> None:
+    """Compiles a program for the guest, against the headers and the library that its root file system has."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-s", "-Wl,--build-id=none"]
+    flags += ["-shared", "-fPIC"] if out.suffix == ".so" else ["-static"]
+    tools.run([f"{CROSS}gcc", f"--sysroot={root}", *flags, "-o", out, source], f"compiling {source.name}")
 
 
 def run(order: Json, scratch: Path, share: Callable[[float, str], None]) -> None:

@@ -19,7 +19,7 @@ from loiter.images.apt import Apt, sha256
 from loiter.images.image import Image
 from loiter.images.kinds import Outcome, Work
 from loiter.images.progress import Step, Steps
-from loiter.images.recipe import SUITE, Recipe, from_parameters
+from loiter.images.recipe import Recipe, from_parameters
 
 
 def recipe_of(name: str) -> Recipe:
@@ -64,9 +64,7 @@ def _build(name: str, recipe: Recipe, console: Console | None, again: bool) -> I
             return found
         kernel = None
         if kinds.load(recipe.kind).HAS_ROOT:
-            # That of another suite has a name of its own, so that neither takes the other's place.
-            suite = "" if recipe.suite == SUITE else f"-{recipe.suite}"
-            kernel = _build(f"{recipe.kernel}{suite}", recipe.of_kernel(), console, again)
+            kernel = _build(recipe.name_of_kernel(), recipe.of_kernel(), console, again)
         with cache.guard(cache.DOWNLOADS, shared=True):
             return _carry_out(name, recipe, kernel, console)
 

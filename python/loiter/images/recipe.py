@@ -32,6 +32,8 @@ class Recipe:
     size_mib: int | None = None
     # The kind of kernel that a root file system is booted with.
     kernel: str = "kernel"
+    # Whether the small kernel has our patches.
+    patches: bool = True
     mirror: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -47,17 +49,20 @@ class Recipe:
                 raise UserFault(f"a {self.kind} image has no root file system, so no --packages and no --size-mib.")
         elif self.kernel not in kinds.KERNELS:
             raise unknown("kernel image", self.kernel, kinds.KERNELS)
+        if not self.patches and not self._has_small_kernel():
+            raise UserFault("--no-patches: the stock kernel has none; --kernel small-kernel has.")
 
     def parameters(self) -> Json:
         """What a person chose, as manifests have it."""
         has_root = kinds.load(self.kind).HAS_ROOT
-        return {
+        chosen: Json = {
             "kind": self.kind,
             "suite": self.suite,
             "packages": sorted(set(self.packages)),
             "size_mib": self.size_mib,
             "kernel": self.kernel if has_root else None,
         }
+        return {**chosen, "patches": self.patches} if self._has_small_kernel() else chosen
 
     def key(self) -> str:
         """Names what this recipe makes: a change of the parameters or of our own files is another image."""
@@ -71,11 +76,19 @@ class Recipe:
 
     def of_kernel(self) -> Recipe:
         """The recipe of the kernel that goes with a root file system."""
-        return Recipe(self.kernel, self.suite, mirror=self.mirror)
+        return Recipe(self.kernel, self.suite, patches=self.patches, mirror=self.mirror)
+
+    def name_of_kernel(self) -> str:
+        """The name of that kernel's image; none takes the place of one of another suite, or with other patches."""
+        suite = "" if self.suite == SUITE else f"-{self.suite}"
+        return f"{self.kernel}{suite}{'' if self.patches else '-unpatched'}"
 
     def with_mirror(self, mirror: str | None) -> Recipe:
         """The same, from another mirror, which makes no other image."""
         return replace(self, mirror=mirror)
+
+    def _has_small_kernel(self) -> bool:
+        return kinds.SMALL_KERNEL in (self.kind, self.kernel if kinds.load(self.kind).HAS_ROOT else None)
 
 
 def from_parameters(parameters: Json) -> Recipe:
@@ -86,6 +99,7 @@ def from_parameters(parameters: Json) -> Recipe:
         tuple(parameters["packages"]),
         parameters["size_mib"],
         parameters["kernel"] or "kernel",
+        parameters.get("patches", True),
     )
 
 

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from loiter.images.progress import Step, Steps
     from loiter.images.recipe import Recipe
 
-NAMES = ("debian", "kernel", "small-kernel")
-KERNELS = ("kernel", "small-kernel")
+SMALL_KERNEL = "small-kernel"
+NAMES = ("debian", "kernel", SMALL_KERNEL, "workloads")
+KERNELS = ("kernel", SMALL_KERNEL)
 
 
 @dataclass(frozen=True)

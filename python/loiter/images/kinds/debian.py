@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from pathlib import Path
 
 from loiter.errors import RunFault
 from loiter.images import assemble, image
@@ -29,13 +31,21 @@ def steps(recipe: Recipe) -> list[Step]:
 
 def build(work: Work) -> Outcome:
     """Builds the image."""
+    return build_with(work, (), {}, {})
+
+
+def build_with(
+    work: Work, packages: tuple[str, ...], files: Mapping[str, Path], programs: Mapping[str, Path]
+) -> Outcome:
+    """Builds an image with more in it, by the paths in the guest: files, which may be executed if the host's may, and
+    programs to be compiled from C with the image's own library."""
     kernel = work.kernel
     assert kernel is not None, "a root file system comes with a kernel"
     recipe, apt, steps = work.recipe, work.apt, work.steps
     with steps.step("lists"):
         apt.update(steps.share)
     with steps.step("packages"):
-        chosen = apt.with_dependencies([*BASE, *DEFAULT, *recipe.packages])
+        chosen = apt.with_dependencies([*BASE, *DEFAULT, *packages, *recipe.packages])
         steps.detail(f"{len(chosen)} packages, {sum(each.bytes for each in chosen) / 1e6:.0f} MB")
     with steps.step("download"):
         debs = apt.download(chosen, steps.share)
@@ -47,6 +57,8 @@ def build(work: Work) -> Outcome:
             "scratch": str(work.scratch),
             "size_mib": recipe.size_mib,
             "key": work.key,
+            "files": {target: str(source) for target, source in files.items()},
+            "programs": {target: str(source) for target, source in programs.items()},
         }
         assemble.run(order, work.scratch, steps.share)
         if not out.is_file():
@@ -57,5 +69,6 @@ def build(work: Work) -> Outcome:
             continue
         # One file under two names; who removes one image leaves the other whole.
         os.link(kernel.path / name, work.out / name)
-    packages = [deb.package for deb in debs]
-    return Outcome(packages, by_itself or kernel.command_line, kernel.manifest["kernel_release"], by_itself)
+    return Outcome(
+        [deb.package for deb in debs], by_itself or kernel.command_line, kernel.manifest["kernel_release"], by_itself
+    )

@@ -30,6 +30,8 @@ TOOLS = (
 META = "linux-source"
 CROSS = "riscv64-linux-gnu-"
 CONFIGURATION = Path("kernel/small.config")
+# Options that the patches bring.
+PATCHED_CONFIGURATION = Path("kernel/patched.config")
 PATCHES = "kernel/patches/*.patch"
 
 # What make says of a file it makes, and how many it makes with our configuration, for the bar.
@@ -57,11 +59,16 @@ def build(work: Work) -> Outcome:
     packages, tree = work.scratch / "tree", work.scratch / "linux"
     with steps.step("unpack"):
         _unpack(debs, packages, tree)
+    configurations = [CONFIGURATION]
     with steps.step("patch"):
-        patch(tree, [resources.LINUX / path for path in files(FILES) if path.match(PATCHES)])
-    make = _make(tree)
+        if work.recipe.patches:
+            patch(tree, [resources.LINUX / path for path in files(FILES) if path.match(PATCHES)])
+            configurations.append(PATCHED_CONFIGURATION)
+    wanted = work.scratch / "wanted.config"
+    wanted.write_text("".join((resources.LINUX / each).read_text(encoding="utf-8") for each in configurations))
+    make = _make(tree, wanted)
     with steps.step("configure"):
-        _configure(tree, make)
+        _configure(tree, wanted, make)
     with steps.step("compile"):
         made = 0
 
@@ -113,12 +120,12 @@ def _unpack(debs: list[Deb], packages: Path, tree: Path) -> None:
     )
 
 
-def _make(tree: Path) -> Callable[[list[str], Callable[[str], None] | None], str]:
+def _make(tree: Path, wanted: Path) -> Callable[[list[str], Callable[[str], None] | None], str]:
     # Nothing of the host or of the day is to be seen in the kernel.
     environment = {
         "ARCH": "riscv",
         "CROSS_COMPILE": CROSS,
-        "KCONFIG_ALLCONFIG": str((resources.LINUX / CONFIGURATION).resolve()),
+        "KCONFIG_ALLCONFIG": str(wanted.resolve()),
         "KBUILD_BUILD_TIMESTAMP": f"@{TIMESTAMP}",
         "KBUILD_BUILD_USER": "loiter",
         "KBUILD_BUILD_HOST": "loiter",
@@ -136,10 +143,10 @@ def _make(tree: Path) -> Callable[[list[str], Callable[[str], None] | None], str
     return make
 
 
-def _configure(tree: Path, make: Callable[[list[str], Callable[[str], None] | None], str]) -> None:
+def _configure(tree: Path, wanted: Path, make: Callable[[list[str], Callable[[str], None] | None], str]) -> None:
     make(["allnoconfig"], None)
-    wanted = (resources.LINUX / CONFIGURATION).read_text(encoding="utf-8")
-    missing = missing_options(wanted, (tree / ".config").read_text(encoding="utf-8"))
+    got = (tree / ".config").read_text(encoding="utf-8")
+    missing = missing_options(wanted.read_text(encoding="utf-8"), got)
     if missing:
         listed = ", ".join(missing)
-        raise RunFault(f"{CONFIGURATION}: this kernel does not take {listed}. Has a name changed?")
+        raise RunFault(f"{CONFIGURATION.parent}: this kernel does not take {listed}. Has a name changed?")
