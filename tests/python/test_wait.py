@@ -69,7 +69,7 @@ def test_a_pause_as_long_as_the_machine_says(tmp_path: Path) -> None:
     assert long["latency_worst_cycles"] > 200 > short["latency_median_cycles"]
 
 
-PAUSE = "latency.pause_cycles"
+PAUSE = "wait.pause_cycles"
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,12 @@ from loiter.store import Result
 from loiter.studies.base import Findings
 from loiter.studies.redstone2002 import common
 from loiter.studies.redstone2002.common import Measures, Run
+from loiter.studies.redstone2002.idle import Idle
+from loiter.studies.redstone2002.kernel_spin import KernelSpin
 from loiter.studies.redstone2002.pure import Pure
 from loiter.studies.redstone2002.spin_mix import SpinMix
 
-_PARTS: tuple[Measures, ...] = (Pure(), SpinMix())
+_PARTS: tuple[Measures, ...] = (Pure(), SpinMix(), Idle(), KernelSpin())
 
 
 class Redstone2002:

@@ -36,6 +36,12 @@ _PERFECT = ("branch.kind=oracle", "l1i.perfect=true", "l1d.perfect=true")
 # Redstone does not say how many of four load and store; as many of all as of six.
 _FOUR_UNITS = ("units.integer=4", "units.load_store=3")
 
+HARDWARE_LOCK = "hart.isa=+xloiterlock"
+"""Adds the hardware lock to a preset; none has it."""
+
+PAUSE_SETS = ("wait.pause_cycles=64",)
+"""A pause that takes time, as on `p-core`."""
+
 CONFIGURATIONS = {
     each.name: each
     for each in (

@@ -18,6 +18,7 @@ _SPIN, _HARDWARE = "spin", "smt_lock"
 WAYS = {_SPIN: "nop", "pause": "pause", "wrs": "wrs", _HARDWARE: "smt_lock"}
 """Names, and what the kernel's boot parameter calls them. Bare polling is what the reference's spin locks do."""
 
+PROCESSES: int = reference.lookup(PAPER, "workload.apache.server_processes")
 PUBLISHED_CYCLES: tuple[int, ...] = tuple(reference.lookup(PAPER, "spin.apache_lock_fail_cycles"))
 _ON_OTHERS: dict[str, int] = reference.lookup(PAPER, "spin.other_lock_fail_cycles")
 # Beyond the published ones, to find where half of all instructions spin here.
@@ -43,7 +44,7 @@ class _Cell:
     @property
     def append(self) -> str:
         fail = f",fail={self.fail_cycles}" if self.fail_cycles else ""
-        return f"nohlt loiter.wait={WAYS[self.way]}{fail}"
+        return f"loiter.wait={WAYS[self.way]}{fail},idle=wfi"
 
     def by(self, way: str) -> _Cell:
         return _Cell(self.configuration, self.fail_cycles, way)
@@ -57,11 +58,11 @@ class KernelSpin:
     )
 
     def plan(self, engine: Engine, scale: str) -> list[Job]:
-        """Twice as many processes as contexts, so that none is idle."""
+        """As many processes as the reference's web server has, so that hardly any context is idle."""
         jobs = []
         for cell in _cells(scale):
             machine = CONFIGURATIONS[cell.configuration].machine(engine)
-            command = f"{linux.BENCH}/kernelmix {2 * machine.contexts_per_core} forever"
+            command = f"{linux.BENCH}/kernelmix {PROCESSES} forever"
             request = linux.request(engine, machine, [command], cell.append, linux.WINDOWS[scale])
             jobs.append(Job(cell.label, request, 20.0))
         return jobs

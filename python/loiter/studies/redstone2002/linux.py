@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 
 from rich.console import Console
 
-from loiter import images
+from loiter import images, machines
 from loiter.engine import Engine
 from loiter.images import Image, Recipe
 from loiter.machines import Machine
 from loiter.runs.linux import LinuxRequest
+from loiter.studies.redstone2002.common import HARDWARE_LOCK
 from loiter.systems import prepared
 from loiter.systems.request import seat
 
@@ -53,7 +54,8 @@ def _image() -> Image:
 
 def request(engine: Engine, machine: Machine, commands: Sequence[str], append: str, window: Window) -> LinuxRequest:
     """Commands that never end, all at once; each context of the machine is a CPU."""
-    seated, harts = seat(engine, machine, machine.contexts_per_core, MEMORY_MIB)
+    with_lock = machines.changed(engine, machine, [*machine.sets, HARDWARE_LOCK])
+    seated, harts = seat(engine, with_lock, machine.contexts_per_core, MEMORY_MIB)
     lines = [f"{command} > /dev/null &" for command in commands]
     script = "\n".join([*lines, f"echo {_BEGUN} > /dev/console", "wait", ""])
     image = _image()

@@ -12,21 +12,19 @@ from loiter.engine import Engine
 from loiter.runs.request import Request
 from loiter.runs.worker import Job
 from loiter.studies.base import Chart, Exhibit, Grid, Statement
-from loiter.studies.redstone2002.common import CONFIGURATIONS, Part, Run, gain_percent, row
+from loiter.studies.redstone2002.common import CONFIGURATIONS, HARDWARE_LOCK, PAUSE_SETS, Part, Run, gain_percent, row
 
 PROGRAM = "spinloops"
 BASE = "8"
 
 # Useful work: whoever comes first in this list runs when there is room for fewer.
 PROGRAMS = ("intmix", "sort", "hash", "mbv_int", "mbv_fp", "intmix", "sort", "intmix", "sort", "intmix", "sort")
-PAUSE_SETS = ("wait.pause_cycles=64",)
-
 WAYS = {
     "lock loop": ("spin_retry", ()),
     "pause": ("spin_pause", ()),
     "pause of 64 cycles": ("spin_pause", PAUSE_SETS),
     "wrs": ("spin_wrs_nto", ()),
-    "smt_lock": ("spin_smt_lock", ()),
+    "smt_lock": ("spin_smt_lock", (HARDWARE_LOCK,)),
 }
 """Task of each way, and what is changed of the machine."""
 _LOOP, _BLOCKS = "lock loop", "smt_lock"

@@ -42,8 +42,9 @@ class Waiting:
         program = programs.load(engine, ways.PROGRAM)
         jobs = []
         for cell in choice.cells():
-            placement = programs.place(cell.placements(), program, choice.machine)
-            request = Request(choice.machine, program, placement, choice.arguments(cell), fast_forward=True)
+            machine = choice.machine_of(engine, cell)
+            placement = programs.place(cell.placements(), program, machine)
+            request = Request(machine, program, placement, choice.arguments(cell), fast_forward=True)
             jobs.append(Job(cell.label, request, choice.weight(cell)))
         return jobs
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from loiter import reference
+from loiter import machines, reference
+from loiter.engine import Engine
 from loiter.errors import UserFault, unknown
 from loiter.machines import Machine
 
@@ -26,6 +27,10 @@ WAYS = {
 }
 """Every way that the guest has, and what a waiter does."""
 
+_NEEDS = {"wrs_nto": "zawrs", "wrs_sto": "zawrs", "smt_lock": "xloiterlock"}
+"""Extensions without which a way is an illegal instruction."""
+_LOCK = "smt_lock"
+
 BENCHMARKS: tuple[str, ...] = (
     *reference.lookup("cakarevic2008", "active.single_behaviour"),
     *reference.lookup("cakarevic2008", "active.multiple_behaviour"),
@@ -33,6 +38,7 @@ BENCHMARKS: tuple[str, ...] = (
 """The programs that Cakarevic et al. (2008) measured spin loops beside."""
 
 _TIMED = ("fgmt", "smt")
+_ISA = "hart.isa"
 # Up to so many waiters each number is measured.
 _EACH_UP_TO = 8
 
@@ -101,6 +107,14 @@ class Choice:
     benchmarks: tuple[str, ...]
     waiters: tuple[int, ...]
 
+    def machine_of(self, engine: Engine, cell: Cell) -> Machine:
+        """The machine of a run. No preset has the hardware lock; who waits in it is given one."""
+        if cell.way != _LOCK or _has(self.machine, _NEEDS[_LOCK]):
+            return self.machine
+        sets = [each for each in self.machine.sets if not each.startswith(f"{_ISA}=")]
+        isa = f"{_ISA}={self.machine.value(_ISA)}_{_NEEDS[_LOCK]}"
+        return machines.changed(engine, self.machine, [*sets, isa])
+
     def cells(self) -> list[Cell]:
         """The runs, those alone first."""
         alone = [Cell(each) for each in self.benchmarks]
@@ -133,30 +147,42 @@ def choose(
     """The part of the grid that was asked for; what was not said is all that the scale has."""
     if scale not in SCALES:
         raise unknown("scale", scale, SCALES)
-    for way in ways:
-        if way not in WAYS:
-            raise unknown("way to wait", way, WAYS)
-    for benchmark in benchmarks:
-        if benchmark not in BENCHMARKS:
-            raise unknown("benchmark", benchmark, BENCHMARKS)
-    if machine.value("core.kind") not in _TIMED:
-        raise UserFault(f"machine {machine.name} has no timed cores, so waiting costs nothing there; name another.")
+    able = [way for way in WAYS if way == _LOCK or _has(machine, _NEEDS.get(way, ""))]
     room = machine.contexts_per_core - 1
-    if room == 0:
-        raise UserFault(
-            f"machine {machine.name} has one context a core: nobody can wait beside a program. Name a multithreaded "
-            'machine, or give it contexts, as in "--set core.contexts=2".'
-        )
+    _refuse(machine, ways, able, benchmarks)
     for each in waiters:
         if not 1 <= each <= room:
             raise UserFault(f"--waiters {each}: beside a program, a core of {machine.name} has room for 1 to {room}.")
     return Choice(
         machine,
         scale,
-        tuple(dict.fromkeys(ways)) or tuple(WAYS),
+        tuple(dict.fromkeys(ways)) or tuple(able),
         tuple(dict.fromkeys(benchmarks)) or (_QUICK_BENCHMARKS if scale == "quick" else BENCHMARKS),
         tuple(sorted(set(waiters))) or _numbers(room, scale),
     )
+
+
+def _refuse(machine: Machine, ways: Sequence[str], able: Sequence[str], benchmarks: Sequence[str]) -> None:
+    """A machine on which nobody waits, ways and programs that there are not."""
+    for way in ways:
+        if way not in WAYS:
+            raise unknown("way to wait", way, WAYS)
+        if way not in able:
+            raise UserFault(f"--ways {way}: harts of {machine.name} do not have {_NEEDS[way].capitalize()} ({_ISA}).")
+    for benchmark in benchmarks:
+        if benchmark not in BENCHMARKS:
+            raise unknown("benchmark", benchmark, BENCHMARKS)
+    if machine.value("core.kind") not in _TIMED:
+        raise UserFault(f"machine {machine.name} has no timed cores, so waiting costs nothing there; name another.")
+    if machine.contexts_per_core == 1:
+        raise UserFault(
+            f"machine {machine.name} has one context a core: nobody can wait beside a program. Name a multithreaded "
+            'machine, or give it contexts, as in "--set core.contexts=2".'
+        )
+
+
+def _has(machine: Machine, extension: str) -> bool:
+    return not extension or extension in str(machine.value(_ISA)).split("_")
 
 
 def _numbers(room: int, scale: str) -> tuple[int, ...]:
