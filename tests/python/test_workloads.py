@@ -53,8 +53,8 @@ def test_perl_counts_what_the_text_has() -> None:
     common = min(words, key=lambda word: (-words[word], word))
     primes = sum(map(is_prime, range(1, 401)))
     assert result("perl").splitlines() == [
-        # The text is read three times.
-        f"{3 * words.total()} words, {len(words)} different, {len(families)} families, most often {common}, "
+        # The text is read four times.
+        f"{4 * words.total()} words, {len(words)} different, {len(families)} families, most often {common}, "
         f"primes {primes}",
         " ".join(sorted(families[largest])),
     ]
@@ -84,7 +84,7 @@ def test_sqlite3_answers_as_another_sqlite_does() -> None:
     for statement in script.split(";"):
         said += ["|".join(map(str, row)) for row in database.execute(statement)]
     database.close()
-    assert said[0] == f"20000|{sum(range(20000))}"
+    assert said[0] == f"50000|{sum(range(50000))}"
     assert result("sqlite3").splitlines() == said
 
 

@@ -1,4 +1,4 @@
-# MIPS I, for spim: counts the primes below 40,000 with a sieve, ten times, and sorts 200 numbers by exchange, four times.
+# MIPS I, for spim: counts the primes below 40,000 with a sieve, 15 times, and sorts 200 numbers by exchange, four times.
         .data
 flags:  .space  40000
 numbers:.space  800
@@ -7,7 +7,7 @@ line:   .asciiz "\n"
 
         .text
         .globl  main
-main:   li      $s7, 10
+main:   li      $s7, 15
 again:  la      $t0, flags
         li      $t1, 40000
         addu    $t2, $t0, $t1

@@ -3,7 +3,7 @@ use strict;
 use warnings;
 
 my (%count, %family);
-for my $pass (1 .. 3) {
+for my $pass (1 .. 4) {
     open my $text, '<', $ARGV[0] or die "$ARGV[0]: $!\n";
     while (my $line = <$text>) {
         for my $word (map { lc } $line =~ /[A-Za-z]+/g) {
