@@ -86,6 +86,9 @@ struct Interval {
 pub struct Accounts {
     /// Whose account it is.
     pub context: ContextId,
+    /// Charges since `row` last changed, which belong there: charging, which every cycle of every context does, looks
+    /// up nothing. What was taken back may have been charged before that, so sums wrap on the way.
+    present: [u64; SLOTS],
     /// By activity, and behind those by open interval.
     cycles: Vec<[u64; SLOTS]>,
     instructions: [u64; ACTIVITIES],
@@ -107,6 +110,7 @@ impl Accounts {
     pub fn new(context: ContextId, now: Cycle) -> Self {
         Self {
             context,
+            present: [0; SLOTS],
             cycles: vec![[0; SLOTS]; ACTIVITIES],
             instructions: [0; ACTIVITIES],
             activity: Activity::Vacant,
@@ -139,6 +143,7 @@ impl Accounts {
             "{}: what is open ends first",
             self.context
         );
+        self.enter();
         self.activity = activity;
         self.row = activity as usize;
         self.note_change(self.until);
@@ -157,6 +162,7 @@ impl Accounts {
     /// Instruction number `first` is fetched now and may begin an activity; its code has `mark`.
     #[cold]
     pub fn open(&mut self, first: u64, mark: u8) {
+        self.enter();
         self.intervals.push_back(Interval {
             first,
             from: self.until,
@@ -183,6 +189,7 @@ impl Accounts {
     /// The instruction with which the oldest open interval begins has retired: it was `activity`.
     #[cold]
     pub fn settle_first(&mut self, activity: Activity) {
+        self.enter();
         let interval = self.intervals.pop_front().expect("an open interval");
         self.activity = activity;
         self.note_change(interval.from);
@@ -195,12 +202,19 @@ impl Accounts {
     /// Instruction number `first` and all behind it are squashed: no activity has begun with them.
     #[cold]
     pub fn retract(&mut self, first: u64) {
+        self.enter();
         while self.intervals.back().is_some_and(|it| it.first >= first) {
             self.intervals.pop_back();
             let row = self.youngest_row();
             self.move_row(ACTIVITIES + self.intervals.len(), row);
             self.row = row;
         }
+    }
+
+    /// Enters charges where they belong.
+    fn enter(&mut self) {
+        let charges = std::mem::take(&mut self.present);
+        add(&mut self.cycles[self.row], &charges);
     }
 
     fn youngest_row(&self) -> usize {
@@ -212,9 +226,7 @@ impl Accounts {
 
     fn move_row(&mut self, from: usize, to: usize) {
         let moved = std::mem::take(&mut self.cycles[from]);
-        for (to, cycles) in self.cycles[to].iter_mut().zip(moved) {
-            *to += cycles;
-        }
+        add(&mut self.cycles[to], &moved);
     }
 
     /// The changes since they were last taken, in order. One may take the place of the one before from
@@ -237,7 +249,8 @@ impl Accounts {
     #[inline(always)]
     pub fn charge(&mut self, to: Cycle, slot: Slot) {
         if to > self.until {
-            self.cycles[self.row][slot as usize] += to.0 - self.until.0;
+            let cycles = &mut self.present[slot as usize];
+            *cycles = cycles.wrapping_add(to.0 - self.until.0);
             self.until = to;
         }
     }
@@ -246,14 +259,17 @@ impl Accounts {
     /// until `ready_at` and passed over since.
     #[inline(always)]
     pub fn issue(&mut self, ready_at: Cycle, now: Cycle, slot: Slot) {
-        let row = &mut self.cycles[self.row];
+        let mut add = |slot: Slot, more: u64| {
+            let cycles = &mut self.present[slot as usize];
+            *cycles = cycles.wrapping_add(more);
+        };
         if now > self.until {
             let ready = ready_at.clamp(self.until, now);
-            row[slot as usize] += ready.0 - self.until.0;
-            row[Slot::NotSelected as usize] += now.0 - ready.0;
+            add(slot, ready.0 - self.until.0);
+            add(Slot::NotSelected, now.0 - ready.0);
         }
         debug_assert!(now >= self.until, "a cycle would be charged twice");
-        row[Slot::Retired as usize] += 1;
+        add(Slot::Retired, 1);
         self.until = Cycle(now.0 + 1);
     }
 
@@ -268,11 +284,10 @@ impl Accounts {
     fn cycles_of(&self, activity: Activity) -> [u64; SLOTS] {
         let mut cycles = self.cycles[activity as usize];
         if activity == self.activity {
-            for open in &self.cycles[ACTIVITIES..] {
-                for (sum, cycles) in cycles.iter_mut().zip(open) {
-                    *sum += cycles;
-                }
-            }
+            self.cycles[ACTIVITIES..]
+                .iter()
+                .for_each(|open| add(&mut cycles, open));
+            add(&mut cycles, &self.present);
         }
         cycles
     }
@@ -295,7 +310,8 @@ impl Accounts {
     /// Takes back what was charged to a slot ahead of time, from cycle `to` on.
     pub fn refund(&mut self, to: Cycle, slot: Slot) {
         if self.until > to {
-            self.cycles[self.row][slot as usize] -= self.until.since(to);
+            let cycles = &mut self.present[slot as usize];
+            *cycles = cycles.wrapping_sub(self.until.since(to));
             self.until = to;
         }
     }
@@ -317,7 +333,10 @@ impl Accounts {
     /// When it does not, which is our error.
     #[must_use]
     pub fn total(&self) -> u64 {
-        let total = self.cycles.iter().flatten().sum();
+        let all = Activity::ALL.iter();
+        let total = all
+            .flat_map(|&activity| self.cycles_of(activity))
+            .sum::<u64>();
         assert_eq!(
             total,
             self.until.since(self.opened),
@@ -325,6 +344,12 @@ impl Accounts {
             self.context
         );
         total
+    }
+}
+
+fn add(sums: &mut [u64; SLOTS], charges: &[u64; SLOTS]) {
+    for (sum, cycles) in sums.iter_mut().zip(charges) {
+        *sum = sum.wrapping_add(*cycles);
     }
 }
 

@@ -189,10 +189,8 @@ pub(super) struct Context {
     pub(super) course: Course,
     /// The instruction with which the oldest interval begins that accounts keep open.
     pub(super) opens_at: u64,
-    /// The mark of what was fetched last.
+    /// The mark of what was fetched last; [`NO_MARK`] behind a probe which says that the hart waits, or does not.
     pub(super) fetch_mark: u8,
-    /// Fetch has passed a probe which says that the hart waits, or does not, from the next instruction on.
-    pub(super) passed_probe: bool,
     /// The [`super::ModeGroup`] of its hart's mode.
     pub(super) mode: usize,
     /// What cycles from the last one charged on are charged to.
@@ -215,6 +213,9 @@ pub(super) struct Context {
 
 /// No line: larger than the number of any line.
 pub(super) const NO_LINE: u64 = u64::MAX;
+
+/// The mark of no instruction.
+pub(super) const NO_MARK: u8 = u8::MAX;
 
 /// No interval is open: more than the number of any instruction.
 pub(super) const NOTHING_OPEN: u64 = u64::MAX;
@@ -295,7 +296,6 @@ impl Context {
             course: Course::default(),
             opens_at: NOTHING_OPEN,
             fetch_mark: 0,
-            passed_probe: false,
             mode: 0,
             slot_now: Slot::Vacant,
             retired_now: false,
@@ -384,15 +384,16 @@ impl Context {
 
     /// Instruction `n` is fetched, which may begin an activity.
     #[cold]
+    #[inline(never)]
     pub(super) fn open_interval(&mut self, n: u64, mark: u8) {
         self.accounts.open(n, mark);
         self.opens_at = self.opens_at.min(n);
         self.fetch_mark = mark;
-        self.passed_probe = false;
     }
 
     /// The instruction has retired with which the oldest open interval begins.
     #[cold]
+    #[inline(never)]
     pub(super) fn settle_interval(&mut self) {
         if let Some((_, mark)) = self.accounts.first_open() {
             self.course.comes_to(mark);
@@ -404,11 +405,19 @@ impl Context {
 
     /// Instruction `first` and all behind it are squashed.
     #[cold]
+    #[inline(never)]
     pub(super) fn retract_intervals(&mut self, first: u64) {
         self.accounts.retract(first);
+        self.see_last_mark();
+        self.see_first_open();
+    }
+
+    /// Fetch goes on behind what it has fetched last, and has passed no probe there.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn see_last_mark(&mut self) {
         let last = self.accounts.last_mark();
         self.fetch_mark = last.unwrap_or(self.course.mark());
-        self.see_first_open();
     }
 
     fn see_first_open(&mut self) {

@@ -8,7 +8,7 @@ use loiter_observe::{Course, Doing, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 
 use super::awake::ContextSet;
-use super::context::{Context, Fetch, NO_LINE, Stage};
+use super::context::{Context, Fetch, NO_LINE, NO_MARK, Stage};
 use super::counters::{Histograms, SmtCounters, SmtModeCounters};
 use super::oracle::Oracle;
 use super::params::SmtParams;
@@ -569,7 +569,9 @@ impl Context {
         self.fetch_pc = pc;
         self.fetch_from = from;
         self.fetch_line = NO_LINE;
-        self.passed_probe = false;
+        if self.fetch_mark == NO_MARK {
+            self.see_last_mark();
+        }
         self.empty = empty;
     }
 

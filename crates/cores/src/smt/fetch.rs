@@ -6,7 +6,7 @@ use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Activity, Doing, Probe, Slot};
 use loiter_types::{Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
-use super::context::{Context, Fetch, How, Stage};
+use super::context::{Context, Fetch, How, NO_MARK, Stage};
 use super::core::{Core, CoreState};
 use super::registers::NONE;
 use crate::predict::{Prediction, Transfer};
@@ -146,7 +146,9 @@ impl Context {
             let behind = pc.wrapping_add(u64::from(inst.len));
             if inst.op == Op::Probe {
                 // It takes no place; who retires the next instruction passes it.
-                self.passed_probe |= Probe::says_who_waits(inst.imm as u16);
+                if Probe::says_who_waits(inst.imm as u16) {
+                    self.fetch_mark = NO_MARK;
+                }
                 pc = behind;
                 self.fetch_pc = pc;
                 core.active = true;
@@ -311,7 +313,7 @@ impl Context {
         entry.destination = NONE;
         entry.bytes = 0;
         entry.data = 0;
-        if inst.mark() != self.fetch_mark || self.passed_probe {
+        if inst.mark() != self.fetch_mark {
             self.open_interval(n, inst.mark());
         }
         self.tail += 1;

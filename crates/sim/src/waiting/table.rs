@@ -161,7 +161,7 @@ impl AddressRange {
         Ok(Found {
             kind: kind(&self.kind, &name)?,
             name,
-            ranges: vec![begin..end],
+            ranges: std::iter::once(begin..end).collect(),
         })
     }
 }
