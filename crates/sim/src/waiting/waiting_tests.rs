@@ -131,8 +131,11 @@ fn kernel() -> (Machine, Symbols) {
     (machine, Symbols::new(vec![map]))
 }
 
+/// Name, kind and ranges of what a table marks.
+type Found = (String, &'static str, Vec<Range<u64>>);
+
 /// What a table comes to in [`kernel`].
-fn find(text: &str) -> Result<Vec<(String, &'static str, Vec<Range<u64>>)>, String> {
+fn find(text: &str) -> Result<Vec<Found>, String> {
     let (machine, symbols) = kernel();
     let finder = Finder::new(&symbols, &machine);
     let found = Table::parse(text)?.find(&finder)?;
