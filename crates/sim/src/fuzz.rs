@@ -44,6 +44,7 @@ const WORDS: [&str; 33] = [
     "zicsr",
     "sstc",
     "svadu",
+    "xloiterlock",
     "sv39",
     "reference",
     "fgmt",
