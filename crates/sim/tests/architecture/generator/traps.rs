@@ -14,7 +14,7 @@ const NOWHERE: [i64; 4] = [0x0800_0000, 0x1800_0000, 0x8800_0000, 0x1_8000_0000]
 /// Encodings that neither knows: all zeros and ones, custom opcodes, reserved functions.
 const ILLEGAL: [u32; 8] = [
     0xffff_ffff,
-    0x0000_000b,
+    0x0000_300b,
     0x0000_002b,
     0x0000_201b,
     0x8000_0033,
@@ -66,7 +66,8 @@ impl Writer {
     /// An encoding that is no instruction but differs from one in few bits.
     fn near_miss(&mut self) -> u32 {
         loop {
-            let (value, mask) = self.random.pick(Op::ALL).pattern().expect("in the table");
+            let op = self.random.pick(&self.tables.near);
+            let (value, mask) = op.pattern().expect("in the table");
             let mut bits = value | self.random.bits() & !mask;
             for _ in 0..1 + self.random.below(3) {
                 bits ^= 1 << self.random.between(2, 31);

@@ -142,11 +142,13 @@ fn leaves(spaces: &Spaces) -> Vec<Leaf> {
 impl Writer {
     fn privileged(&mut self, settings: PrivilegedSettings) -> Vec<Block> {
         self.asm.symbol("_start");
-        let start = self.asm.label();
+        let (start, park) = (self.asm.label(), self.asm.label());
         self.asm.csrr(T0, MHARTID);
-        self.asm.branch(Op::Beq, T0, 0, start);
+        self.asm.branch(Op::Bne, T0, 0, park);
+        // Farther than a branch goes where registers are told.
+        self.asm.j(start);
         self.asm.symbol("park");
-        let park = self.asm.bound();
+        self.asm.bind(park);
         self.asm.bare(Op::Wfi);
         self.asm.j(park);
         let handlers = handlers(&mut self.asm, settings.target);
