@@ -90,7 +90,7 @@ def test_a_file_without_a_base_owes_sources_too(loiter, tmp_path: Path) -> None:
 def test_the_report_names_values_without_a_source(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(MINE)
     machine = machines.load(engine.load(), str(tmp_path / "mine.toml"))
-    provenance = page.Provenance("loiter", "quick", "0" * 64, "spinloops", "0" * 64, [machine])
+    provenance = page.Provenance("loiter", "quick", "0" * 64, [("spinloops", "0" * 64)], [machine])
     html = page.render(studies.load(grid.PAPER), Findings((), (), (), (), ()), {}, provenance, {})
     assert html.count("<td>no source given</td>") == len(UNSOURCED)
 
