@@ -59,7 +59,8 @@ def request(engine: Engine, machine: Machine, commands: Sequence[str], append: s
     lines = [f"{command} > /dev/null &" for command in commands]
     script = "\n".join([*lines, f"echo {_BEGUN} > /dev/console", "wait", ""])
     image = _image()
-    boot = prepared.request(seated, harts, image, append)
+    # With phases, harts go to the cores of the machine when the first timed one begins.
+    boot = replace(prepared.request(seated, harts, image, append), untimed=True)
     if boot.waiting is not None and image.system_map is not None:
         # The table of waiting functions names them.
         boot = replace(boot, symbols=(image.system_map,))
