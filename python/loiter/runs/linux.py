@@ -17,7 +17,7 @@ from loiter.errors import Interrupted, RunFault, UserFault
 from loiter.images import agent
 from loiter.machines import Machine
 from loiter.runs.request import SCHEMA, Finished, digest
-from loiter.systems import ending, execute, prepared
+from loiter.systems import ending, execute, prepared, results
 from loiter.systems.ending import How
 from loiter.systems.facts import Meter
 from loiter.systems.request import Boot
@@ -80,8 +80,6 @@ class LinuxRequest:
             raise UserFault(missed)
         seconds = time.monotonic() - began
         statistics = session.statistics()
-        from loiter.systems import results
-
         manifest = results.describe(engine, self.boot) | {
             "key": self.key(engine),
             "request": {"bootargs": self.boot.bootargs, "script": self.script, "phases": self.phases},

@@ -20,9 +20,8 @@ use super::squash;
 use super::translate::For;
 use crate::predict::{Prediction, Predictors};
 use crate::seats::Seats;
-use crate::shared::{doing, mode};
+use crate::shared::mode;
 use crate::store_buffer::StoreBuffer;
-use crate::wait::Sleep;
 use crate::walker::{Ended, Walker};
 use crate::{Observer, Shared, WaitCounters};
 
@@ -541,19 +540,6 @@ impl CoreState {
         self.queues.wake(waiters);
     }
 
-    /// Queues and registers are shared by all contexts but so many.
-    pub(super) fn share_out(&mut self, without: u64) {
-        self.without_share = without;
-        self.shares = Shares::new(&self.params, self.params.contexts - without);
-    }
-
-    /// The hart of a context is about to leave this nap, or its context.
-    pub(super) fn gets_up(&mut self, sleep: &Sleep) {
-        if self.params.wait.frees_shares(sleep.nap) {
-            self.share_out(self.without_share - 1);
-        }
-    }
-
     #[inline(always)]
     pub(super) fn schedule(&mut self, at: Cycle, event: Event, c: usize, n: u64, seq: u64) {
         let c = c as u8;
@@ -573,16 +559,6 @@ impl Context {
             self.see_last_mark();
         }
         self.empty = empty;
-    }
-
-    /// Sleeps from `now` until something ends the nap.
-    pub(super) fn sleep(&mut self, now: Cycle, sleep: Sleep, core: &mut CoreState, hart: &Hart) {
-        self.reconsider(now, hart, doing(sleep.nap));
-        self.fetch = Fetch::Asleep(sleep);
-        self.nap_until = sleep.limit;
-        if core.params.wait.frees_shares(sleep.nap) {
-            core.share_out(core.without_share + 1);
-        }
     }
 
     /// A store of another hart has written the line of `addr`.

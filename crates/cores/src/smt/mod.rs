@@ -25,6 +25,7 @@ mod counters;
 mod detach;
 mod fetch;
 mod issue;
+mod nap;
 mod oldest;
 mod oracle;
 mod params;

@@ -1,7 +1,7 @@
 //! The oldest instruction of a context, where only the hart itself can run it: atomics and fences,
 //! accesses to devices and over the end of a page, and what changes the state of the hart.
 
-use loiter_hart::{Access, Accessed, DataPort, Exec, Flow, Nap, access_width};
+use loiter_hart::{Access, Accessed, DataPort, Exec, Flow, access_width};
 use loiter_isa::csr::number::STIMECMP;
 use loiter_isa::{Class, Op, SINK, Width, dispatch};
 use loiter_machine::{AccessFault, Machine};
@@ -258,34 +258,6 @@ impl Context {
             Flow::Nap(nap) => self.nap(core, now, nap, shared),
             _ => self.reconsider(now, hart, Doing::Executing),
         }
-    }
-
-    fn nap<O: Observer>(
-        &mut self,
-        core: &mut CoreState,
-        now: Cycle,
-        nap: Nap,
-        shared: &Shared<'_, O>,
-    ) {
-        let hart = &shared.harts[self.hart_index];
-        if hart.nap_is_over(nap, &shared.machine.watches) {
-            self.check_interrupts = true;
-            return;
-        }
-        self.fall_asleep(core, now, nap, shared);
-    }
-
-    fn fall_asleep<O: Observer>(
-        &mut self,
-        core: &mut CoreState,
-        now: Cycle,
-        nap: Nap,
-        shared: &Shared<'_, O>,
-    ) {
-        let hart = &shared.harts[self.hart_index];
-        core.naps.begun(nap);
-        let sleep = core.params.wait.fall_asleep(nap, now, hart);
-        self.sleep(now, sleep, core, hart);
     }
 }
 

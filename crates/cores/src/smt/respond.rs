@@ -104,13 +104,14 @@ impl Chip {
         if context.oldest != Oldest::Idle {
             return;
         }
-        squash::from_and_recover(context, state, c, context.head);
+        // Who sleeps has nothing in flight, and fetches anew when its nap ends.
+        if !matches!(context.fetch, Fetch::Asleep(_)) {
+            squash::from_and_recover(context, state, c, context.head);
+            context.fetch_at(hart.pc, now, context.empty);
+        }
         for slot in 1..loiter_isa::SINK {
             let register = context.map[slot as usize];
             state.registers.set(register, hart.regs[slot as usize]);
-        }
-        if !matches!(context.fetch, Fetch::Asleep(_)) {
-            context.fetch_at(hart.pc, now, context.empty);
         }
         context.check_interrupts = true;
         self.rescheduled(place, now);

@@ -12,7 +12,7 @@ use super::registers::{File, NONE};
 use super::rename::is_fp;
 use super::squash;
 use crate::shared::Before;
-use crate::wait::{Sleep, Wakes};
+use crate::wait::Wakes;
 use crate::walker::Granted;
 use crate::{Observer, PipelineStep, Shared};
 
@@ -275,27 +275,6 @@ impl Context {
             };
             self.wake_up(sleep, by, now, core, shared);
         }
-    }
-
-    /// What ends the nap has happened.
-    pub(super) fn wake_up<O: Observer>(
-        &mut self,
-        sleep: Sleep,
-        by: Wakes,
-        now: Cycle,
-        core: &mut CoreState,
-        shared: &Shared<'_, O>,
-    ) {
-        let hart = &shared.harts[self.hart_index];
-        let wait = &core.params.wait;
-        core.naps.ended(wait, &sleep, by, now);
-        self.awake_from = wait.goes_on(&sleep, now);
-        core.gets_up(&sleep);
-        self.nap_until = Cycle::NEVER;
-        self.fetch_at(hart.pc, self.awake_from, Slot::Waiting);
-        self.reconsider(now, hart, Doing::Executing);
-        self.check_interrupts = true;
-        core.active = true;
     }
 
     /// Enters a trap: nothing that was fetched remains.

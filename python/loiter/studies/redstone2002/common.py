@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from loiter import machines, metrics, reference
 from loiter.engine import Engine
@@ -13,6 +13,9 @@ from loiter.machines import Machine
 from loiter.runs.worker import Job
 from loiter.store import Result
 from loiter.studies.base import Chart, Exhibit, Findings, Grid, Point, Statement, Tolerance, Value
+
+Group = TypeVar("Group")
+Of = Callable[[Group, str], float]
 
 PAPER = "redstone2002"
 SOURCE = "Redstone 2002"
@@ -147,6 +150,15 @@ class Spec:
         """The value beside ours."""
         published = reference.lookup(PAPER, self.id)
         return Point(self.id, self.unit, ours, published, self.source, note or self.note, self.tolerance)
+
+
+def bars(
+    name: str, title: str, unit: str, groups: Mapping[str, Group], series: Iterable[str], value: Of[Group]
+) -> Chart:
+    """A chart of one value for each group, by its name, and each of the series."""
+    ways = tuple(series)
+    values = {(label, way): (value(group, way), 0.0) for label, group in groups.items() for way in ways}
+    return Chart(name, title, "One run each; runs are deterministic.", unit, tuple(groups), ways, values)
 
 
 def gain_percent(with_waiting: float, without: float) -> float:

@@ -12,7 +12,18 @@ from loiter.engine import Engine
 from loiter.runs.worker import Job
 from loiter.studies.base import Chart, Exhibit, Grid, Statement, Tolerance
 from loiter.studies.redstone2002 import linux
-from loiter.studies.redstone2002.common import PAPER, PAUSE_SETS, SOURCE, Part, Run, Spec, gain_percent, row
+from loiter.studies.redstone2002.common import (
+    CONFIGURATIONS,
+    PAPER,
+    PAUSE_SETS,
+    SOURCE,
+    Part,
+    Run,
+    Spec,
+    bars,
+    gain_percent,
+    row,
+)
 
 # Debian's programs that stand in for those of SPECint95.
 STAND_INS = {
@@ -37,7 +48,8 @@ WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
 """What is added to the kernel's command line, and what is changed of the machine. `nohlt` alone polls with `cpu_relax`
 as the stock kernel has it: a divide by zero, of 30 cycles on smt8, and a pause, which passes as a nop there."""
 
-_MACHINE, _SUPERSCALAR = "smt8", "superscalar"
+_CONTEXTS = "8"
+_MACHINE, _SUPERSCALAR = CONFIGURATIONS[_CONTEXTS].preset, "superscalar"
 _IPC = Tolerance(15, relative=True)
 _POINTS = Tolerance(10)
 _SPEEDUP = Tolerance(25, relative=True)
@@ -131,7 +143,7 @@ def _idle_percent(runs: Mapping[str, Run], cell: _Cell) -> float:
 def _idle_ipc(runs: Mapping[str, Run], cell: _Cell) -> float:
     """Of one idle context."""
     run = runs[cell.label]
-    return (run.ipc() - _useful(runs, cell)) / (8 - len(cell.programs))
+    return (run.ipc() - _useful(runs, cell)) / (CONFIGURATIONS[_CONTEXTS].contexts - len(cell.programs))
 
 
 def _speedup(runs: Mapping[str, Run], workload: str, way: str = _HARDWARE) -> float:
@@ -196,10 +208,9 @@ def _grid(runs: Mapping[str, Run], workloads: list[str]) -> Grid:
 
 
 def _chart(runs: Mapping[str, Run], workloads: list[str]) -> Chart:
-    values = {(name, way): (_useful(runs, _Cell(name, way)), 0.0) for name in workloads for way in WAYS}
-    caption = "Programs on CPUs of their own, the others idle. One run each; runs are deterministic."
     title = "smt8: useful IPC beside idle contexts, by what they do"
-    return Chart("idle", title, caption, "instructions a cycle", tuple(workloads), tuple(WAYS), values)
+    groups = {name: name for name in workloads}
+    return bars("idle", title, "instructions a cycle", groups, WAYS, lambda name, way: _useful(runs, _Cell(name, way)))
 
 
 _TEXTS = (

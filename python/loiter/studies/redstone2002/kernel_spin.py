@@ -11,7 +11,7 @@ from loiter.engine import Engine
 from loiter.runs.worker import Job
 from loiter.studies.base import Chart, Exhibit, Grid, Statement, Tolerance
 from loiter.studies.redstone2002 import linux
-from loiter.studies.redstone2002.common import CONFIGURATIONS, PAPER, SOURCE, Part, Run, Spec, gain_percent, row
+from loiter.studies.redstone2002.common import CONFIGURATIONS, PAPER, SOURCE, Part, Run, Spec, bars, gain_percent, row
 
 BASE = "8"
 _SPIN, _HARDWARE = "spin", "smt_lock"
@@ -210,15 +210,11 @@ def _machines_grid(runs: Mapping[str, Run], scale: str) -> list[Grid]:
 
 
 def _chart(runs: Mapping[str, Run], scale: str) -> Chart:
-    groups = tuple(f"{constant} cycles" for constant in _constants(scale))
-    values = {
-        (group, way): (_useful(runs, _Cell(BASE, constant, way)), 0.0)
-        for constant, group in zip(_constants(scale), groups, strict=True)
-        for way in WAYS
-    }
-    caption = "Acquires fail for at least so long. One run each; runs are deterministic."
-    title = "smt8: useful IPC of a kernel-heavy program, by way to wait for its locks"
-    return Chart("kernel_spin", title, caption, "instructions a cycle", groups, tuple(WAYS), values)
+    title = "smt8: useful IPC of a kernel-heavy program by how long acquires fail, and way to wait"
+    groups = {f"{constant} cycles": constant for constant in _constants(scale)}
+    return bars(
+        "kernel_spin", title, "instructions a cycle", groups, WAYS, lambda n, way: _useful(runs, _Cell(BASE, n, way))
+    )
 
 
 _TEXTS = (

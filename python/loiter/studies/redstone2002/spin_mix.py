@@ -12,7 +12,16 @@ from loiter.engine import Engine
 from loiter.runs.request import Request
 from loiter.runs.worker import Job
 from loiter.studies.base import Chart, Exhibit, Grid, Statement
-from loiter.studies.redstone2002.common import CONFIGURATIONS, HARDWARE_LOCK, PAUSE_SETS, Part, Run, gain_percent, row
+from loiter.studies.redstone2002.common import (
+    CONFIGURATIONS,
+    HARDWARE_LOCK,
+    PAUSE_SETS,
+    Part,
+    Run,
+    bars,
+    gain_percent,
+    row,
+)
 
 PROGRAM = "spinloops"
 BASE = "8"
@@ -174,15 +183,11 @@ def _half(configuration: str) -> _Cell:
 
 
 def _chart(runs: Mapping[str, Run], scale: str) -> Chart:
-    groups = tuple(f"{k} waiting" for k in SPINNERS[scale])
-    values = {
-        (group, way): (_gain(runs, _Cell(BASE, k, way)), 0.0)
-        for k, group in zip(SPINNERS[scale], groups, strict=True)
-        for way in WAYS
-    }
     title = "smt8: what removing k waiting contexts gives the programs on the others"
-    caption = "One run each; runs are deterministic."
-    return Chart("spin_mix", title, caption, "removal gain, percent", groups, tuple(WAYS), values)
+    groups = {f"{k} waiting": k for k in SPINNERS[scale]}
+    return bars(
+        "spin_mix", title, "removal gain, percent", groups, WAYS, lambda k, way: _gain(runs, _Cell(BASE, k, way))
+    )
 
 
 _TEXTS = (
