@@ -184,14 +184,14 @@ impl Executor for Compute<'_> {
 
     fn system(&mut self, i: &Inst, what: System) -> Detached {
         match what {
-            System::Pause => self.value(i, 0),
+            System::Pause | System::Fence => self.value(i, 0),
             _ => self.incomplete(i),
         }
     }
 }
 
 /// Computes what an instruction that is not the oldest can: all but atomics, CSR and system
-/// instructions other than `pause`, and what has no rounding mode.
+/// instructions other than `pause` and fences, and what has no rounding mode.
 #[inline(never)]
 #[must_use]
 pub fn compute(inst: &Inst, operands: &Operands) -> Detached {

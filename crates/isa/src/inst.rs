@@ -93,6 +93,23 @@ impl Inst {
             _ => self.imm as i64 as u64,
         }
     }
+
+    /// Whether a fence orders earlier stores (or device output) before later loads (or device input):
+    /// the only order that a core does not keep by itself whose loads and whose stores perform in
+    /// program order. True of all that is not a fence.
+    #[must_use]
+    pub const fn orders_stores_before_loads(&self) -> bool {
+        const OUTPUT_OR_WRITE: i32 = 0b0101;
+        const INPUT_OR_READ: i32 = 0b1010;
+        match self.op {
+            Op::FenceTso => false,
+            Op::Fence => {
+                let (predecessor, successor) = (self.imm >> 4 & 0xf, self.imm & 0xf);
+                predecessor & OUTPUT_OR_WRITE != 0 && successor & INPUT_OR_READ != 0
+            }
+            _ => true,
+        }
+    }
 }
 
 /// Bytes that a memory access moves.

@@ -1,11 +1,15 @@
 // kernelmix: processes that spend their time in the kernel and meet in its locks.
 //
-//     kernelmix PROCESSES [ROUNDS | forever]
+//     kernelmix PROCESSES [ROUNDS | forever] [shared | apart]
 //
 // Every process does in every round what a web server's processes do: looks files up, opens, reads, writes and locks
-// them, makes and removes some in a directory that all share, passes bytes through pipes and sockets, wakes others by
-// eventfd and futex, maps memory and gives it back. Files, directory, eventfd, pipe, record lock and futex are shared, so
-// that the kernel's locks of them are contended. PROCESSES may be more than there are CPUs; they are spread over them.
+// them, makes and removes some, passes bytes through pipes and sockets, wakes others by eventfd and futex, maps memory
+// and gives it back. PROCESSES may be more than there are CPUs; they are spread over them.
+//
+// `shared`, as it is without a word: directory, pipe, record lock and futex are everybody's, so that the kernel's locks
+// of them are contended and processes sleep for each other. `apart`: only files that are read, and the eventfd, are
+// everybody's, as with the processes of a web server, each of which has its own request; processes of one CPU take turns
+// by passing a message round, so that CPUs have work at all times.
 //
 // What all processes together must have left is known beforehand, and is checked.
 #define _GNU_SOURCE
@@ -15,6 +19,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +33,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FILES = 16, FILE_BYTES = 4096, MAPPED_BYTES = 64 << 10, MOST_PROCESSES = 4096 };
+enum { FILES = 16, FILE_BYTES = 4096, MAPPED_BYTES = 64 << 10, MOST_PROCESSES = 500 };
 
 // Probes of guests/runtime/loiter_probe.h: the region of interest, and one piece of work.
 #define PROBE(number, value) __asm__ volatile("slti x0, %0, %1" : : "r"((uint64_t)(value)), "i"(number) : "memory")
@@ -37,15 +42,27 @@ enum { FILES = 16, FILE_BYTES = 4096, MAPPED_BYTES = 64 << 10, MOST_PROCESSES = 
 #define WORK_BEGIN 0x03
 #define WORK_END 0x04
 
-struct shared {
+// What a process takes locks of: what all share, or its own.
+struct guarded {
     // 0 free, 1 held, 2 held and somebody sleeps (Drepper, "Futexes Are Tricky", 2011, mutex 2).
     atomic_uint lock;
     uint64_t under_lock;
+};
+
+struct shared {
+    struct guarded guarded;
+    atomic_ullong under_locks;
     atomic_uint ready, go;
 };
 
 static struct shared *shared;
+static struct guarded own, *guarded;
+static bool apart;
+// Where the files are that all read.
+static const char *where = "";
 static int notice, record, ends[2];
+// Sockets of process i: where it receives, and where its predecessor sends.
+static int (*inbox)[2];
 
 static void fail(const char *what) {
     fprintf(stderr, "kernelmix: %s: %s\n", what, strerror(errno));
@@ -66,24 +83,26 @@ static long futex(atomic_uint *word, int operation, unsigned value) {
 
 static void lock(void) {
     unsigned seen = 0;
-    if (atomic_compare_exchange_strong(&shared->lock, &seen, 1))
+    if (atomic_compare_exchange_strong(&guarded->lock, &seen, 1))
         return;
     if (seen != 2)
-        seen = atomic_exchange(&shared->lock, 2);
+        seen = atomic_exchange(&guarded->lock, 2);
     while (seen != 0) {
-        futex(&shared->lock, FUTEX_WAIT, 2);
-        seen = atomic_exchange(&shared->lock, 2);
+        futex(&guarded->lock, FUTEX_WAIT, 2);
+        seen = atomic_exchange(&guarded->lock, 2);
     }
 }
 
 static void unlock(void) {
-    if (atomic_fetch_sub(&shared->lock, 1) != 1) {
-        atomic_store(&shared->lock, 0);
-        futex(&shared->lock, FUTEX_WAKE, 1);
+    if (atomic_fetch_sub(&guarded->lock, 1) != 1) {
+        atomic_store(&guarded->lock, 0);
+        futex(&guarded->lock, FUTEX_WAKE, 1);
     }
 }
 
-static void name_file(char *name, unsigned number) { sprintf(name, "file%02u", number % FILES); }
+static void name_file(char *name, unsigned number) {
+    sprintf(name, "%sfile%02u", where, number % FILES);
+}
 
 static void look_up(unsigned number) {
     struct stat facts;
@@ -125,16 +144,16 @@ static void lock_record(void) {
 }
 
 // A byte is written before one is read, so that nobody waits for ever.
-static void pass_on(const int *own) {
+static void pass_on(unsigned process, unsigned successor) {
     char bytes[64] = {0};
-    int waiting;
+    int waiting, from = inbox[process][0];
     MUST(write(ends[1], bytes, 1));
     MUST(read(ends[0], bytes, 1));
-    MUST(send(own[0], bytes, sizeof bytes, 0));
-    MUST(ioctl(own[1], FIONREAD, &waiting));
-    struct pollfd ready = {.fd = own[1], .events = POLLIN};
+    MUST(send(inbox[successor][1], bytes, sizeof bytes, 0));
+    struct pollfd ready = {.fd = from, .events = POLLIN};
     MUST(poll(&ready, 1, -1));
-    if (waiting != sizeof bytes || MUST(recv(own[1], bytes, sizeof bytes, MSG_WAITALL)) != sizeof bytes)
+    MUST(ioctl(from, FIONREAD, &waiting));
+    if (waiting % sizeof bytes || !waiting || MUST(recv(from, bytes, sizeof bytes, MSG_WAITALL)) != sizeof bytes)
         fail("what a socket holds");
 }
 
@@ -149,11 +168,11 @@ static void notify(void) {
     uint64_t one = 1;
     MUST(write(notice, &one, sizeof one));
     lock();
-    shared->under_lock++;
+    guarded->under_lock++;
     unlock();
 }
 
-static void round_of(unsigned process, unsigned number, const int *own) {
+static void round_of(unsigned process, unsigned successor, unsigned number) {
     PROBE(WORK_BEGIN, number);
     look_up(process + number);
     read_file(process * 7 + number);
@@ -161,32 +180,48 @@ static void round_of(unsigned process, unsigned number, const int *own) {
         notify();
     make_and_remove(process, number);
     lock_record();
-    pass_on(own);
+    pass_on(process, successor);
     map_and_touch();
     PROBE(WORK_END, number);
 }
 
-static void work(unsigned process, unsigned long rounds) {
-    int own[2];
+static void open_own(unsigned process) {
+    char name[16];
+    sprintf(name, "own%u", process);
+    MUST(mkdir(name, 0700));
+    MUST(chdir(name));
+    where = "../";
+    record = MUST(open("record", O_CREAT | O_RDWR, 0600));
+    MUST(pipe(ends));
+    guarded = &own;
+}
+
+static void work(unsigned process, unsigned processes, unsigned long rounds) {
     cpu_set_t cpus;
     // One CPU each as long as there are enough; nobody is moved after that.
     MUST(sched_getaffinity(0, sizeof cpus, &cpus));
-    unsigned skip = process % (unsigned)CPU_COUNT(&cpus), cpu = 0;
+    unsigned count = (unsigned)CPU_COUNT(&cpus), skip = process % count, cpu = 0, successor = process;
     while (!CPU_ISSET(cpu, &cpus) || skip-- > 0)
         cpu++;
     CPU_ZERO(&cpus);
     CPU_SET(cpu, &cpus);
     MUST(sched_setaffinity(0, sizeof cpus, &cpus));
-    MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, own));
+    if (apart) {
+        open_own(process);
+        // The next one on this CPU.
+        successor = process + count < processes ? process + count : process % count;
+    }
     atomic_fetch_add(&shared->ready, 1);
     while (!atomic_load(&shared->go))
         futex(&shared->go, FUTEX_WAIT, 0);
     for (unsigned long number = 0; rounds == 0 || number < rounds; number++)
-        round_of(process, (unsigned)number, own);
+        round_of(process, successor, (unsigned)number);
+    if (apart)
+        atomic_fetch_add(&shared->under_locks, own.under_lock);
     exit(0);
 }
 
-static void prepare(void) {
+static void prepare(unsigned long processes) {
     char directory[] = "/tmp/kernelmixXXXXXX", name[16], bytes[FILE_BYTES];
     if (mkdtemp(directory) == NULL)
         fail(directory);
@@ -200,22 +235,30 @@ static void prepare(void) {
     }
     shared = MUST(mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
     notice = MUST(eventfd(0, 0));
+    guarded = &shared->guarded;
     record = MUST(open("record", O_CREAT | O_RDWR, 0600));
     MUST(pipe(ends));
+    inbox = MUST(mmap(NULL, processes * sizeof *inbox, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    for (unsigned long process = 0; process < processes; process++)
+        MUST(socketpair(AF_UNIX, SOCK_STREAM, 0, inbox[process]));
 }
 
 int main(int count, char **words) {
     unsigned long processes = count > 1 ? strtoul(words[1], NULL, 10) : 0, rounds = 100;
+    bool forever = count > 2 && strcmp(words[2], "forever") == 0;
     if (count > 2)
-        rounds = strcmp(words[2], "forever") == 0 ? 0 : strtoul(words[2], NULL, 10);
-    if (processes < 1 || processes > MOST_PROCESSES || count > 3 || (count > 2 && rounds == 0 && strcmp(words[2], "forever"))) {
-        fprintf(stderr, "usage: kernelmix PROCESSES [ROUNDS | forever]; at most %d processes\n", MOST_PROCESSES);
+        rounds = forever ? 0 : strtoul(words[2], NULL, 10);
+    apart = count > 3 && strcmp(words[3], "apart") == 0;
+    bool shares = count < 4 || strcmp(words[3], "shared") == 0;
+    if (processes < 1 || processes > MOST_PROCESSES || count > 4 || (!rounds && !forever) || (!apart && !shares)) {
+        fprintf(stderr, "usage: kernelmix PROCESSES [ROUNDS | forever] [shared | apart]; at most %d processes\n",
+                MOST_PROCESSES);
         return 2;
     }
-    prepare();
+    prepare(processes);
     for (unsigned process = 0; process < processes; process++)
         if (MUST(fork()) == 0)
-            work(process, rounds);
+            work(process, (unsigned)processes, rounds);
     while (atomic_load(&shared->ready) < processes)
         sched_yield();
     PROBE(ROI_BEGIN, 0);
@@ -232,9 +275,10 @@ int main(int count, char **words) {
     uint64_t noticed;
     MUST(read(notice, &noticed, sizeof noticed));
     uint64_t wanted = 4 * processes * rounds;
-    if (noticed != wanted || shared->under_lock != wanted) {
+    uint64_t under_lock = shared->guarded.under_lock + shared->under_locks;
+    if (noticed != wanted || under_lock != wanted) {
         fprintf(stderr, "kernelmix: %llu notices and %llu under the lock, not %llu\n", (unsigned long long)noticed,
-                (unsigned long long)shared->under_lock, (unsigned long long)wanted);
+                (unsigned long long)under_lock, (unsigned long long)wanted);
         return 1;
     }
     printf("kernelmix: %lu processes, %lu rounds each, right\n", processes, rounds);

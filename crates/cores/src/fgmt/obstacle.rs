@@ -2,7 +2,7 @@
 //! busy unit, its store buffer.
 
 use loiter_hart::{Access, Trap, access_width};
-use loiter_isa::{Class, Inst, Op, Width};
+use loiter_isa::{Class, Inst, Width};
 use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Activity, Doing, Slot};
 use loiter_types::{AddressSpace, Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
@@ -52,7 +52,7 @@ impl Context {
         }
         match class {
             Class::Load | Class::Store | Class::Atomic => self.can_access(core, now, shared),
-            Class::Fence if orders_stores_before_loads(&self.inst) => !self.must_drain(now),
+            Class::Fence if self.inst.orders_stores_before_loads() => !self.must_drain(now),
             _ => true,
         }
     }
@@ -334,20 +334,5 @@ impl Context {
         shared.memory.send(now, request);
         self.block(now, Waits::Fetch, Slot::FetchMiss);
         true
-    }
-}
-
-/// Whether a fence orders earlier stores (or device output) before later loads (or device input):
-/// the only order that a store buffer in program order does not keep by itself.
-fn orders_stores_before_loads(inst: &Inst) -> bool {
-    const OUTPUT_OR_WRITE: i32 = 0b0101;
-    const INPUT_OR_READ: i32 = 0b1010;
-    match inst.op {
-        Op::FenceTso => false,
-        Op::Fence => {
-            let (predecessor, successor) = (inst.imm >> 4 & 0xf, inst.imm & 0xf);
-            predecessor & OUTPUT_OR_WRITE != 0 && successor & INPUT_OR_READ != 0
-        }
-        _ => true,
     }
 }

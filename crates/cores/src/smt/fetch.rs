@@ -339,6 +339,8 @@ fn how_otherwise(inst: &Inst, fp_off: bool, pause_is_nop: bool) -> How {
         (Class::Pause, _) if pause_is_nop => How::Apart,
         (Class::Csr | Class::System | Class::Pause | Class::Nap | Class::Probe, _)
         | (_, Op::FenceI | Op::SfenceVma) => How::Serial,
+        // Memory is ordered but for stores before loads.
+        (Class::Fence, _) if !inst.orders_stores_before_loads() => How::Apart,
         (Class::Fence | Class::Atomic, _) => How::Barrier,
         (
             Class::FpAdd

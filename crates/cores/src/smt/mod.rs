@@ -12,9 +12,9 @@
 //! - A load that has read a line which another hart writes before it retires reads it again: harts see
 //!   loads in program order. Stores perform in program order, from a buffer, each when the core owns its
 //!   line.
-//! - Atomics, fences, accesses to devices, and what changes the state of a hart run when they are the
-//!   oldest, by `loiter_hart::Exec` on the hart, whose registers are those of the retired instructions.
-//!   Behind what changes the state of a hart nothing is fetched before.
+//! - Atomics, fences that order stores before loads, accesses to devices, and what changes the state of
+//!   a hart run when they are the oldest, by `loiter_hart::Exec` on the hart, whose registers are those of
+//!   the retired instructions. Behind what changes the state of a hart nothing is fetched before.
 //! - A wrong path is fetched, renamed and issued as any other until its transfer executes.
 
 mod account;

@@ -33,7 +33,7 @@ impl Context {
         }
         let n = self.head;
         let entry = self.entry(n);
-        let (how, class, inst, pc) = (entry.how, entry.class, entry.inst, entry.pc);
+        let (how, class, pc) = (entry.how, entry.class, entry.pc);
         if shared.harts[self.hart_index].pc != pc {
             self.pass_probes(n, now, shared);
         }
@@ -47,7 +47,6 @@ impl Context {
         }
         let drains = match class {
             Class::Csr | Class::System | Class::Pause => false,
-            Class::Fence => !matches!(inst.op, Op::FenceTso),
             _ => true,
         };
         if drains && !self.buffer.is_empty() {

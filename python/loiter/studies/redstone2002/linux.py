@@ -26,23 +26,24 @@ _BEGUN = "the programs have begun"
 class Window:
     """How long a window is, and what comes before it."""
 
-    settle_instructions: str
-    """Of all harts, until programs have read their files and are at work."""
-    warm_instructions: str
+    settle_cycles: str
+    """Until programs have read their files and are at work. In the reference engine each CPU that does not sleep
+    executes an instruction a cycle, whatever the others do: programs stand at the same place in all ways to wait."""
+    warm_cycles: str
     cycles: str
 
     def plan(self) -> str:
         """As `--phases` has it."""
         return (
-            f'reference until console:"{_BEGUN}", reference for {self.settle_instructions} instructions, '
-            f"reference warm for {self.warm_instructions} instructions, timing for {self.cycles} cycles"
+            f'reference until console:"{_BEGUN}", reference for {self.settle_cycles} cycles, '
+            f"reference warm for {self.warm_cycles} cycles, timing for {self.cycles} cycles"
         )
 
 
 WINDOWS = {
-    "quick": Window("200M", "20M", "300k"),
-    "default": Window("800M", "100M", "2M"),
-    "full": Window("800M", "200M", "20M"),
+    "quick": Window("25M", "2M", "300k"),
+    "default": Window("100M", "12M", "2M"),
+    "full": Window("100M", "25M", "20M"),
 }
 
 

@@ -158,3 +158,23 @@ fn a_chain_of_misses_does_not_overlap() {
     let found = limited(&[], code);
     assert_eq!(found, COUNT * (miss() + number("latency.alu_cycles")));
 }
+
+#[test]
+fn misses_overlap_across_fences_but_those_that_order_stores_before_loads() {
+    let period = |between: &str| {
+        let block = format!(
+            "ld x5, 0(a0); add a0, a0, a2; {between}; ld x6, 0(a0); add a0, a0, a2; {between}"
+        );
+        limited(&["core.reorder_entries=16"], &block)
+    };
+    let free = period("nop");
+    for fence in ["fence r, rw", "fence rw, w", "fence r, r", "fence w, w", "fence.tso"] {
+        assert_eq!(period(fence), free, "{fence}");
+    }
+    // One miss begins when the one before has retired.
+    let apart = 2 * COUNT * miss();
+    assert!(free < apart / 2, "{free} cycles");
+    for fence in ["fence rw, rw", "fence w, r", "fence iorw, iorw"] {
+        assert!(period(fence) > apart, "{fence}: {} cycles", period(fence));
+    }
+}
