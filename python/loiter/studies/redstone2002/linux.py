@@ -41,9 +41,9 @@ class Window:
 
 
 WINDOWS = {
-    "quick": Window("25M", "2M", "300k"),
-    "default": Window("100M", "12M", "2M"),
-    "full": Window("100M", "25M", "20M"),
+    "quick": Window("20M", "2M", "500k"),
+    "default": Window("50M", "8M", "5M"),
+    "full": Window("100M", "25M", "50M"),
 }
 
 
