@@ -1,6 +1,6 @@
 // kernelmix: processes that spend their time in the kernel and meet in its locks.
 //
-//     kernelmix PROCESSES [ROUNDS | forever] [shared | apart]
+//     kernelmix PROCESSES [ROUNDS | forever] [shared | apart | narrow]
 //
 // Every process does in every round what a web server's processes do: looks files up, opens, reads, writes and locks
 // them, makes and removes some, passes bytes through pipes and sockets, wakes others by eventfd and futex, maps memory
@@ -9,7 +9,8 @@
 // `shared`, as it is without a word: directory, pipe, record lock and futex are everybody's, so that the kernel's locks
 // of them are contended and processes sleep for each other. `apart`: only files that are read, and the eventfd, are
 // everybody's, as with the processes of a web server, each of which has its own request; processes of one CPU take turns
-// by passing a message round, so that CPUs have work at all times. Nothing is renamed, as in a web server.
+// by passing a message round, so that CPUs have work at all times. Nothing is renamed, as in a web server. `narrow`: they do
+// nothing but write to the eventfd, and all meet in its one spin lock.
 //
 // What all processes together must have left is known beforehand, and is checked.
 #define _GNU_SOURCE
@@ -57,7 +58,7 @@ struct shared {
 
 static struct shared *shared;
 static struct guarded own, *guarded;
-static bool apart;
+static bool apart, narrow;
 // Where the files are that all read.
 static const char *where = "";
 static int notice, record, ends[2];
@@ -176,14 +177,16 @@ static void notify(void) {
 
 static void round_of(unsigned process, unsigned successor, unsigned number) {
     PROBE(WORK_BEGIN, number);
-    look_up(process + number);
-    read_file(process * 7 + number);
     for (unsigned i = 0; i < 4; i++)
         notify();
-    make_and_remove(process, number);
-    lock_record();
-    pass_on(process, successor);
-    map_and_touch();
+    if (!narrow) {
+        look_up(process + number);
+        read_file(process * 7 + number);
+        make_and_remove(process, number);
+        lock_record();
+        pass_on(process, successor);
+        map_and_touch();
+    }
     PROBE(WORK_END, number);
 }
 
@@ -250,10 +253,11 @@ int main(int count, char **words) {
     bool forever = count > 2 && strcmp(words[2], "forever") == 0;
     if (count > 2)
         rounds = forever ? 0 : strtoul(words[2], NULL, 10);
-    apart = count > 3 && strcmp(words[3], "apart") == 0;
+    narrow = count > 3 && strcmp(words[3], "narrow") == 0;
+    apart = narrow || (count > 3 && strcmp(words[3], "apart") == 0);
     bool shares = count < 4 || strcmp(words[3], "shared") == 0;
     if (processes < 1 || processes > MOST_PROCESSES || count > 4 || (!rounds && !forever) || (!apart && !shares)) {
-        fprintf(stderr, "usage: kernelmix PROCESSES [ROUNDS | forever] [shared | apart]; at most %d processes\n",
+        fprintf(stderr, "usage: kernelmix PROCESSES [ROUNDS | forever] [shared | apart | narrow]; at most %d processes\n",
                 MOST_PROCESSES);
         return 2;
     }

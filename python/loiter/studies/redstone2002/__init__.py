@@ -15,8 +15,9 @@ from loiter.studies.redstone2002.idle import Idle
 from loiter.studies.redstone2002.kernel_spin import KernelSpin
 from loiter.studies.redstone2002.pure import Pure
 from loiter.studies.redstone2002.spin_mix import SpinMix
+from loiter.studies.redstone2002.zawrs import Zawrs
 
-_PARTS: tuple[Measures, ...] = (Pure(), SpinMix(), Idle(), KernelSpin())
+_PARTS: tuple[Measures, ...] = (Pure(), SpinMix(), Idle(), KernelSpin(), Zawrs())
 
 
 class Redstone2002:

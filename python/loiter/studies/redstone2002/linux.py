@@ -47,19 +47,27 @@ WINDOWS = {
 }
 
 
+PATCHED, DEBIAN = "small-kernel", "kernel"
+"""Kernels: ours, whose ways to wait are a boot parameter, and Debian's own."""
+
+
 @functools.cache
-def _image() -> Image:
-    """The workloads, on the patched kernel. Built where it is missing."""
-    return images.build("workloads-small-kernel", Recipe("workloads", kernel="small-kernel"), Console(stderr=True))
+def _image(kernel: str) -> Image:
+    """The workloads on a kernel. Built where it is missing."""
+    name = "workloads" if kernel == DEBIAN else f"workloads-{kernel}"
+    return images.build(name, Recipe("workloads", kernel=kernel), Console(stderr=True))
 
 
-def request(engine: Engine, machine: Machine, commands: Sequence[str], append: str, window: Window) -> LinuxRequest:
+def request(
+    engine: Engine, machine: Machine, commands: Sequence[str], append: str, window: Window, kernel: str = PATCHED
+) -> LinuxRequest:
     """Commands that never end, all at once; each context of the machine is a CPU."""
-    with_lock = machines.changed(engine, machine, [*machine.sets, HARDWARE_LOCK])
-    seated, harts = seat(engine, with_lock, machine.contexts_per_core, MEMORY_MIB)
+    if kernel == PATCHED:
+        machine = machines.changed(engine, machine, [*machine.sets, HARDWARE_LOCK])
+    seated, harts = seat(engine, machine, machine.contexts_per_core, MEMORY_MIB)
     lines = [f"{command} > /dev/null &" for command in commands]
     script = "\n".join([*lines, f"echo {_BEGUN} > /dev/console", "wait", ""])
-    image = _image()
+    image = _image(kernel)
     # With phases, harts go to the cores of the machine when the first timed one begins.
     boot = replace(prepared.request(seated, harts, image, append), untimed=True)
     if boot.waiting is not None and image.system_map is not None:
