@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,34 @@ class TestHere:
     @pytest.mark.parametrize("words", ["smt_lock", "smt_lock,fail=70", "smt_lock,idle=wfi", "nop,idle=block"])
     def test_the_hardware_lock_waits_rightly(self, image: Image, words: str) -> None:
         self._mix(image, words, "--set", "hart.isa=+xloiterlock")
+
+    @pytest.mark.parametrize("idle", ["poll", "wfi", "block"])
+    @pytest.mark.parametrize("relax", ["stock", "bare", "pause"])
+    def test_ways_change_while_it_runs(self, image: Image, idle: str, relax: str) -> None:
+        # While others wait, in all orders; then everything is done again.
+        change = f"echo {relax} > relax; echo {idle} > idle; {MIX}"
+        script = f"cd /sys/module/loiter_wait/parameters; {MIX} & sleep 0.05; {change}; wait"
+        done = self._run(image, script, "--set", "hart.isa=+xloiterlock")
+        assert (done.returncode, done.stdout.decode()) == (0, RIGHT * 2), done.stderr.decode()
+
+    def test_there_is_no_way_back_and_mistakes_are_refused(self, image: Image) -> None:
+        lines = ["bogus > idle", "bogus > relax", "block > idle", "wfi > idle", "block > idle", "bare > relax"]
+        lines += ["pause > relax", "stock > relax"]
+        script = "cd /sys/module/loiter_wait/parameters; " + "; ".join(f"echo {line}; echo $?" for line in lines)
+        done = self._run(image, script, "--set", "hart.isa=+xloiterlock")
+        assert done.stdout.decode().split() == ["2", "2", "0", "2", "0", "0", "2", "2"], done.stderr.decode()
+        assert done.stderr.decode().count("Device or resource busy") == 3
+
+    def test_who_has_no_lock_cannot_block(self, image: Image) -> None:
+        done = self._run(image, "echo block > /sys/module/loiter_wait/parameters/idle; echo $?")
+        assert done.stdout.decode().split() == ["2"]
+        assert "No such device" in done.stderr.decode()
+
+    def _run(self, image: Image, script: str, *options: str) -> subprocess.CompletedProcess[bytes]:
+        return loiter_(
+            *("exec", "--image", image.name, "--harts", "4", *options, "--", "sh", "-c", script),
+            limit_seconds=LIMIT_SECONDS,
+        )
 
     def _mix(self, image: Image, words: str, *options: str) -> None:
         append = f"loiter.wait={words}"

@@ -144,18 +144,18 @@ class TestInTheGuest:
         done = loiter_("exec", "--image", "workloads", "--", "sh", "-c", script, limit_seconds=LIMIT_SECONDS)
         assert (done.returncode, done.stdout) == (0, native), done.stderr.decode()
 
+    @pytest.mark.parametrize("meeting", ["shared", "apart", "narrow"])
     @pytest.mark.parametrize("processes", [1, 8, 40])
-    def test_kernelmix_leaves_what_it_should(self, processes: int) -> None:
-        command = (f"/{kind.HOME}/kernelmix", str(processes), "20")
+    def test_kernelmix_leaves_what_it_should(self, processes: int, meeting: str) -> None:
+        command = (f"/{kind.HOME}/kernelmix", str(processes), "20", meeting)
         done = loiter_("exec", "--image", "workloads", "--harts", "4", "--", *command, limit_seconds=LIMIT_SECONDS)
         assert done.returncode == 0, done.stderr.decode()
         assert done.stdout.decode() == f"kernelmix: {processes} processes, 20 rounds each, right\n"
 
     def test_mistakes_are_said(self) -> None:
-        script = "; ".join(
-            f"/{kind.HOME}/{words}; echo $?"
-            for words in ("perl --rounds x", "perl --cpu 99", "mix", "mix perl lisp", "kernelmix 0", "kernelmix 2 no")
-        )
+        mistakes = ("perl --rounds x", "perl --cpu 99", "mix", "mix perl lisp")
+        mistakes += ("kernelmix 0", "kernelmix 2 no", "kernelmix 2 3 alone")
+        script = "; ".join(f"/{kind.HOME}/{words}; echo $?" for words in mistakes)
         done = loiter_("exec", "--image", "workloads", "--", "sh", "-c", script, limit_seconds=LIMIT_SECONDS)
-        assert done.stdout.decode().split() == ["2"] * 6
+        assert done.stdout.decode().split() == ["2"] * len(mistakes)
         assert 'no workload "lisp"' in done.stderr.decode()

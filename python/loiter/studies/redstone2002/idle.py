@@ -38,15 +38,15 @@ STAND_INS = {
 WORKLOADS: dict[str, list[str]] = reference.lookup(PAPER, "spin.idle_workloads")
 
 _POLL, _WFI, _HARDWARE = "poll", "wfi", "in hardware"
-WAYS: dict[str, tuple[str, tuple[str, ...]]] = {
-    _POLL: ("loiter.wait=nop,idle=poll", ()),
-    "poll, divide and pause": ("nohlt", ()),
-    "the same, pause of 64 cycles": ("nohlt", PAUSE_SETS),
-    _WFI: ("", ()),
-    _HARDWARE: ("loiter.wait=smt_lock", ()),
+WAYS: dict[str, tuple[linux.Waits, tuple[str, ...]]] = {
+    _POLL: (linux.Waits("poll", "bare"), ()),
+    "poll, divide and pause": (linux.Waits("poll"), ()),
+    "the same, pause of 64 cycles": (linux.Waits("poll"), PAUSE_SETS),
+    _WFI: (linux.Waits("wfi"), ()),
+    _HARDWARE: (linux.Waits("block"), ()),
 }
-"""What is added to the kernel's command line, and what is changed of the machine. `nohlt` alone polls with `cpu_relax`
-as the stock kernel has it: a divide by zero, of 30 cycles on smt8, and a pause, which passes as a nop there."""
+"""What the kernel does, and what is changed of the machine. Without a change of `cpu_relax` a CPU polls as it does with
+`nohlt`: by a divide by zero, of 30 cycles on smt8, and a pause, which passes as a nop there."""
 
 _CONTEXTS = "8"
 _MACHINE, _SUPERSCALAR = CONFIGURATIONS[_CONTEXTS].preset, "superscalar"
@@ -88,13 +88,13 @@ class Idle:
         window = linux.WINDOWS[scale]
         jobs = []
         for cell in _cells(scale):
-            append, sets = WAYS[cell.way]
+            waits, sets = WAYS[cell.way]
             machine = machines.load(engine, cell.machine, list(sets))
             commands = [
                 f"{linux.BENCH}/{STAND_INS[name]} --cpu {hart} --forever"
                 for name, hart in zip(cell.programs, cell.harts, strict=True)
             ]
-            jobs.append(Job(cell.label, linux.request(engine, machine, commands, append, window), 20.0))
+            jobs.append(Job(cell.label, linux.request(engine, machine, commands, window, waits=waits), 20.0))
         return jobs
 
     def evaluate(self, runs: Mapping[str, Run], scale: str) -> Part:

@@ -64,7 +64,7 @@ class KernelSpin:
         for cell in _cells(scale):
             machine = CONFIGURATIONS[cell.configuration].machine(engine)
             command = f"{linux.BENCH}/kernelmix {PROCESSES} forever apart"
-            request = linux.request(engine, machine, [command], cell.append, linux.WINDOWS[scale])
+            request = linux.request(engine, machine, [command], linux.WINDOWS[scale], append=cell.append)
             jobs.append(Job(cell.label, request, 20.0))
         return jobs
 

@@ -26,25 +26,40 @@ _BEGUN = "the programs have begun"
 class Window:
     """How long a window is, and what comes before it."""
 
-    settle_cycles: str
-    """Until programs have read their files and are at work. In the reference engine each CPU that does not sleep
-    executes an instruction a cycle, whatever the others do: programs stand at the same place in all ways to wait."""
+    settle_seconds: float
+    """Of the guest, until programs have read their files and are at work, and ways to wait are changed."""
     warm_cycles: str
     cycles: str
 
     def plan(self) -> str:
         """As `--phases` has it."""
         return (
-            f'reference until console:"{_BEGUN}", reference for {self.settle_cycles} cycles, '
-            f"reference warm for {self.warm_cycles} cycles, timing for {self.cycles} cycles"
+            f'reference until console:"{_BEGUN}", reference warm for {self.warm_cycles} cycles, '
+            f"timing for {self.cycles} cycles"
         )
 
 
 WINDOWS = {
-    "quick": Window("20M", "2M", "500k"),
-    "default": Window("50M", "8M", "5M"),
-    "full": Window("100M", "25M", "50M"),
+    "quick": Window(0.02, "2M", "500k"),
+    "default": Window(0.06, "8M", "5M"),
+    "full": Window(0.12, "25M", "50M"),
 }
+
+
+@dataclass(frozen=True)
+class Waits:
+    """How idle CPUs wait from the end of settling on, which our kernel can change while it runs. Runs that differ in
+    nothing else have the same programs at the same place, in the same pages."""
+
+    idle: str
+    """wfi, poll, or block: in hardware."""
+    relax: str = "stock"
+    """cpu_relax: stock, bare, pause."""
+
+    def lines(self) -> list[str]:
+        """Of a script; as long for all."""
+        changes = {"relax": self.relax, "idle": self.idle}
+        return [f"echo '{how:5}' > /sys/module/loiter_wait/parameters/{name}" for name, how in changes.items()]
 
 
 PATCHED, DEBIAN = "small-kernel", "kernel"
@@ -59,14 +74,23 @@ def _image(kernel: str) -> Image:
 
 
 def request(
-    engine: Engine, machine: Machine, commands: Sequence[str], append: str, window: Window, kernel: str = PATCHED
+    engine: Engine,
+    machine: Machine,
+    commands: Sequence[str],
+    window: Window,
+    *,
+    append: str = "",
+    waits: Waits | None = None,
+    kernel: str = PATCHED,
 ) -> LinuxRequest:
-    """Commands that never end, all at once; each context of the machine is a CPU."""
+    """Commands that never end, all at once; each context of the machine is a CPU. `append` is of the kernel's command
+    line."""
     if kernel == PATCHED:
         machine = machines.changed(engine, machine, [*machine.sets, HARDWARE_LOCK])
     seated, harts = seat(engine, machine, machine.contexts_per_core, MEMORY_MIB)
     lines = [f"{command} > /dev/null &" for command in commands]
-    script = "\n".join([*lines, f"echo {_BEGUN} > /dev/console", "wait", ""])
+    lines += [f"sleep {window.settle_seconds}", *(waits.lines() if waits else [])]
+    script = "\n".join(["set -e", *lines, f"echo {_BEGUN} > /dev/console", "wait", ""])
     image = _image(kernel)
     # With phases, harts go to the cores of the machine when the first timed one begins.
     boot = replace(prepared.request(seated, harts, image, append), untimed=True)

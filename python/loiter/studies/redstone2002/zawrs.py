@@ -50,7 +50,7 @@ class Zawrs:
         for cell in _cells(scale):
             machine = machines.load(engine, _CONFIGURATION.preset, list(WAYS[cell.way]))
             commands = [f"{linux.BENCH}/{PROGRAMS[cell.program]}"]
-            jobs.append(Job(cell.label, linux.request(engine, machine, commands, "", window, linux.DEBIAN), 20.0))
+            jobs.append(Job(cell.label, linux.request(engine, machine, commands, window, kernel=linux.DEBIAN), 20.0))
         return jobs
 
     def evaluate(self, runs: Mapping[str, Run], scale: str) -> Part:
