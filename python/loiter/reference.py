@@ -19,10 +19,10 @@ def load(name: str) -> dict[str, Any]:
 
 
 def lookup(name: str, path: str) -> Any:
-    """The published value at a key path such as `result.t1_default_1_spinner_add`."""
+    """The published value at a key path such as `result.t1_default_1_spinner_add`; of a list, `spin.useful_ipc.8.0`."""
     value: Any = load(name)
     for key in path.split("."):
-        value = value[key]
+        value = value[int(key)] if isinstance(value, list) else value[key]
     return value
 
 

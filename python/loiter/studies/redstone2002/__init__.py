@@ -14,10 +14,11 @@ from loiter.studies.redstone2002.common import Measures, Run
 from loiter.studies.redstone2002.idle import Idle
 from loiter.studies.redstone2002.kernel_spin import KernelSpin
 from loiter.studies.redstone2002.pure import Pure
+from loiter.studies.redstone2002.server import Server
 from loiter.studies.redstone2002.spin_mix import SpinMix
 from loiter.studies.redstone2002.zawrs import Zawrs
 
-_PARTS: tuple[Measures, ...] = (Pure(), SpinMix(), Idle(), KernelSpin(), Zawrs())
+_PARTS: tuple[Measures, ...] = (Pure(), Server(), SpinMix(), Idle(), KernelSpin(), Zawrs())
 
 
 class Redstone2002:

@@ -51,6 +51,7 @@ WAYS: dict[str, tuple[linux.Waits, tuple[str, ...]]] = {
 _CONTEXTS = "8"
 _MACHINE, _SUPERSCALAR = CONFIGURATIONS[_CONTEXTS].preset, "superscalar"
 _IPC = Tolerance(15, relative=True)
+_PER_THREAD = "instructions/context-cycle"
 _POINTS = Tolerance(10)
 _SPEEDUP = Tolerance(25, relative=True)
 _QUICK = ("li", "multi4a")
@@ -160,6 +161,10 @@ _SPECS = {
         ("compress", "idle_removal_speedup.compress", "ratio", _SPEEDUP, "published as about; ncompress for compress"),
         ("multi4", "idle_removal_gain_percent.multi4_average", "percent", _POINTS, "average of both groups of four"),
         ("multi7", "multi7_idle_instructions_percent", "percent", _POINTS, "one idle context beside seven programs"),
+        ("seven idle", "idle_per_thread_ipc.seven_idle_with_li.0", _PER_THREAD, _IPC, "an idle context beside newlisp"),
+        ("li with seven", "idle_per_thread_ipc.seven_idle_with_li.1", _PER_THREAD, _IPC, "newlisp beside seven"),
+        ("one idle", "idle_per_thread_ipc.one_idle.0", _PER_THREAD, _IPC, "the idle context beside seven programs"),
+        ("seven with one", "idle_per_thread_ipc.one_idle.1", _PER_THREAD, _IPC, "a program of seven beside it"),
     )
 }
 
@@ -175,6 +180,10 @@ def _points(runs: Mapping[str, Run], workloads: list[str]) -> list[tuple[Spec, f
         if name in workloads:
             found[f"superscalar {name}"] = _useful(runs, _Cell(name, _WFI, _SUPERSCALAR))
             found[name] = _speedup(runs, name)
+    for name, idle, useful in (("li", "seven idle", "li with seven"), ("multi7", "one idle", "seven with one")):
+        if name in workloads:
+            cell = _Cell(name, _POLL)
+            found[idle], found[useful] = _idle_ipc(runs, cell), _useful(runs, cell) / len(cell.programs)
     fours = ("multi4a", "multi4b")
     if all(name in workloads for name in fours):
         found["multi4"] = sum(map(gain, fours)) / len(fours)

@@ -159,6 +159,8 @@ _PIPELINE_KEYS = {
 }
 """Names of the reference, and of our metrics."""
 _PUBLISHED_OTHERS: dict[str, float] = reference.lookup(PAPER, "spin.other_configurations")
+# How the reference file calls them beside useful IPC.
+_SHORT = {"8, perfect caches and branches": "8 perfect"}
 _PUBLISHED_USEFUL: dict[str, tuple[float, float]] = reference.lookup(PAPER, "spin.useful_ipc")
 
 
@@ -176,7 +178,13 @@ def _specs() -> list[Spec]:
         for name in _PIPELINE_KEYS:
             unit, tolerance = ("contexts", _RATIO) if name == "fetchable" else ("percent", _POINTS)
             found.append(_spec(f"pipeline_{most}.{name}.{way}", unit, tolerance, _AT_HALF))
-    return found + [_spec(f"other_configurations.{name}", "percent", _POINTS) for name in _PUBLISHED_OTHERS]
+    found += [_spec(f"other_configurations.{name}", "percent", _POINTS) for name in _PUBLISHED_OTHERS]
+    for name in _PUBLISHED_USEFUL:
+        found += [_spec(f"useful_ipc.{name}.{n}", "instructions/cycle", _RATIO, way) for n, way in enumerate(_BOTH)]
+    return found
+
+
+_BOTH = ("spinning", "locks in hardware")
 
 
 def _points(runs: Mapping[str, Run], scale: str) -> list[tuple[Spec, float | None]]:
@@ -193,6 +201,12 @@ def _points(runs: Mapping[str, Run], scale: str) -> list[tuple[Spec, float | Non
     others = _others(scale)
     for name in _PUBLISHED_OTHERS:
         found.append(_gain(runs, _Cell(name, others[name], _SPIN)) if name in others else None)
+    long = {short: name for name, short in _SHORT.items()}
+    constants = {BASE: COMPARED_CYCLES, **others}
+    for short in _PUBLISHED_USEFUL:
+        name = long.get(short, short)
+        for way in (_SPIN, _HARDWARE):
+            found.append(_useful(runs, _Cell(name, constants[name], way)) if name in constants else None)
     return list(zip(_specs(), found, strict=True))
 
 
@@ -242,10 +256,6 @@ def _machines_grid(runs: Mapping[str, Run], scale: str) -> list[Grid]:
         "reference: 300); on 4 and 12 as many times more or less as in the reference."
     )
     return [Grid("kernel_spin_machines", "Table 4.5", caption, heads, tuple(rows), words=1)]
-
-
-# How the reference file calls them beside useful IPC.
-_SHORT = {"8, perfect caches and branches": "8 perfect"}
 
 
 def _chart(runs: Mapping[str, Run], scale: str) -> Chart:
