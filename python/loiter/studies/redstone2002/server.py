@@ -1,4 +1,4 @@
-"""Table 4.2, the row of the web server: a kernel-heavy program on the superscalar, for comparison with pure spinning."""
+"""Table 4.2, the row of the web server: a kernel-heavy program on the superscalar, to compare pure spinning with."""
 
 from __future__ import annotations
 
