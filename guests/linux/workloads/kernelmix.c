@@ -2,9 +2,9 @@
 //
 //     kernelmix PROCESSES [ROUNDS | forever] [shared | apart | narrow]
 //
-// Every process does in every round what a web server's processes do: looks files up, opens, reads, writes and locks
-// them, makes and removes some, passes bytes through pipes and sockets, wakes others by eventfd and futex, maps memory
-// and gives it back. PROCESSES may be more than there are CPUs; they are spread over them.
+// Every process does in every round, in an order drawn by lot, what a web server's processes do: looks files up, opens,
+// reads, writes and locks them, makes and removes some, passes bytes through pipes and sockets, wakes others by eventfd
+// and futex, maps memory and gives it back. PROCESSES may be more than there are CPUs; they are spread over them.
 //
 // `shared`, as it is without a word: directory, pipe, record lock and futex are everybody's, so that the kernel's locks
 // of them are contended and processes sleep for each other. `apart`: only files that are read, and the eventfd, are
@@ -34,6 +34,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+// Steps of a round; the last four are notices.
+enum { FIRST_NOTICE = 6, STEPS = 10 };
 enum { FILES = 16, FILE_BYTES = 4096, MAPPED_BYTES = 64 << 10, MOST_PROCESSES = 500 };
 
 // Probes of guests/runtime/loiter_probe.h: the region of interest, and one piece of work.
@@ -175,18 +177,36 @@ static void notify(void) {
     unlock();
 }
 
-static void round_of(unsigned process, unsigned successor, unsigned number) {
-    PROBE(WORK_BEGIN, number);
-    for (unsigned i = 0; i < 4; i++)
-        notify();
-    if (!narrow) {
-        look_up(process + number);
-        read_file(process * 7 + number);
-        make_and_remove(process, number);
-        lock_record();
-        pass_on(process, successor);
-        map_and_touch();
+static void step(unsigned which, unsigned process, unsigned successor, unsigned number) {
+    switch (which) {
+    case 0: return look_up(process + number);
+    case 1: return read_file(process * 7 + number);
+    case 2: return make_and_remove(process, number);
+    case 3: return lock_record();
+    case 4: return pass_on(process, successor);
+    case 5: return map_and_touch();
+    default: return notify();
     }
+}
+
+// A round has all steps, in an order drawn by lot: in step with each other, all CPUs would wait at the same time.
+static void round_of(unsigned process, unsigned successor, unsigned number) {
+    static uint64_t lot;
+    unsigned char order[STEPS];
+    PROBE(WORK_BEGIN, number);
+    for (unsigned i = 0; i < STEPS; i++) {
+        // xorshift64 (Marsaglia, "Xorshift RNGs", 2003).
+        lot = lot ? lot : 0x9e3779b97f4a7c15 * (process + 1);
+        lot ^= lot << 13;
+        lot ^= lot >> 7;
+        lot ^= lot << 17;
+        unsigned other = (unsigned)(lot % (i + 1));
+        order[i] = order[other];
+        order[other] = (unsigned char)i;
+    }
+    for (unsigned i = 0; i < STEPS; i++)
+        if (!narrow || order[i] >= FIRST_NOTICE)
+            step(order[i], process, successor, number);
     PROBE(WORK_END, number);
 }
 

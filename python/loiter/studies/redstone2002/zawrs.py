@@ -79,7 +79,8 @@ def _cells(scale: str) -> list[_Cell]:
 
 def _rounds(run: Run) -> int:
     """Rounds that ended in the window."""
-    return sum(mark["kind"] == "work_end" for mark in run.result.rows("marks"))
+    first = run.result.manifest["timing_from_cycle"]
+    return sum(mark["kind"] == "work_end" and mark["cycle"] >= first for mark in run.result.rows("marks"))
 
 
 def _work(run: Run) -> float:
