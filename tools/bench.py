@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich import box
@@ -91,6 +91,23 @@ CASES = (
     Case("t1, sort with 3 spinners", "t1", "spinloops", ("sort=0", "spin_default=1,2,3"), (), fast_forward=True),
     Case("t1, mbv_fp alone", "t1", "spinloops", ("mbv_fp=0",), ("iterations=4",), fast_forward=True),
 )
+# Hart 0 works for about a second of host time, while seven contexts of eight sleep in wrs.nto.
+NAPPING = Case(
+    "smt8, integer mix on 1 context while 7 nap",
+    "smt8",
+    "spinloops",
+    ("intmix=0", "spin_wrs_nto=1,2,3,4,5,6,7"),
+    ("iterations=4",),
+    fast_forward=True,
+)
+ALONE = Case(
+    "superscalar, the same program on its 1 context",
+    "superscalar",
+    "spinloops",
+    ("intmix=0",),
+    ("iterations=4",),
+    fast_forward=True,
+)
 
 
 def request_of(engine: Engine, case: Case) -> Request:
@@ -116,6 +133,14 @@ def bare_metal(engine: Engine, case: Case, repeats: int) -> Row:
 
 def _bare_metal_rows(engine: Engine, case: Case, repeats: int) -> list[Row]:
     return [bare_metal(engine, case, repeats)]
+
+
+def against_superscalar(engine: Engine, repeats: int) -> list[Row]:
+    """The speed of a core whose other contexts nap against that of the same core with one context, in turn."""
+    pairs = [(bare_metal(engine, NAPPING, 1), bare_metal(engine, ALONE, 1)) for _ in range(repeats)]
+    rows = [replace(each[0], values=tuple(row.value for row in each)) for each in zip(*pairs, strict=True)]
+    ratios = tuple(napping.value / alone.value for napping, alone in pairs)
+    return [*rows, Row("smt8 with 7 contexts napping against superscalar", ratios, "of its speed", "", target=1)]
 
 
 def against_qemu(engine: Engine, repeats: int) -> Row:
@@ -228,6 +253,7 @@ def main() -> None:
     cases: list[tuple[str, Callable[[], list[Row]]]] = [
         (case.name, functools.partial(_bare_metal_rows, engine, case, repeats)) for case in CASES
     ]
+    cases.append(("smt8 napping against superscalar", lambda: against_superscalar(engine, repeats)))
     if shutil.which(QEMU):
         cases.append(("reference engine against QEMU", lambda: [against_qemu(engine, repeats)]))
     cases.append(("Debian's kernel", lambda: list(boot(repeats))))

@@ -90,6 +90,7 @@ impl Gdb {
 const PC: u32 = 32;
 const STACK_POINTER: u32 = 2;
 const MHARTID: u32 = 65 + 0xf14;
+const MINSTRET: u32 = 65 + 0xb02;
 
 fn start(machine: Machine, cores: usize, elf: &[u8]) -> Session {
     Session::program(&machine.request(cores), elf).expect("a session")
@@ -285,6 +286,9 @@ fn a_trace_and_a_profile_cost_the_guest_nothing() {
 const FLAG: i32 = FREE;
 const GO: i32 = FREE + 64;
 const ADDEND: i32 = FREE + 128;
+/// Rounds of a loop between two looks at it, so that all harts have their turn, and how many looks the debugger lets pass.
+const TICK_ROUNDS: i64 = 3000;
+const TICKS: usize = 4;
 /// What he puts into a register of the sleeper, into memory and into its code.
 const PUT: [u16; 3] = [1000, 200, 5];
 
@@ -298,10 +302,11 @@ fn sleeper(nap: Op) -> Vec<u8> {
     const FAIL: i64 = 0x1_3333;
     let mut guest = Guest::new(&[0, 1]);
     guest.role(0);
+    let again = guest.asm.bound();
+    guest.repeat(T0, TICK_ROUNDS, |_| {});
     guest.asm.symbol("tick");
-    let tick = guest.asm.bound();
     guest.asm.i(Op::Ld, T0, GP, GO);
-    guest.asm.branch(Op::Beq, T0, 0, tick);
+    guest.asm.branch(Op::Beq, T0, 0, again);
     guest.asm.li(T1, MSIP_OF_HART_1);
     guest.asm.s(Op::Sw, T0, 0, T1);
     guest.asm.s(Op::Sd, T0, FLAG, GP);
@@ -337,8 +342,8 @@ fn change_a_sleeper(address: &str, [tick, behind, elsewhere]: [u64; 3]) {
     const SLEEPER: &str = "2";
     let mut gdb = Gdb::connect(address);
     gdb.expect_ok("QStartNoAckMode");
-    let mut rounds = |gdb: &mut Gdb, count: usize| {
-        for _ in 0..count {
+    let ticks = |gdb: &mut Gdb| {
+        for _ in 0..TICKS {
             gdb.expect_ok(&format!("Z0,{tick:x},4"));
             let (thread, _) = gdb.go_on("vCont;c");
             assert_eq!(gdb.register(&thread, PC), tick);
@@ -346,37 +351,31 @@ fn change_a_sleeper(address: &str, [tick, behind, elsewhere]: [u64; 3]) {
             gdb.go_on(&format!("vCont;s:{thread};c"));
         }
     };
-    let asleep_at = |gdb: &mut Gdb, pc: u64, register: u64| {
-        let words = gdb.ask(&format!("qThreadExtraInfo,{SLEEPER}"));
-        let bytes = (0..words.len()).step_by(2);
-        let bytes = bytes.map(|at| u8::from_str_radix(&words[at..at + 2], 16).expect("hex"));
-        let words = String::from_utf8(bytes.collect()).expect("text");
-        assert!(words.contains("sleeps in w"), "{words}");
-        let found = [PC, S1.into()].map(|number| gdb.register(SLEEPER, number));
-        assert_eq!(found, [pc, register]);
-    };
+    let seen =
+        |gdb: &mut Gdb| [PC, S1.into(), MINSTRET].map(|number| gdb.register(SLEEPER, number));
     let word = |value: u64| format!("{:016x}", value.swap_bytes());
     let [register, addend, immediate] = PUT;
-    rounds(&mut gdb, 100);
-    asleep_at(&mut gdb, behind, 0);
+    ticks(&mut gdb);
+    let [at, value, retired] = seen(&mut gdb);
+    assert_eq!([at, value], [behind, 0]);
 
     gdb.expect_ok(&format!("Hg{SLEEPER}"));
     gdb.expect_ok(&format!("P{S1:x}={}", word(register.into())));
-    rounds(&mut gdb, 20);
-    asleep_at(&mut gdb, behind, register.into());
+    ticks(&mut gdb);
+    assert_eq!(seen(&mut gdb), [behind, register.into(), retired]);
 
-    let at = DATA + ADDEND as u64;
-    gdb.expect_ok(&format!("M{at:x},8:{}", word(addend.into())));
+    let addend_at = DATA + ADDEND as u64;
+    gdb.expect_ok(&format!("M{addend_at:x},8:{}", word(addend.into())));
     let (value, _) = Op::Addi.pattern().expect("an instruction of the table");
     let code = value | u32::from(immediate) << 20 | u32::from(S1) << 15 | u32::from(S1) << 7;
     gdb.expect_ok(&format!("M{elsewhere:x},4:{:08x}", code.swap_bytes()));
-    rounds(&mut gdb, 20);
-    asleep_at(&mut gdb, behind, register.into());
+    ticks(&mut gdb);
+    assert_eq!(seen(&mut gdb), [behind, register.into(), retired]);
 
     gdb.expect_ok(&format!("Hg{SLEEPER}"));
     gdb.expect_ok(&format!("P{PC:x}={}", word(elsewhere)));
-    rounds(&mut gdb, 20);
-    asleep_at(&mut gdb, elsewhere, register.into());
+    ticks(&mut gdb);
+    assert_eq!(seen(&mut gdb), [elsewhere, register.into(), retired]);
 
     gdb.expect_ok(&format!("M{:x},8:{}", DATA + GO as u64, word(1)));
     gdb.expect_ok("D");
