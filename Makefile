@@ -85,8 +85,9 @@ test-rust: setup packages-test
 test-guests: setup packages-test
 	@$(MAKE) --no-print-directory -s -C guests test
 
+# A file's tests share what they have set up, so they stay in one process.
 test-python: setup packages-test
-	$(bin)/pytest
+	$(bin)/pytest -n 2 --dist loadfile
 
 test-long: setup packages-test
 	$(bin)/pytest -m long

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich import box
@@ -32,6 +32,7 @@ from loiter.runs.request import Request
 
 SPEED = "million instructions/s"
 SECONDS = "s"
+RATIO = "of its speed"
 
 QEMU = "qemu-system-riscv64"
 # Rounds of the integer mix, so that QEMU's start does not count: its time is that of the difference.
@@ -42,13 +43,17 @@ INIT_SAYS = "loiter: init"
 
 @dataclass(frozen=True)
 class Row:
-    """A measured figure. `target` is asked for: at least that for a speed or a ratio, at most for a time."""
+    """A measured figure. `target` is asked for: at least that for a speed or a ratio, at most for a time.
+
+    `ipc` is that of the simulated machine, of runs of a single program.
+    """
 
     name: str
     values: tuple[float, ...]
     unit: str
     detail: str = ""
     target: float | None = None
+    ipc: float = 0
 
     @property
     def value(self) -> float:
@@ -91,6 +96,23 @@ CASES = (
     Case("t1, sort with 3 spinners", "t1", "spinloops", ("sort=0", "spin_default=1,2,3"), (), fast_forward=True),
     Case("t1, mbv_fp alone", "t1", "spinloops", ("mbv_fp=0",), ("iterations=4",), fast_forward=True),
 )
+# The seven sleep in wrs.nto from the beginning of the measurement to its end.
+NAPPING = Case(
+    "smt8, integer mix on 1 context while 7 nap",
+    "smt8",
+    "spinloops",
+    ("intmix=0", "spin_wrs_nto=1,2,3,4,5,6,7"),
+    ("iterations=4",),
+    fast_forward=True,
+)
+ALONE = Case(
+    "superscalar, the same program on its 1 context",
+    "superscalar",
+    "spinloops",
+    ("intmix=0",),
+    ("iterations=4",),
+    fast_forward=True,
+)
 
 
 def request_of(engine: Engine, case: Case) -> Request:
@@ -111,11 +133,28 @@ def bare_metal(engine: Engine, case: Case, repeats: int) -> Row:
     cycles, instructions = outcomes.pop()
     speeds = tuple(instructions / float(each["host_seconds"]) / 1e6 for each in results)
     detail = f"{instructions:,} instructions, IPC {instructions / cycles:.2f}"
-    return Row(case.name, speeds, SPEED, detail, case.target)
+    return Row(case.name, speeds, SPEED, detail, case.target, instructions / cycles)
 
 
 def _bare_metal_rows(engine: Engine, case: Case, repeats: int) -> list[Row]:
     return [bare_metal(engine, case, repeats)]
+
+
+def against_superscalar(engine: Engine, repeats: int) -> list[Row]:
+    """The speed of a core whose other contexts nap against that of the one with a single context, in turn.
+
+    smt8 has two stages more, so the same program takes it more cycles: napping contexts cost nothing if as many cycles
+    are simulated in a second.
+    """
+    pairs = [(bare_metal(engine, NAPPING, 1), bare_metal(engine, ALONE, 1)) for _ in range(repeats)]
+    rows = [replace(each[0], values=tuple(row.value for row in each)) for each in zip(*pairs, strict=True)]
+    by_instructions = tuple(napping.value / alone.value for napping, alone in pairs)
+    by_cycles = tuple(each * rows[1].ipc / rows[0].ipc for each in by_instructions)
+    return [
+        *rows,
+        Row("smt8 napping against superscalar, cycles/s", by_cycles, RATIO, target=1),
+        Row("smt8 napping against superscalar, instructions/s", by_instructions, RATIO),
+    ]
 
 
 def against_qemu(engine: Engine, repeats: int) -> Row:
@@ -228,6 +267,7 @@ def main() -> None:
     cases: list[tuple[str, Callable[[], list[Row]]]] = [
         (case.name, functools.partial(_bare_metal_rows, engine, case, repeats)) for case in CASES
     ]
+    cases.append(("smt8 napping against superscalar", lambda: against_superscalar(engine, repeats)))
     if shutil.which(QEMU):
         cases.append(("reference engine against QEMU", lambda: [against_qemu(engine, repeats)]))
     cases.append(("Debian's kernel", lambda: list(boot(repeats))))

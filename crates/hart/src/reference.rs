@@ -123,11 +123,11 @@ pub fn run(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache, budget:
             break Stop::Budget;
         }
         let flow = match hot(hart, machine, code, end - traps) {
-            Ok(Flow::Full) => {
+            Ok(Left::Budget) => Flow::Next,
+            Ok(Left::Full) => {
                 hart.csr.clock.cycle = cycle + (hart.retired - before);
                 full(hart, machine, code)
             }
-            Ok(flow) => flow,
             Err(trap) => Flow::Trap(trap),
         };
         traps += u64::from(matches!(flow, Flow::Trap(_)));
@@ -160,15 +160,22 @@ fn after(flow: Flow, hart: &mut Hart, machine: &Machine) -> Option<Stop> {
     }
 }
 
-/// Runs until an instruction asks for something, the budget ends, or the page cannot be fetched.
-/// What it returns has not retired unless it is `Next`.
+/// Why the hot loop was left.
+enum Left {
+    /// The budget is used up.
+    Budget,
+    /// The instruction at the pc needs a full executor.
+    Full,
+}
+
+/// Runs until an instruction needs a full executor, the budget ends, or the page cannot be fetched.
 #[inline(never)]
 fn hot(
     hart: &mut Hart,
     machine: &mut Machine,
     code: &mut CodeCache,
     end: u64,
-) -> Result<Flow, Trap> {
+) -> Result<Left, Trap> {
     let mut left = end - hart.retired;
     let outcome = 'pages: loop {
         let pc = hart.pc;
@@ -190,31 +197,32 @@ fn hot(
             }
             if left == 0 {
                 exec.finish();
-                break 'pages Ok(Flow::Next);
+                break 'pages Ok(Left::Budget);
             }
             // So many instructions cannot run over the end of the page, unless one jumps.
             let to_end = PAGE_BYTES - exec.pc % PAGE_BYTES;
             let most = (to_end / 4).max(1).min(left);
             let mut todo = most;
-            let flow = loop {
+            let ran = loop {
                 match exec.run_by_length(&page[slot(exec.pc)]) {
                     Flow::Next => {
                         todo -= 1;
                         if todo == 0 {
-                            break Flow::Next;
+                            break true;
                         }
                     }
                     Flow::Jump => {
                         todo -= 1;
-                        break Flow::Jump;
+                        break true;
                     }
-                    flow => break flow,
+                    // Not the flow: what it might hold would cost the whole loop registers.
+                    _ => break false,
                 }
             };
             left -= most - todo;
-            if !matches!(flow, Flow::Next | Flow::Jump) {
+            if !ran {
                 exec.finish();
-                break 'pages Ok(flow);
+                break 'pages Ok(Left::Full);
             }
         }
     };

@@ -45,10 +45,7 @@ impl Context {
             }
             return Oldness::Gone;
         }
-        let drains = match class {
-            Class::Csr | Class::System | Class::Pause => false,
-            _ => true,
-        };
+        let drains = !matches!(class, Class::Csr | Class::System | Class::Pause);
         if drains && !self.buffer.is_empty() {
             return Oldness::Waits;
         }

@@ -78,8 +78,9 @@ pub enum Flow {
 }
 
 /// Runs instructions on one hart. `FULL` executors run every instruction; the others answer
-/// [`Flow::Full`] for those that need exact counters or change privileged state, and for accesses
-/// that their port refuses, which keeps all of that out of the hot loop.
+/// [`Flow::Full`] for those that need exact counters or change privileged state, for accesses that
+/// their port refuses and for whatever traps, which keeps all of that out of the hot loop. So theirs is
+/// [`Flow::Next`], [`Flow::Jump`] or [`Flow::Full`], of which nothing but the kind is to be kept.
 ///
 /// `LENGTH` is that of the instructions it runs, if that is known, else 0. A pc that moves by a constant
 /// does not wait for the record of the instruction; with a branch on the length before, the processor
@@ -224,7 +225,7 @@ impl<P: Environment, const FULL: bool, const LENGTH: u64> Executor for Exec<'_, 
     #[inline(always)]
     fn fp_load(&mut self, i: &Inst, width: Width, f: impl FnOnce(u64) -> u64) -> Flow {
         if self.hart.csr.fp_off() {
-            return Flow::Trap(illegal(i));
+            return Self::trap(|| illegal(i));
         }
         match self.load_value(i, width) {
             Ok(raw) => {
@@ -238,7 +239,7 @@ impl<P: Environment, const FULL: bool, const LENGTH: u64> Executor for Exec<'_, 
     #[inline(always)]
     fn fp_store(&mut self, i: &Inst, width: Width) -> Flow {
         if self.hart.csr.fp_off() {
-            return Flow::Trap(illegal(i));
+            return Self::trap(|| illegal(i));
         }
         self.store_value(i, width)
     }
@@ -264,6 +265,9 @@ impl<P: Environment, const FULL: bool, const LENGTH: u64> Executor for Exec<'_, 
     #[inline(always)]
     fn cas(&mut self, i: &Inst, width: Width) -> Flow {
         if width == Width::Q {
+            if !FULL {
+                return Flow::Full;
+            }
             return match self.cas_pair(i) {
                 Ok(()) => self.next(i),
                 Err(flow) => flow,
@@ -277,7 +281,7 @@ impl<P: Environment, const FULL: bool, const LENGTH: u64> Executor for Exec<'_, 
     #[inline(always)]
     fn lock(&mut self, i: &Inst, what: Lock) -> Flow {
         if !self.hart.csr.has_locks() {
-            return Flow::Trap(illegal(i));
+            return Self::trap(|| illegal(i));
         }
         match what {
             Lock::Release => self.store_value(i, Width::W),
@@ -291,7 +295,7 @@ impl<P: Environment, const FULL: bool, const LENGTH: u64> Executor for Exec<'_, 
     #[inline(always)]
     fn fp(&mut self, i: &Inst, f: impl FnOnce(&mut FpContext, u64, u64, u64) -> u64) -> Flow {
         if self.hart.csr.fp_off() {
-            return Flow::Trap(illegal(i));
+            return Self::trap(|| illegal(i));
         }
         let field = if i.rm() == 7 {
             self.hart.csr.frm()
@@ -299,7 +303,7 @@ impl<P: Environment, const FULL: bool, const LENGTH: u64> Executor for Exec<'_, 
             i.rm()
         };
         let Some(rounding) = RoundingMode::from_bits(field) else {
-            return Flow::Trap(illegal(i));
+            return Self::trap(|| illegal(i));
         };
         let mut context = FpContext {
             rounding,

@@ -4,9 +4,12 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use loiter_isa::Op;
 use loiter_sim::{Limits, Session, Status, TraceRequest};
 
+use crate::generator::asm::GP;
 use crate::generator::{Settings, Target, generate};
+use crate::handmade::{DATA, FREE, Guest, S1, T0, T1};
 use crate::machines::Machine;
 
 const HARTS: usize = 3;
@@ -87,6 +90,7 @@ impl Gdb {
 const PC: u32 = 32;
 const STACK_POINTER: u32 = 2;
 const MHARTID: u32 = 65 + 0xf14;
+const MINSTRET: u32 = 65 + 0xb02;
 
 fn start(machine: Machine, cores: usize, elf: &[u8]) -> Session {
     Session::program(&machine.request(cores), elf).expect("a session")
@@ -274,6 +278,127 @@ fn a_trace_and_a_profile_cost_the_guest_nothing() {
                 .to_string()
                 .starts_with("--trace-from no_such_symbol: neither")
         );
+    }
+}
+
+/// Offsets from `gp` of the word that ends a sleep in `wrs.nto`, of one that the debugger writes to end the rest, and of
+/// one that he writes for the sleeper: on a line each.
+const FLAG: i32 = FREE;
+const GO: i32 = FREE + 64;
+const ADDEND: i32 = FREE + 128;
+/// Rounds of a loop between two looks at it, so that all harts have their turn, and how many looks the debugger lets pass.
+const TICK_ROUNDS: i64 = 3000;
+const TICKS: usize = 4;
+/// What he puts into a register of the sleeper, into memory and into its code.
+const PUT: [u16; 3] = [1000, 200, 5];
+
+/// Hart 1 sleeps, in `nap`, and fails if it goes on behind; hart 0 wakes it when it is told to. Elsewhere hart 1 ends the
+/// machine with success, if it finds what the debugger wrote.
+fn sleeper(nap: Op) -> Vec<u8> {
+    const MIE: u16 = 0x304;
+    const MSIP: u8 = 1 << 3;
+    const MSIP_OF_HART_1: i64 = 0x0200_0004;
+    const FINISHER: i64 = 0x10_0000;
+    const FAIL: i64 = 0x1_3333;
+    let mut guest = Guest::new(&[0, 1]);
+    guest.role(0);
+    let again = guest.asm.bound();
+    guest.repeat(T0, TICK_ROUNDS, |_| {});
+    guest.asm.symbol("tick");
+    guest.asm.i(Op::Ld, T0, GP, GO);
+    guest.asm.branch(Op::Beq, T0, 0, again);
+    guest.asm.li(T1, MSIP_OF_HART_1);
+    guest.asm.s(Op::Sw, T0, 0, T1);
+    guest.asm.s(Op::Sd, T0, FLAG, GP);
+    guest.sleep_for_ever();
+    guest.role(1);
+    guest.asm.li(S1, 0);
+    if nap == Op::Wfi {
+        // Masked, so that it goes on where it stands.
+        guest.asm.csr(Op::Csrrwi, 0, MIE, MSIP);
+    } else {
+        guest.asm.i(Op::Addi, T0, GP, FLAG);
+        guest.asm.r(Op::LrD, T1, T0, 0);
+    }
+    guest.asm.bare(nap);
+    guest.asm.symbol("behind");
+    let fail = guest.asm.bound();
+    guest.asm.li(T0, FINISHER);
+    guest.asm.li(T1, FAIL);
+    guest.asm.s(Op::Sw, T1, 0, T0);
+    guest.sleep_for_ever();
+    guest.asm.symbol("elsewhere");
+    guest.asm.i(Op::Addi, S1, S1, 0);
+    guest.asm.i(Op::Ld, T0, GP, ADDEND);
+    guest.asm.r(Op::Add, S1, S1, T0);
+    guest.asm.li(T0, PUT.iter().copied().map(i64::from).sum());
+    guest.asm.branch(Op::Bne, S1, T0, fail);
+    guest.pass();
+    guest.elf()
+}
+
+/// Changes a register, memory, code and the pc of a hart that sleeps, and sees it sleep on each time.
+fn change_a_sleeper(address: &str, [tick, behind, elsewhere]: [u64; 3]) {
+    const SLEEPER: &str = "2";
+    let mut gdb = Gdb::connect(address);
+    gdb.expect_ok("QStartNoAckMode");
+    let ticks = |gdb: &mut Gdb| {
+        for _ in 0..TICKS {
+            gdb.expect_ok(&format!("Z0,{tick:x},4"));
+            let (thread, _) = gdb.go_on("vCont;c");
+            assert_eq!(gdb.register(&thread, PC), tick);
+            gdb.expect_ok(&format!("z0,{tick:x},4"));
+            gdb.go_on(&format!("vCont;s:{thread};c"));
+        }
+    };
+    let seen =
+        |gdb: &mut Gdb| [PC, S1.into(), MINSTRET].map(|number| gdb.register(SLEEPER, number));
+    let word = |value: u64| format!("{:016x}", value.swap_bytes());
+    let [register, addend, immediate] = PUT;
+    ticks(&mut gdb);
+    let [at, value, retired] = seen(&mut gdb);
+    assert_eq!([at, value], [behind, 0]);
+
+    gdb.expect_ok(&format!("Hg{SLEEPER}"));
+    gdb.expect_ok(&format!("P{S1:x}={}", word(register.into())));
+    ticks(&mut gdb);
+    assert_eq!(seen(&mut gdb), [behind, register.into(), retired]);
+
+    let addend_at = DATA + ADDEND as u64;
+    gdb.expect_ok(&format!("M{addend_at:x},8:{}", word(addend.into())));
+    let (value, _) = Op::Addi.pattern().expect("an instruction of the table");
+    let code = value | u32::from(immediate) << 20 | u32::from(S1) << 15 | u32::from(S1) << 7;
+    gdb.expect_ok(&format!("M{elsewhere:x},4:{:08x}", code.swap_bytes()));
+    ticks(&mut gdb);
+    assert_eq!(seen(&mut gdb), [behind, register.into(), retired]);
+
+    gdb.expect_ok(&format!("Hg{SLEEPER}"));
+    gdb.expect_ok(&format!("P{PC:x}={}", word(elsewhere)));
+    ticks(&mut gdb);
+    assert_eq!(seen(&mut gdb), [elsewhere, register.into(), retired]);
+
+    gdb.expect_ok(&format!("M{:x},8:{}", DATA + GO as u64, word(1)));
+    gdb.expect_ok("D");
+}
+
+#[test]
+fn who_is_changed_in_its_sleep_sleeps_on_and_goes_on_changed() {
+    for (machine, cores) in [
+        (Machine::Virt, 2),
+        (Machine::T1, 1),
+        (Machine::T2, 1),
+        (Machine::Smt8, 1),
+        (Machine::PCore, 1),
+    ] {
+        for nap in [Op::Wfi, Op::WrsNto] {
+            let elf = sleeper(nap);
+            let mut session = start(machine, cores, &elf);
+            let address = session.listen_gdb("127.0.0.1:0").expect("a free port");
+            let places = ["tick", "behind", "elsewhere"].map(|symbol| address_of(&elf, symbol));
+            let debugger = std::thread::spawn(move || change_a_sleeper(&address, places));
+            finish(&mut session);
+            debugger.join().expect("a debugger who is content");
+        }
     }
 }
 

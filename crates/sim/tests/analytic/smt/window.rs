@@ -168,7 +168,13 @@ fn misses_overlap_across_fences_but_those_that_order_stores_before_loads() {
         limited(&["core.reorder_entries=16"], &block)
     };
     let free = period("nop");
-    for fence in ["fence r, rw", "fence rw, w", "fence r, r", "fence w, w", "fence.tso"] {
+    for fence in [
+        "fence r, rw",
+        "fence rw, w",
+        "fence r, r",
+        "fence w, w",
+        "fence.tso",
+    ] {
         assert_eq!(period(fence), free, "{fence}");
     }
     // One miss begins when the one before has retired.
