@@ -10,7 +10,8 @@
 // of them are contended and processes sleep for each other. `apart`: only files that are read, and the eventfd, are
 // everybody's, as with the processes of a web server, each of which has its own request; processes of one CPU take turns
 // by passing a message round, so that CPUs have work at all times. Nothing is renamed, as in a web server. `narrow`: they do
-// nothing but write to the eventfd, and all meet in its one spin lock.
+// nothing but write to the eventfd, which each process watches by an epoll of its own: who writes tells all of them, and
+// holds the eventfd's one spin lock meanwhile.
 //
 // What all processes together must have left is known beforehand, and is checked.
 #define _GNU_SOURCE
@@ -25,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -221,6 +223,11 @@ static void open_own(unsigned process) {
     guarded = &own;
 }
 
+static void watch(void) {
+    struct epoll_event all = {.events = EPOLLIN};
+    MUST(epoll_ctl(MUST(epoll_create1(0)), EPOLL_CTL_ADD, notice, &all));
+}
+
 static void work(unsigned process, unsigned processes, unsigned long rounds) {
     cpu_set_t cpus;
     // One CPU each as long as there are enough; nobody is moved after that.
@@ -233,6 +240,8 @@ static void work(unsigned process, unsigned processes, unsigned long rounds) {
     MUST(sched_setaffinity(0, sizeof cpus, &cpus));
     if (apart) {
         open_own(process);
+        if (narrow)
+            watch();
         // The next one on this CPU.
         successor = process + count < processes ? process + count : process % count;
     }
