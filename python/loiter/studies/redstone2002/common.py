@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -156,9 +157,34 @@ def bars(
     name: str, title: str, unit: str, groups: Mapping[str, Group], series: Iterable[str], value: Of[Group]
 ) -> Chart:
     """A chart of one value for each group, by its name, and each of the series."""
+    note = "One run each; runs are deterministic."
+    return repeated_bars(name, title, unit, groups, series, lambda group, way: [value(group, way)], note)
+
+
+def repeated_bars(
+    name: str,
+    title: str,
+    unit: str,
+    groups: Mapping[str, Group],
+    series: Iterable[str],
+    of: Callable[[Group, str], Sequence[float]],
+    note: str,
+) -> Chart:
+    """The same of several runs each: mean, and standard deviation."""
     ways = tuple(series)
-    values = {(label, way): (value(group, way), 0.0) for label, group in groups.items() for way in ways}
-    return Chart(name, title, "One run each; runs are deterministic.", unit, tuple(groups), ways, values)
+    found = {(label, way): of(group, way) for label, group in groups.items() for way in ways}
+    values = {key: (mean(each), deviation(each)) for key, each in found.items()}
+    return Chart(name, title, note, unit, tuple(groups), ways, values)
+
+
+def mean(values: Iterable[float]) -> float:
+    """Of at least one."""
+    return statistics.fmean(values)
+
+
+def deviation(values: Sequence[float]) -> float:
+    """Standard deviation of a sample; 0 of one value."""
+    return statistics.stdev(values) if len(values) > 1 else 0.0
 
 
 def gain_percent(with_waiting: float, without: float) -> float:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from loiter import reference
@@ -11,7 +11,19 @@ from loiter.engine import Engine
 from loiter.runs.worker import Job
 from loiter.studies.base import Chart, Exhibit, Grid, Statement, Tolerance
 from loiter.studies.redstone2002 import linux
-from loiter.studies.redstone2002.common import CONFIGURATIONS, PAPER, SOURCE, Part, Run, Spec, bars, gain_percent, row
+from loiter.studies.redstone2002.common import (
+    CONFIGURATIONS,
+    PAPER,
+    SOURCE,
+    Part,
+    Run,
+    Spec,
+    deviation,
+    gain_percent,
+    mean,
+    repeated_bars,
+    row,
+)
 
 BASE = "8"
 _SPIN, _HARDWARE = "spin", "smt_lock"
@@ -36,19 +48,24 @@ class _Cell:
     configuration: str
     fail_cycles: int
     way: str
+    boot: int = 0
 
     @property
     def label(self) -> str:
         name = self.configuration.replace(" ", "-").replace(",", "")
-        return f"kernel_spin.{name}.{self.fail_cycles}.{self.way}"
+        return f"kernel_spin.{name}.{self.fail_cycles}.{self.way}.{self.boot}"
 
     @property
     def append(self) -> str:
         fail = f",fail={self.fail_cycles}" if self.fail_cycles else ""
-        return f"loiter.wait={WAYS[self.way]}{fail},idle=wfi"
+        return f"loiter.wait={WAYS[self.way]}{fail},idle=wfi {linux.boot_word(self.boot)}"
 
     def by(self, way: str) -> _Cell:
-        return _Cell(self.configuration, self.fail_cycles, way)
+        return replace(self, way=way)
+
+    def boots(self) -> list[_Cell]:
+        """All that may have run."""
+        return [replace(self, boot=boot) for boot in range(max(linux.BOOTS.values()))]
 
 
 class KernelSpin:
@@ -73,7 +90,7 @@ class KernelSpin:
         part = Part()
         for cell in _cells(scale):
             facts: dict[str, Any] = {"configuration": cell.configuration, "way": cell.way}
-            facts |= {"fail_cycles": cell.fail_cycles, "removal_gain_percent": _gain(runs, cell.by(_SPIN), cell.way)}
+            facts |= {"fail_cycles": cell.fail_cycles, "boot": cell.boot}
             part.rows.append(row(runs[cell.label], cell.label, self.exhibit.id, **facts))
         part.points = [spec.point(value) for spec, value in _points(runs, scale)]
         part.grids = [_constants_grid(runs, scale), *_machines_grid(runs, scale)]
@@ -109,29 +126,57 @@ def _others(scale: str) -> dict[str, int]:
 
 def _cells(scale: str) -> list[_Cell]:
     cells = [_Cell(BASE, constant, way) for constant in _constants(scale) for way in WAYS]
+    compared = [_Cell(BASE, constant, way) for constant in (0, COMPARED_CYCLES) for way in (_SPIN, _HARDWARE)]
     for name, constant in _others(scale).items():
-        cells += [_Cell(name, constant, way) for way in (_SPIN, _HARDWARE)]
-    return cells
+        compared += [_Cell(name, constant, way) for way in (_SPIN, _HARDWARE)]
+    cells += [replace(cell, boot=boot) for cell in compared for boot in range(linux.BOOTS[scale])]
+    return list(dict.fromkeys(cells))
 
 
-def _useful(runs: Mapping[str, Run], cell: _Cell) -> float:
+Runs = Mapping[str, Run]
+
+
+def _each(runs: Runs, cell: _Cell, of: Callable[[Run], float]) -> list[float]:
+    """A value of every boot that was run."""
+    return [of(runs[boot.label]) for boot in cell.boots() if boot.label in runs]
+
+
+def _mean(runs: Runs, cell: _Cell, of: Callable[[Run], float]) -> float:
+    return mean(_each(runs, cell, of))
+
+
+def _useful_ipc(run: Run) -> float:
+    return run.ipc(activities=_USEFUL)
+
+
+def _useful(runs: Runs, cell: _Cell) -> float:
     """Instructions a cycle that do not wait."""
-    return runs[cell.label].ipc(activities=_USEFUL)
+    return _mean(runs, cell, _useful_ipc)
 
 
-def _spin_percent(runs: Mapping[str, Run], cell: _Cell) -> float:
-    run = runs[cell.label]
-    return 100 * run.instructions(activities=_SPINNING) / run.instructions()
+def _spin_percent(runs: Runs, cell: _Cell) -> float:
+    return _mean(runs, cell, lambda run: 100 * run.instructions(activities=_SPINNING) / run.instructions())
 
 
-def _gain(runs: Mapping[str, Run], cell: _Cell, way: str = _HARDWARE) -> float:
+def _metric(runs: Runs, cell: _Cell, name: str) -> float:
+    return _mean(runs, cell, lambda run: run.metrics[name])
+
+
+def _gains(runs: Runs, cell: _Cell, way: str = _HARDWARE) -> list[float]:
+    """What another way gives over the one of `cell`, by boot of both."""
+    pairs = [(boot, boot.by(way)) for boot in cell.boots()]
+    pairs = [(a, b) for a, b in pairs if a.label in runs and b.label in runs]
+    return [gain_percent(_useful_ipc(runs[a.label]), _useful_ipc(runs[b.label])) for a, b in pairs]
+
+
+def _gain(runs: Runs, cell: _Cell, way: str = _HARDWARE) -> float:
     """What another way gives over the one of `cell`."""
     return gain_percent(_useful(runs, cell), _useful(runs, cell.by(way)))
 
 
 def _work_gain(runs: Mapping[str, Run], cell: _Cell, way: str) -> float:
     """The same of instructions of the program itself."""
-    spin, other = (runs[each.label].ipc(activities=("user",)) for each in (cell, cell.by(way)))
+    spin, other = (_mean(runs, each, lambda run: run.ipc(activities=("user",))) for each in (cell, cell.by(way)))
     return gain_percent(spin, other)
 
 
@@ -191,13 +236,13 @@ def _points(runs: Mapping[str, Run], scale: str) -> list[tuple[Spec, float | Non
     without, half = _Cell(BASE, 0, _SPIN), _Cell(BASE, COMPARED_CYCLES, _SPIN)
     most = _Cell(BASE, PUBLISHED_CYCLES[-1], _SPIN)
 
-    def ratio(cell: _Cell) -> float | None:
-        return runs[cell.label].metrics.get("spin_to_useful_ipc_ratio")
+    def ratio(cell: _Cell) -> float:
+        return _metric(runs, cell, "spin_to_useful_ipc_ratio")
 
     found: list[float | None] = [_spin_percent(runs, without), ratio(without), _gain(runs, without)]
     found += [_spin_percent(runs, most) if most.label in runs else None, ratio(half), _gain(runs, half)]
     for way in (_HARDWARE, _SPIN):
-        found += [runs[half.by(way).label].metrics[name] for name in _PIPELINE_KEYS.values()]
+        found += [_metric(runs, half.by(way), name) for name in _PIPELINE_KEYS.values()]
     others = _others(scale)
     for name in _PUBLISHED_OTHERS:
         found.append(_gain(runs, _Cell(name, others[name], _SPIN)) if name in others else None)
@@ -215,7 +260,6 @@ def _constants_grid(runs: Mapping[str, Run], scale: str) -> Grid:
     for constant in _constants(scale):
         for way in WAYS:
             cell = _Cell(BASE, constant, way)
-            found = runs[cell.label].metrics
             rows.append(
                 (
                     str(constant),
@@ -224,7 +268,7 @@ def _constants_grid(runs: Mapping[str, Run], scale: str) -> Grid:
                     f"{_useful(runs, cell):.2f}",
                     f"{_gain(runs, cell.by(_SPIN), way):.1f}",
                     f"{_work_gain(runs, cell.by(_SPIN), way):.1f}",
-                    *(f"{found[name]:.1f}" for name in _PIPELINE_KEYS.values()),
+                    *(f"{_metric(runs, cell, name):.1f}" for name in _PIPELINE_KEYS.values()),
                 )
             )
     pipeline = (_words(name) for name in _PIPELINE_KEYS.values())
@@ -247,13 +291,21 @@ def _machines_grid(runs: Mapping[str, Run], scale: str) -> list[Grid]:
         cell = _Cell(name, constant, _SPIN)
         useful = (_useful(runs, cell), _useful(runs, cell.by(_HARDWARE)))
         there = _PUBLISHED_USEFUL[_SHORT.get(name, name)]
-        values = (_spin_percent(runs, cell), *useful, *there, _gain(runs, cell), published[name])
+        values = (
+            _spin_percent(runs, cell),
+            *useful,
+            *there,
+            _gain(runs, cell),
+            deviation(_gains(runs, cell)),
+            published[name],
+        )
         rows.append((name, str(constant), *(f"{value:.2f}" for value in values)))
     useful_heads = ("useful IPC, spin", "smt_lock", "published, spin", "smt_lock")
-    heads = ("machine", "constant, cycles", "spinning, %", *useful_heads, "gain, %", "published, %")
+    heads = ("machine", "constant, cycles", "spinning, %", *useful_heads, "gain, %", "±", "published, %")
     caption = (
         f"On 8 contexts the constant with which about half of all instructions spin, {COMPARED_CYCLES} cycles (in the "
-        "reference: 300); on 4 and 12 as many times more or less as in the reference."
+        "reference: 300); on 4 and 12 as many times more or less as in the reference. Means of several boots; ± is one "
+        "standard deviation of the gain over boots, which lay out memory differently."
     )
     return [Grid("kernel_spin_machines", "Table 4.5", caption, heads, tuple(rows), words=1)]
 
@@ -261,9 +313,12 @@ def _machines_grid(runs: Mapping[str, Run], scale: str) -> list[Grid]:
 def _chart(runs: Mapping[str, Run], scale: str) -> Chart:
     title = "smt8: useful IPC of a kernel-heavy program by how long acquires fail, and way to wait"
     groups = {f"{constant} cycles": constant for constant in _constants(scale)}
-    return bars(
-        "kernel_spin", title, "instructions a cycle", groups, WAYS, lambda n, way: _useful(runs, _Cell(BASE, n, way))
-    )
+    note = "Means; error bars are one standard deviation, where a system was booted several times."
+
+    def useful(constant: int, way: str) -> list[float]:
+        return _each(runs, _Cell(BASE, constant, way), _useful_ipc)
+
+    return repeated_bars("kernel_spin", title, "instructions a cycle", groups, WAYS, useful, note)
 
 
 _TEXTS = (
@@ -279,8 +334,12 @@ def _statements(runs: Mapping[str, Run], scale: str) -> list[Statement]:
     gain, without = _gain(runs, cell), _gain(runs, _Cell(BASE, 0, _SPIN))
     share = _spin_percent(runs, cell)
     found = [
-        Statement(_TEXTS[0], 5 <= gain <= 25, f"{gain:.1f} % at {half} cycles, {share:.1f} % of instructions spin"),
-        Statement(_TEXTS[1], without < 5, f"{without:.1f} %"),
+        Statement(
+            _TEXTS[0],
+            5 <= gain <= 25,
+            f"{gain:.1f} % at {half} cycles, {share:.1f} % of instructions spin; by boot {_list(_gains(runs, cell))}",
+        ),
+        Statement(_TEXTS[1], without < 5, f"{without:.1f} %; by boot {_list(_gains(runs, _Cell(BASE, 0, _SPIN)))}"),
     ]
     others = _others(scale)
     if not others:
@@ -292,6 +351,10 @@ def _statements(runs: Mapping[str, Run], scale: str) -> list[Statement]:
     ours = sorted(gains, key=lambda name: -gains[name])
     told = ", ".join(f"{name}: {gains[name]:.1f} %" for name in ours)
     return [*found, Statement(_TEXTS[2], ours == published, told)]
+
+
+def _list(values: Iterable[float]) -> str:
+    return ", ".join(f"{value:.1f}" for value in values)
 
 
 def _published_gains() -> dict[str, float]:

@@ -62,6 +62,15 @@ class Waits:
         return [f"echo '{how:5}' > /sys/module/loiter_wait/parameters/{name}" for name, how in changes.items()]
 
 
+BOOTS = {"quick": 1, "default": 3, "full": 5}
+"""How often a comparison of systems that booted differently is repeated."""
+
+
+def boot_word(boot: int) -> str:
+    """A word of the command line that the kernel does not know. Boots that differ in it lay out memory differently."""
+    return f"loiter.boot={boot}"
+
+
 PATCHED, DEBIAN = "small-kernel", "kernel"
 """Kernels: ours, whose ways to wait are a boot parameter, and Debian's own."""
 
