@@ -81,7 +81,9 @@ class KernelSpin:
         for cell in _cells(scale):
             machine = CONFIGURATIONS[cell.configuration].machine(engine)
             command = f"{linux.BENCH}/kernelmix {PROCESSES} forever apart"
-            request = linux.request(engine, machine, [command], linux.WINDOWS[scale], append=cell.append)
+            request = linux.request(
+                engine, machine, [command], linux.WINDOWS[scale], append=cell.append, has_region=True
+            )
             jobs.append(Job(cell.label, request, 20.0))
         return jobs
 

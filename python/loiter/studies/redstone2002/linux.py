@@ -28,21 +28,22 @@ class Window:
 
     settle_seconds: float
     """Of the guest, until programs have read their files and are at work, and ways to wait are changed."""
+    settle_cycles: str
+    """Likewise, of programs that say by a probe when all of their processes begin."""
     warm_cycles: str
     cycles: str
 
-    def plan(self) -> str:
+    def plan(self, has_region: bool) -> str:
         """As `--phases` has it."""
-        return (
-            f'reference until console:"{_BEGUN}", reference warm for {self.warm_cycles} cycles, '
-            f"timing for {self.cycles} cycles"
-        )
+        console = f'until console:"{_BEGUN}"'
+        begins = f"until probe:roi_begin, reference for {self.settle_cycles} cycles" if has_region else console
+        return f"reference {begins}, reference warm for {self.warm_cycles} cycles, timing for {self.cycles} cycles"
 
 
 WINDOWS = {
-    "quick": Window(0.02, "2M", "500k"),
-    "default": Window(0.06, "8M", "5M"),
-    "full": Window(0.12, "25M", "50M"),
+    "quick": Window(0.02, "5M", "2M", "500k"),
+    "default": Window(0.06, "20M", "8M", "5M"),
+    "full": Window(0.12, "50M", "25M", "50M"),
 }
 
 
@@ -90,20 +91,22 @@ def request(
     *,
     append: str = "",
     waits: Waits | None = None,
+    has_region: bool = False,
     kernel: str = PATCHED,
 ) -> LinuxRequest:
     """Commands that never end, all at once; each context of the machine is a CPU. `append` is of the kernel's command
-    line."""
+    line; with a region, the window begins some time after that of one of the commands does."""
     if kernel == PATCHED:
         machine = machines.changed(engine, machine, [*machine.sets, HARDWARE_LOCK])
     seated, harts = seat(engine, machine, machine.contexts_per_core, MEMORY_MIB)
     lines = [f"{command} > /dev/null &" for command in commands]
-    lines += [f"sleep {window.settle_seconds}", *(waits.lines() if waits else [])]
-    script = "\n".join(["set -e", *lines, f"echo {_BEGUN} > /dev/console", "wait", ""])
+    if not has_region:
+        lines += [f"sleep {window.settle_seconds}", *(waits.lines() if waits else []), f"echo {_BEGUN} > /dev/console"]
+    script = "\n".join(["set -e", *lines, "wait", ""])
     image = _image(kernel)
     # With phases, harts go to the cores of the machine when the first timed one begins.
     boot = replace(prepared.request(seated, harts, image, append), untimed=True)
     if boot.waiting is not None and image.system_map is not None:
         # The table of waiting functions names them.
         boot = replace(boot, symbols=(image.system_map,))
-    return LinuxRequest(boot, script, str(engine.describe_phases(window.plan())["plan"]))
+    return LinuxRequest(boot, script, str(engine.describe_phases(window.plan(has_region))["plan"]))

@@ -32,7 +32,7 @@ class Server:
         """One run. It boots Linux, which the loops of the table need not."""
         superscalar = machines.load(engine, "superscalar")
         command = f"{linux.BENCH}/kernelmix {PROCESSES} forever apart"
-        return [Job(_LABEL, linux.request(engine, superscalar, [command], linux.WINDOWS[scale]), 10.0)]
+        return [Job(_LABEL, linux.request(engine, superscalar, [command], linux.WINDOWS[scale], has_region=True), 10.0)]
 
     def evaluate(self, runs: Mapping[str, Run], scale: str) -> Part:
         """IPC and average size of the integer queue."""

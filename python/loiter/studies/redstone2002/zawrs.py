@@ -61,7 +61,13 @@ class Zawrs:
             machine = machines.load(engine, _CONFIGURATION.preset, list(WAYS[cell.way]))
             commands = [f"{linux.BENCH}/{PROGRAMS[cell.program]}"]
             request = linux.request(
-                engine, machine, commands, window, append=linux.boot_word(cell.boot), kernel=linux.DEBIAN
+                engine,
+                machine,
+                commands,
+                window,
+                append=linux.boot_word(cell.boot),
+                has_region=True,
+                kernel=linux.DEBIAN,
             )
             jobs.append(Job(cell.label, request, 20.0))
         return jobs
