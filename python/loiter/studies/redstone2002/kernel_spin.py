@@ -277,7 +277,8 @@ def _constants_grid(runs: Mapping[str, Run], scale: str) -> Grid:
     heads = ("constant, cycles", "way", "spinning, %", "useful IPC", "gain, %", "work, %", *pipeline)
     caption = (
         "kernelmix on all contexts of smt8. Spinning: of all instructions. Gain: of useful IPC over bare spinning. "
-        "Work: of instructions in user mode, of which every round has as many, however the kernel waits."
+        "Work: of instructions in user mode, of which every round has as many, however the kernel waits. With wrs, an "
+        "acquire that is made to fail lasts for the time-out of wrs.sto at least."
     )
     return Grid("kernel_spin", "Spinning in the kernel", caption, heads, tuple(rows), words=2)
 
