@@ -38,8 +38,6 @@ COMPARED_CYCLES = 2000
 FURTHER_CYCLES = (1000, COMPARED_CYCLES, 3000)
 _HALF_PERCENT = 50
 
-_SPINNING = ("spinning",)
-_USEFUL = ("user", "kernel", "machine", "interrupt")
 _TABLE = f"{SOURCE}, Table 4.5"
 
 
@@ -148,7 +146,7 @@ def _mean(runs: Runs, cell: _Cell, of: Callable[[Run], float]) -> float:
 
 
 def _useful_ipc(run: Run) -> float:
-    return run.ipc(activities=_USEFUL)
+    return run.metrics["useful_ipc"]
 
 
 def _useful(runs: Runs, cell: _Cell) -> float:
@@ -157,7 +155,7 @@ def _useful(runs: Runs, cell: _Cell) -> float:
 
 
 def _spin_percent(runs: Runs, cell: _Cell) -> float:
-    return _mean(runs, cell, lambda run: 100 * run.instructions(activities=_SPINNING) / run.instructions())
+    return _metric(runs, cell, "spin_instructions_percent")
 
 
 def _metric(runs: Runs, cell: _Cell, name: str) -> float:

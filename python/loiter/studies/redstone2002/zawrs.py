@@ -138,7 +138,7 @@ def _grid(runs: Mapping[str, Run], scale: str) -> Grid:
         for way in WAYS:
             found = _of(runs, scale, program, way)
             waits = mean(100 * run.context_cycles(activities=_WAITING) / run.context_cycles() for run in found)
-            spins = mean(100 * run.instructions(activities=("spinning",)) / run.instructions() for run in found)
+            spins = mean(run.metrics["spin_instructions_percent"] for run in found)
             useful = mean(run.metrics["useful_ipc"] for run in found)
             naps = (f"{mean(_naps(run, name) for run in found):.0f}" for name in ("wrs_naps", "woken_by_store"))
             gain = (f"{mean(gains):+.1f}", f"{deviation(gains):.1f}") if way == WITH else ("", "")
