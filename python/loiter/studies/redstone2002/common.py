@@ -99,6 +99,10 @@ class Run:
         )
 
 
+Runs = Mapping[str, Run]
+"""By label."""
+
+
 @dataclass
 class Part:
     """What one exhibit found."""
@@ -117,7 +121,7 @@ class Measures(Protocol):
 
     def plan(self, engine: Engine, scale: str) -> list[Job]: ...
 
-    def evaluate(self, runs: Mapping[str, Run], scale: str) -> Part:
+    def evaluate(self, runs: Runs, scale: str) -> Part:
         """With all of its runs."""
         ...
 

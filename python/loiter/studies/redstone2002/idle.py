@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -18,10 +17,11 @@ from loiter.studies.redstone2002.common import (
     PAUSE_SETS,
     SOURCE,
     Part,
-    Run,
+    Runs,
     Spec,
     bars,
     gain_percent,
+    mean,
     row,
 )
 
@@ -98,7 +98,7 @@ class Idle:
             jobs.append(Job(cell.label, linux.request(engine, machine, commands, window, waits=waits), 20.0))
         return jobs
 
-    def evaluate(self, runs: Mapping[str, Run], scale: str) -> Part:
+    def evaluate(self, runs: Runs, scale: str) -> Part:
         """Useful IPC, instructions of idle contexts, and what not polling gives."""
         part = Part()
         for cell in _cells(scale):
@@ -130,24 +130,24 @@ def _cells(scale: str) -> list[_Cell]:
     return cells + alone
 
 
-def _useful(runs: Mapping[str, Run], cell: _Cell) -> float:
+def _useful(runs: Runs, cell: _Cell) -> float:
     """Instructions a cycle of the CPUs that have a program."""
     return runs[cell.label].ipc(cell.harts)
 
 
-def _idle_percent(runs: Mapping[str, Run], cell: _Cell) -> float:
+def _idle_percent(runs: Runs, cell: _Cell) -> float:
     """Instructions of the other CPUs, of all."""
     run = runs[cell.label]
     return 100 * (1 - run.instructions(cell.harts) / run.instructions())
 
 
-def _idle_ipc(runs: Mapping[str, Run], cell: _Cell) -> float:
+def _idle_ipc(runs: Runs, cell: _Cell) -> float:
     """Of one idle context."""
     run = runs[cell.label]
     return (run.ipc() - _useful(runs, cell)) / (CONFIGURATIONS[_CONTEXTS].contexts - len(cell.programs))
 
 
-def _speedup(runs: Mapping[str, Run], workload: str, way: str = _HARDWARE) -> float:
+def _speedup(runs: Runs, workload: str, way: str = _HARDWARE) -> float:
     return _useful(runs, _Cell(workload, way)) / _useful(runs, _Cell(workload, _POLL))
 
 
@@ -169,7 +169,7 @@ _SPECS = {
 }
 
 
-def _points(runs: Mapping[str, Run], workloads: list[str]) -> list[tuple[Spec, float | None]]:
+def _points(runs: Runs, workloads: list[str]) -> list[tuple[Spec, float | None]]:
     """Every published value with ours, or None if its workload was not run."""
 
     def gain(name: str) -> float:
@@ -186,13 +186,13 @@ def _points(runs: Mapping[str, Run], workloads: list[str]) -> list[tuple[Spec, f
             found[idle], found[useful] = _idle_ipc(runs, cell), _useful(runs, cell) / len(cell.programs)
     fours = ("multi4a", "multi4b")
     if all(name in workloads for name in fours):
-        found["multi4"] = sum(map(gain, fours)) / len(fours)
+        found["multi4"] = mean(map(gain, fours))
     if "multi7" in workloads:
         found["multi7"] = _idle_percent(runs, _Cell("multi7", _POLL))
     return [(_SPECS[name], value) for name, value in found.items()]
 
 
-def _grid(runs: Mapping[str, Run], workloads: list[str]) -> Grid:
+def _grid(runs: Runs, workloads: list[str]) -> Grid:
     rows = []
     for name in workloads:
         useful = {way: _useful(runs, _Cell(name, way)) for way in WAYS}
@@ -216,7 +216,7 @@ def _grid(runs: Mapping[str, Run], workloads: list[str]) -> Grid:
     return Grid("idle", "Useful IPC beside idle contexts, smt8", caption, heads, tuple(rows))
 
 
-def _chart(runs: Mapping[str, Run], workloads: list[str]) -> Chart:
+def _chart(runs: Runs, workloads: list[str]) -> Chart:
     title = "smt8: useful IPC beside idle contexts, by what they do"
     groups = {name: name for name in workloads}
     return bars("idle", title, "instructions a cycle", groups, WAYS, lambda name, way: _useful(runs, _Cell(name, way)))
@@ -229,12 +229,12 @@ _TEXTS = (
 )
 
 
-def _statements(runs: Mapping[str, Run], workloads: list[str]) -> list[Statement]:
+def _statements(runs: Runs, workloads: list[str]) -> list[Statement]:
     speedups = {name: _speedup(runs, name, _WFI) for name in workloads}
     by_count: dict[int, list[float]] = {}
     for name, value in speedups.items():
         by_count.setdefault(len(WORKLOADS[name]), []).append(value)
-    means = [sum(values) / len(values) for _, values in sorted(by_count.items())]
+    means = [mean(values) for _, values in sorted(by_count.items())]
     apart = {
         name: abs(_useful(runs, _Cell(name, _HARDWARE)) / _useful(runs, _Cell(name, _WFI)) - 1) * 100
         for name in workloads

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from loiter.studies.redstone2002.common import (
     SOURCE,
     Part,
     Run,
+    Runs,
     Spec,
     deviation,
     gain_percent,
@@ -79,13 +80,11 @@ class KernelSpin:
         for cell in _cells(scale):
             machine = CONFIGURATIONS[cell.configuration].machine(engine)
             command = f"{linux.BENCH}/kernelmix {PROCESSES} forever apart"
-            request = linux.request(
-                engine, machine, [command], linux.WINDOWS[scale], append=cell.append, has_region=True
-            )
+            request = linux.request(engine, machine, [command], linux.WINDOWS[scale], append=cell.append)
             jobs.append(Job(cell.label, request, 20.0))
         return jobs
 
-    def evaluate(self, runs: Mapping[str, Run], scale: str) -> Part:
+    def evaluate(self, runs: Runs, scale: str) -> Part:
         """Share of spinning, useful IPC, and what removing the spinning gives."""
         part = Part()
         for cell in _cells(scale):
@@ -133,9 +132,6 @@ def _cells(scale: str) -> list[_Cell]:
     return list(dict.fromkeys(cells))
 
 
-Runs = Mapping[str, Run]
-
-
 def _each(runs: Runs, cell: _Cell, of: Callable[[Run], float]) -> list[float]:
     """A value of every boot that was run."""
     return [of(runs[boot.label]) for boot in cell.boots() if boot.label in runs]
@@ -174,13 +170,13 @@ def _gain(runs: Runs, cell: _Cell, way: str = _HARDWARE) -> float:
     return gain_percent(_useful(runs, cell), _useful(runs, cell.by(way)))
 
 
-def _work_gain(runs: Mapping[str, Run], cell: _Cell, way: str) -> float:
+def _work_gain(runs: Runs, cell: _Cell, way: str) -> float:
     """The same of instructions of the program itself."""
     spin, other = (_mean(runs, each, lambda run: run.ipc(activities=("user",))) for each in (cell, cell.by(way)))
     return gain_percent(spin, other)
 
 
-def _half(runs: Mapping[str, Run], scale: str) -> int:
+def _half(runs: Runs, scale: str) -> int:
     """The constant with which spinning is nearest to half of all instructions."""
 
     def distance(constant: int) -> float:
@@ -232,7 +228,7 @@ def _specs() -> list[Spec]:
 _BOTH = ("spinning", "locks in hardware")
 
 
-def _points(runs: Mapping[str, Run], scale: str) -> list[tuple[Spec, float | None]]:
+def _points(runs: Runs, scale: str) -> list[tuple[Spec, float | None]]:
     without, half = _Cell(BASE, 0, _SPIN), _Cell(BASE, COMPARED_CYCLES, _SPIN)
     most = _Cell(BASE, PUBLISHED_CYCLES[-1], _SPIN)
 
@@ -255,7 +251,7 @@ def _points(runs: Mapping[str, Run], scale: str) -> list[tuple[Spec, float | Non
     return list(zip(_specs(), found, strict=True))
 
 
-def _constants_grid(runs: Mapping[str, Run], scale: str) -> Grid:
+def _constants_grid(runs: Runs, scale: str) -> Grid:
     rows = []
     for constant in _constants(scale):
         for way in WAYS:
@@ -285,7 +281,7 @@ def _words(name: str) -> str:
     return name.replace("_percent", ", %").replace("_", " ")
 
 
-def _machines_grid(runs: Mapping[str, Run], scale: str) -> list[Grid]:
+def _machines_grid(runs: Runs, scale: str) -> list[Grid]:
     rows = []
     published = _published_gains()
     for name, constant in {BASE: COMPARED_CYCLES, **_others(scale)}.items():
@@ -311,7 +307,7 @@ def _machines_grid(runs: Mapping[str, Run], scale: str) -> list[Grid]:
     return [Grid("kernel_spin_machines", "Table 4.5", caption, heads, tuple(rows), words=1)]
 
 
-def _chart(runs: Mapping[str, Run], scale: str) -> Chart:
+def _chart(runs: Runs, scale: str) -> Chart:
     title = "smt8: useful IPC of a kernel-heavy program by how long acquires fail, and way to wait"
     groups = {f"{constant} cycles": constant for constant in _constants(scale)}
     note = "Means; error bars are one standard deviation, where a system was booted several times."
@@ -329,7 +325,7 @@ _TEXTS = (
 )
 
 
-def _statements(runs: Mapping[str, Run], scale: str) -> list[Statement]:
+def _statements(runs: Runs, scale: str) -> list[Statement]:
     half = _half(runs, scale)
     cell = _Cell(BASE, half, _SPIN)
     gain, without = _gain(runs, cell), _gain(runs, _Cell(BASE, 0, _SPIN))

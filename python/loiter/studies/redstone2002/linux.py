@@ -91,17 +91,17 @@ def request(
     *,
     append: str = "",
     waits: Waits | None = None,
-    has_region: bool = False,
     kernel: str = PATCHED,
 ) -> LinuxRequest:
     """Commands that never end, all at once; each context of the machine is a CPU. `append` is of the kernel's command
-    line; with a region, the window begins some time after that of one of the commands does."""
+    line. The window begins some time after idle CPUs have changed their way to wait; without that, after the region of
+    one of the commands has begun."""
     if kernel == PATCHED:
         machine = machines.changed(engine, machine, [*machine.sets, HARDWARE_LOCK])
     seated, harts = seat(engine, machine, machine.contexts_per_core, MEMORY_MIB)
     lines = [f"{command} > /dev/null &" for command in commands]
-    if not has_region:
-        lines += [f"sleep {window.settle_seconds}", *(waits.lines() if waits else []), f"echo {_BEGUN} > /dev/console"]
+    if waits:
+        lines += [f"sleep {window.settle_seconds}", *waits.lines(), f"echo {_BEGUN} > /dev/console"]
     script = "\n".join(["set -e", *lines, "wait", ""])
     image = _image(kernel)
     # With phases, harts go to the cores of the machine when the first timed one begins.
@@ -109,4 +109,4 @@ def request(
     if boot.waiting is not None and image.system_map is not None:
         # The table of waiting functions names them.
         boot = replace(boot, symbols=(image.system_map,))
-    return LinuxRequest(boot, script, str(engine.describe_phases(window.plan(has_region))["plan"]))
+    return LinuxRequest(boot, script, str(engine.describe_phases(window.plan(has_region=waits is None))["plan"]))

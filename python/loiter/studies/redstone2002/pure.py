@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from loiter import machines, programs
@@ -10,7 +9,7 @@ from loiter.engine import Engine
 from loiter.runs.request import Request
 from loiter.runs.worker import Job
 from loiter.studies.base import Exhibit, Grid, Tolerance
-from loiter.studies.redstone2002.common import SOURCE, Part, Run, Spec, row
+from loiter.studies.redstone2002.common import SOURCE, Part, Runs, Spec, row
 
 PROGRAM = "spinloops"
 # Key in the reference file and preset.
@@ -62,7 +61,7 @@ class Pure:
             jobs.append(Job(cell.label, Request(machine, program, placement, phases=str(plan["plan"])), 2.0))
         return jobs
 
-    def evaluate(self, runs: Mapping[str, Run], scale: str) -> Part:
+    def evaluate(self, runs: Runs, scale: str) -> Part:
         """IPC and average size of the integer queue."""
         part = Part()
         table = []

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from loiter import machines
 from loiter.engine import Engine
 from loiter.runs.worker import Job
 from loiter.studies.base import Exhibit, Grid, Tolerance
 from loiter.studies.redstone2002 import linux
-from loiter.studies.redstone2002.common import SOURCE, Part, Run, Spec, row
+from loiter.studies.redstone2002.common import SOURCE, Part, Runs, Spec, row
 from loiter.studies.redstone2002.kernel_spin import PROCESSES
 
 _LABEL = "server.superscalar"
@@ -32,9 +30,9 @@ class Server:
         """One run. It boots Linux, which the loops of the table need not."""
         superscalar = machines.load(engine, "superscalar")
         command = f"{linux.BENCH}/kernelmix {PROCESSES} forever apart"
-        return [Job(_LABEL, linux.request(engine, superscalar, [command], linux.WINDOWS[scale], has_region=True), 10.0)]
+        return [Job(_LABEL, linux.request(engine, superscalar, [command], linux.WINDOWS[scale]), 10.0)]
 
-    def evaluate(self, runs: Mapping[str, Run], scale: str) -> Part:
+    def evaluate(self, runs: Runs, scale: str) -> Part:
         """IPC and average size of the integer queue."""
         found = runs[_LABEL].metrics
         columns = (*_SPECS, "iq_backup_percent", "fetchable_contexts", "zero_fetch_cycles_percent", "squashed_percent")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -17,7 +16,7 @@ from loiter.studies.redstone2002.common import (
     HARDWARE_LOCK,
     PAUSE_SETS,
     Part,
-    Run,
+    Runs,
     bars,
     gain_percent,
     row,
@@ -93,7 +92,7 @@ class SpinMix:
             jobs.append(Job(cell.label, Request(machine, program, placement, arguments, phases=phases), weight))
         return jobs
 
-    def evaluate(self, runs: Mapping[str, Run], scale: str) -> Part:
+    def evaluate(self, runs: Runs, scale: str) -> Part:
         """Useful IPC beside the waiters, the waiters' own, and what removing them gives."""
         part = Part()
         for cell in _cells(scale):
@@ -124,12 +123,12 @@ def _cells(scale: str) -> list[_Cell]:
     return list(dict.fromkeys(cells))
 
 
-def _useful(runs: Mapping[str, Run], cell: _Cell) -> float:
+def _useful(runs: Runs, cell: _Cell) -> float:
     """Instructions a cycle of all programs together."""
     return runs[cell.label].ipc(range(len(cell.programs)))
 
 
-def _waiter_ipc(runs: Mapping[str, Run], cell: _Cell) -> float | None:
+def _waiter_ipc(runs: Runs, cell: _Cell) -> float | None:
     """Of one waiter."""
     if not cell.way:
         return None
@@ -137,11 +136,11 @@ def _waiter_ipc(runs: Mapping[str, Run], cell: _Cell) -> float | None:
     return runs[cell.label].ipc(range(first, first + cell.spinners)) / cell.spinners
 
 
-def _gain(runs: Mapping[str, Run], cell: _Cell) -> float:
+def _gain(runs: Runs, cell: _Cell) -> float:
     return gain_percent(_useful(runs, cell), _useful(runs, cell.removed))
 
 
-def _useful_grid(runs: Mapping[str, Run], scale: str) -> Grid:
+def _useful_grid(runs: Runs, scale: str) -> Grid:
     rows = []
     for k in SPINNERS[scale]:
         looping = _Cell(BASE, k, _LOOP)
@@ -161,13 +160,13 @@ def _useful_grid(runs: Mapping[str, Run], scale: str) -> Grid:
     return Grid("spin_mix_ipc", "Useful IPC beside k waiting contexts", caption, columns, tuple(rows))
 
 
-def _gain_grid(runs: Mapping[str, Run], scale: str) -> Grid:
+def _gain_grid(runs: Runs, scale: str) -> Grid:
     rows = [(str(k), *(f"{_gain(runs, _Cell(BASE, k, way)):.1f}" for way in WAYS)) for k in SPINNERS[scale]]
     caption = "What the programs would gain if the waiting contexts were not there: what waiting costs."
     return Grid("spin_mix_gain", "Removal gain, percent", caption, ("waiting", *WAYS), tuple(rows))
 
 
-def _machines_grid(runs: Mapping[str, Run]) -> Grid:
+def _machines_grid(runs: Runs) -> Grid:
     rows = []
     for name in CONFIGURATIONS:
         cell = _half(name)
@@ -182,7 +181,7 @@ def _half(configuration: str) -> _Cell:
     return _Cell(configuration, CONFIGURATIONS[configuration].contexts // 2, _LOOP)
 
 
-def _chart(runs: Mapping[str, Run], scale: str) -> Chart:
+def _chart(runs: Runs, scale: str) -> Chart:
     title = "smt8: what removing k waiting contexts gives the programs on the others"
     groups = {f"{k} waiting": k for k in SPINNERS[scale]}
     return bars(
@@ -198,7 +197,7 @@ _TEXTS = (
 )
 
 
-def _statements(runs: Mapping[str, Run], scale: str) -> list[Statement]:
+def _statements(runs: Runs, scale: str) -> list[Statement]:
     one = _Cell(BASE, 1, _LOOP)
     program, spinner = _useful(runs, one) / len(one.programs), _waiter_ipc(runs, one) or 0.0
     gains = {k: _gain(runs, _Cell(BASE, k, _LOOP)) for k in SPINNERS[scale]}
@@ -217,7 +216,7 @@ def _statements(runs: Mapping[str, Run], scale: str) -> list[Statement]:
 _NOTHING = 0.001
 
 
-def _law(runs: Mapping[str, Run]) -> tuple[bool, str]:
+def _law(runs: Runs) -> tuple[bool, str]:
     """With as many contexts, whether perfect caches and branches, and more units, raise both IPC and gain."""
     gains = {name: _gain(runs, _half(name)) for name in CONFIGURATIONS}
     useful = {name: _useful(runs, _half(name).removed) for name in CONFIGURATIONS}

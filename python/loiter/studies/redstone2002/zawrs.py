@@ -15,6 +15,7 @@ from loiter.studies.redstone2002.common import (
     CONFIGURATIONS,
     Part,
     Run,
+    Runs,
     deviation,
     gain_percent,
     mean,
@@ -66,13 +67,12 @@ class Zawrs:
                 commands,
                 window,
                 append=linux.boot_word(cell.boot),
-                has_region=True,
                 kernel=linux.DEBIAN,
             )
             jobs.append(Job(cell.label, request, 20.0))
         return jobs
 
-    def evaluate(self, runs: Mapping[str, Run], scale: str) -> Part:
+    def evaluate(self, runs: Runs, scale: str) -> Part:
         """Work done, spin instructions and wake-ups."""
         part = Part()
         for cell in _cells(scale):
@@ -98,7 +98,7 @@ def _programs(scale: str) -> list[str]:
     return list(PROGRAMS)[: 1 if scale == "quick" else None]
 
 
-def _of(runs: Mapping[str, Run], scale: str, program: str, way: str) -> list[Run]:
+def _of(runs: Runs, scale: str, program: str, way: str) -> list[Run]:
     """By boot."""
     return [runs[_Cell(program, way, boot).label] for boot in range(linux.BOOTS[scale])]
 
@@ -114,7 +114,7 @@ def _work(run: Run) -> float:
     return run.ipc(activities=("user",))
 
 
-def _gains(runs: Mapping[str, Run], scale: str, program: str) -> list[float]:
+def _gains(runs: Runs, scale: str, program: str) -> list[float]:
     """Work done with the extension over work done without, by boot."""
     having, lacking = (_of(runs, scale, program, way) for way in (WITH, WITHOUT))
     return [gain_percent(_work(b), _work(a)) for a, b in zip(having, lacking, strict=True)]
@@ -131,7 +131,7 @@ def _spins(run: Run) -> float:
     return run.instructions(activities=("spinning",)) / max(1, _rounds(run))
 
 
-def _grid(runs: Mapping[str, Run], scale: str) -> Grid:
+def _grid(runs: Runs, scale: str) -> Grid:
     rows = []
     for program in _programs(scale):
         gains = _gains(runs, scale, program)
@@ -156,7 +156,7 @@ def _grid(runs: Mapping[str, Run], scale: str) -> Grid:
     return Grid("zawrs", "Zawrs, on and off", caption, heads, tuple(rows), words=2)
 
 
-def _chart(runs: Mapping[str, Run], scale: str) -> Chart:
+def _chart(runs: Runs, scale: str) -> Chart:
     title = "smt8, Debian's kernel: useful IPC by contention, with Zawrs and without"
     groups = {name: name for name in _programs(scale)}
 
@@ -174,7 +174,7 @@ _TEXTS = (
 )
 
 
-def _statements(runs: Mapping[str, Run], scale: str) -> list[Statement]:
+def _statements(runs: Runs, scale: str) -> list[Statement]:
     def means(of: Callable[[Run], float]) -> dict[str, tuple[float, float]]:
         return {
             name: (mean(map(of, _of(runs, scale, name, WITH))), mean(map(of, _of(runs, scale, name, WITHOUT))))
