@@ -1,6 +1,11 @@
 //! The out-of-order core in closed forms: what limits a stream of instructions, one limit at a time.
 
+mod accounts;
 mod fetch;
+mod limits;
+mod order;
+mod ownership;
+mod redirects;
 mod scaling;
 mod window;
 
