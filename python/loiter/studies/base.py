@@ -42,9 +42,38 @@ class Tolerance:
         return f"{self.amount:g} %" if self.relative else f"{self.amount:g} points"
 
 
+class Side(Enum):
+    """On which side of a bound a value must be."""
+
+    BELOW = "<"
+    AT_MOST = "≤"
+    AT_LEAST = "≥"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A bound: the published number itself, or what published words such as "none measured" come to."""
+
+    side: Side
+    value: Number
+
+    def holds(self, ours: Number) -> bool:
+        """Whether a value keeps it."""
+        match self.side:
+            case Side.BELOW:
+                return ours < self.value
+            case Side.AT_MOST:
+                return ours <= self.value
+            case Side.AT_LEAST:
+                return ours >= self.value
+
+    def __str__(self) -> str:
+        return f"{self.side.value} {self.value:g}"
+
+
 @dataclass(frozen=True)
 class Point:
-    """One published number and ours. `bound` says that the published one is an upper bound."""
+    """One published number, or words, and ours. With a `limit` ours has to keep it, not to be near."""
 
     id: str
     unit: str
@@ -53,7 +82,7 @@ class Point:
     source: str
     note: str
     tolerance: Tolerance | None = None
-    bound: bool = False
+    limit: Limit | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -67,10 +96,10 @@ class Point:
         """Ours less the published one, in words a table has room for."""
         if self.ours is None:
             return ""
+        if self.limit is not None and not isinstance(self.ours, str):
+            return "kept" if self._agrees() else f"{self.ours - self.limit.value:+.1f} beyond"
         if isinstance(self.ours, str) or isinstance(self.published, str):
             return "same" if self.ours == self.published else "differs"
-        if self.bound:
-            return "below" if self.ours < self.published else f"{self.ours - self.published:+.1f} points above"
         if self.tolerance is not None and self.tolerance.relative:
             return f"{(self.ours / self.published - 1) * 100:+.1f} %"
         return f"{self.ours - self.published:+.1f} points"
@@ -87,10 +116,10 @@ class Point:
         }
 
     def _agrees(self) -> bool:
+        if self.limit is not None and self.ours is not None and not isinstance(self.ours, str):
+            return self.limit.holds(self.ours)
         if isinstance(self.ours, str) or isinstance(self.published, str) or self.ours is None:
             return self.ours == self.published
-        if self.bound:
-            return self.ours < self.published
         if self.tolerance is None:
             return self.ours == self.published
         allowed = self.tolerance.amount
@@ -106,6 +135,8 @@ class Statement:
     text: str
     holds: bool | None
     detail: str
+    id: str = ""
+    """Its key in the reference file."""
 
 
 @dataclass(frozen=True)
