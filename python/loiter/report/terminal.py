@@ -57,6 +57,14 @@ def published(point: Point) -> str:
     return f"< {point.published}" if point.bound else f"{point.published}"
 
 
+def ours(point: Point) -> str:
+    """Our value, with the least and the greatest of several runs."""
+    if point.interval is None:
+        return number(point.ours)
+    least, greatest = point.interval
+    return f"{number(point.ours)} ({number(least)} to {number(greatest)})"
+
+
 def _table(title: str, columns: tuple[str, ...], left: int = 1) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
@@ -78,7 +86,7 @@ def _points(points: list[Point]) -> Table:
         table.add_row(
             point.id.removeprefix("result."),
             published(point),
-            number(point.ours),
+            ours(point),
             unit(point.unit),
             point.difference,
             "bound" if point.bound else str(point.tolerance or "same"),
