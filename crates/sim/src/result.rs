@@ -3,7 +3,7 @@
 use loiter_cores::Chip;
 use loiter_cores::smt::{ModeGroup, total};
 use loiter_memory::{MemorySystem, TlbCounters, WalkerCounters};
-use loiter_observe::Recorder;
+use loiter_observe::{Purpose, Recorder};
 use loiter_types::{CoreId, CounterSet, Cycle};
 use serde::Serialize;
 
@@ -317,6 +317,15 @@ pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow
             for (core, modes, branches) in chip.mode_counters() {
                 mode_rows(core, "", modes, &mut out);
                 mode_rows(core, ".branch", branches, &mut out);
+            }
+            for (CoreId(core), purposes) in chip.purpose_counters() {
+                for (purpose, counters) in Purpose::ALL.iter().zip(purposes) {
+                    rows(
+                        &format!("core{core}.{}", purpose.word()),
+                        counters,
+                        &mut out,
+                    );
+                }
             }
             for counters in chip.translation_counters() {
                 translation(counters, &mut out);

@@ -4,12 +4,12 @@ use loiter_hart::{Hart, HartState};
 use loiter_isa::{Inst, SINK, decode};
 use loiter_machine::Machine;
 use loiter_memory::{Tlb, TlbParams, Wheel};
-use loiter_observe::{Course, Doing, Slot};
+use loiter_observe::{Course, Doing, Purpose, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 
 use super::awake::ContextSet;
 use super::context::{Context, Fetch, NO_LINE, NO_MARK, Stage};
-use super::counters::{Histograms, SmtCounters, SmtModeCounters};
+use super::counters::{Histograms, SmtCounters, SmtModeCounters, SmtPurposeCounters};
 use super::oracle::Oracle;
 use super::params::SmtParams;
 use super::policy::{FetchPolicy, Shares};
@@ -77,6 +77,10 @@ pub(super) struct CoreState {
     pub(super) counters: SmtCounters,
     /// By [`super::ModeGroup`].
     pub(super) modes: [SmtModeCounters; 2],
+    /// By [`loiter_observe::Purpose`].
+    pub(super) purposes: [SmtPurposeCounters; 3],
+    /// Entries of the integer queue, likewise.
+    pub(super) in_queue: [u64; 3],
     pub(super) histograms: Histograms,
     /// Instructions that retired in this cycle.
     pub(super) retired_now: u64,
@@ -333,6 +337,8 @@ impl Core {
                 nothing: decode(0),
                 counters: SmtCounters::default(),
                 modes: Default::default(),
+                purposes: Default::default(),
+                in_queue: [0; 3],
                 histograms: Histograms::new(params),
                 retired_now: 0,
                 shares: Shares::new(params, params.contexts),
@@ -370,6 +376,7 @@ impl Core {
         let next = self.cycle(now, shared);
         if cfg!(debug_assertions) && next > now.after(1) && shared.unhandled.is_none() {
             let (counters, counted_to) = (self.state.counters.clone(), self.state.counted_to);
+            let purposes = self.state.purposes.clone();
             let histograms = self.state.histograms.clone();
             let again = self.cycle(now.after(1), shared);
             debug_assert!(
@@ -379,6 +386,7 @@ impl Core {
             );
             (self.state.counters, self.state.counted_to) = (counters, counted_to);
             self.state.histograms = histograms;
+            self.state.purposes = purposes;
         }
         next
     }
@@ -517,6 +525,7 @@ impl Core {
     fn redirect(&mut self, c: usize, n: u64, now: Cycle) {
         let Core { state, contexts } = self;
         let context = &mut contexts[c];
+        state.counters.misled_contexts += context.misled_since(n);
         squash::behind(context, state, n);
         context.correct_oracle(state);
         let entry = context.entry(n);
@@ -538,6 +547,13 @@ impl CoreState {
     pub(super) fn wake_register(&mut self, register: u16) {
         let waiters = self.registers.wake(register);
         self.queues.wake(waiters);
+    }
+
+    /// An instruction with this purpose leaves its entry of a queue.
+    #[inline(always)]
+    pub(super) fn leave_queue(&mut self, slot: u8, queue: usize, purpose: Purpose) {
+        self.queues.remove(slot);
+        self.in_queue[purpose as usize] -= u64::from(queue == 0);
     }
 
     #[inline(always)]

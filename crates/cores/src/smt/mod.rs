@@ -42,5 +42,7 @@ mod squash;
 mod translate;
 
 pub use self::core::Chip;
-pub use self::counters::{Histogram, Histograms, ModeGroup, SmtCounters, SmtModeCounters, total};
+pub use self::counters::{
+    Histogram, Histograms, ModeGroup, SmtCounters, SmtModeCounters, SmtPurposeCounters, total,
+};
 pub use self::params::{SmtCoreParams, SmtLatencyParams, SmtParams, SmtUnitParams};

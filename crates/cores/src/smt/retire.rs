@@ -289,6 +289,7 @@ impl Context {
     ) {
         squash::from_and_recover(self, core, c, self.head);
         core.modes[self.mode].traps += 1;
+        core.modes[self.mode].environment_calls += u64::from(trap.is_asked_for());
         core.active = true;
         shared.enter_trap(self.hart_index, trap, now);
         let hart = &shared.harts[self.hart_index];

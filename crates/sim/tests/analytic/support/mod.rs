@@ -183,7 +183,7 @@ fn place(words: &mut Vec<u32>, source: &str, kinds: &mut BTreeMap<u64, &'static 
     let (code, labels) = assemble_with_labels(source, BASE + 4 * at as u64);
     words.extend(code);
     for (label, addr) in labels {
-        let known = ["lock", "idle", "switch", "plain"].into_iter();
+        let known = ["lock", "idle", "switch", "acquire", "plain"].into_iter();
         let word = label.split('_').next().unwrap_or_default();
         kinds.extend(known.filter(|kind| *kind == word).map(|kind| (addr, kind)));
     }
