@@ -17,8 +17,11 @@ params! {
         /// Which contexts are fetched from: those with the fewest instructions before issue, or in turn.
         fetch_policy: choice("icount", "round_robin"),
         /// Banks of the instruction cache, interleaved by lines, a power of two. Two contexts are not
-        /// fetched from one bank in a cycle.
+        /// fetched from one bank in a cycle, and so not from one line.
         fetch_banks: int(1..=64),
+        /// Whether a context whose fetch misses the instruction cache or its translation buffer is one of
+        /// those fetched from in that cycle, so that no other gets its turn.
+        fetch_miss_uses_slot: bool,
         /// Instructions in the front end, up to renaming, of all contexts: where the first of them find
         /// no room behind it, nobody is fetched from.
         fetch_buffer_entries: int(1..=256),
@@ -28,6 +31,9 @@ params! {
         misfetch_cycles: int(0..=32),
         /// Instructions renamed in a cycle, of all contexts.
         rename_width: int(1..=32),
+        /// in_order: in the order of fetch, whatever the context, up to the first that does not fit.
+        /// by_context: each context in its order; one that is stopped does not stop others.
+        rename_order: choice("in_order", "by_context"),
         /// Cycles of register read between issue and execution: they delay what a misprediction
         /// redirects, and retirement.
         register_read_cycles: int(0..=16),
@@ -74,6 +80,8 @@ params! {
         integer: int(1..=32),
         /// Those that can do loads and stores.
         load_store: int(1..=32),
+        /// Those that can do atomics and the instructions of the hardware lock.
+        synchronisation: int(1..=32),
         /// Floating-point units.
         floating_point: int(1..=32),
         /// Ports of the data cache.
@@ -174,6 +182,15 @@ impl SmtParams {
                 format!(
                     "load_store = {} is more than integer = {}; loads and stores are done by integer units",
                     units.load_store, units.integer
+                ),
+            ));
+        }
+        if units.synchronisation > units.integer {
+            return Err((
+                "units",
+                format!(
+                    "synchronisation = {} is more than integer = {}; atomics are done by integer units",
+                    units.synchronisation, units.integer
                 ),
             ));
         }
