@@ -1,6 +1,7 @@
 //! The out-of-order core in closed forms: what limits a stream of instructions, one limit at a time.
 
 mod fetch;
+mod paths;
 mod scaling;
 mod window;
 
