@@ -13,6 +13,7 @@ use super::counters::{Histograms, SmtCounters, SmtModeCounters, SmtPurposeCounte
 use super::oracle::Oracle;
 use super::params::SmtParams;
 use super::policy::{FetchPolicy, Shares};
+use super::ports::DataPorts;
 use super::queue::Queues;
 use super::ranked::Ranked;
 use super::registers::{File, NONE, Registers};
@@ -71,6 +72,7 @@ pub(super) struct CoreState {
     pub(super) synchronised: u64,
     pub(super) div_free: Cycle,
     pub(super) fp_div_free: Cycle,
+    pub(super) ports: DataPorts,
     /// Loads that wait for older stores, a bit each, by address.
     pub(super) waits_for_stores: Vec<bool>,
     /// When those bits are forgotten next.
@@ -338,6 +340,7 @@ impl Core {
                 synchronised: 0,
                 div_free: now,
                 fp_div_free: now,
+                ports: DataPorts::new(&params.units),
                 waits_for_stores: vec![false; core.store_wait_entries as usize],
                 waits_clear_at: next_multiple(now, core.store_wait_clear_cycles),
                 next_seq: 1,
@@ -409,6 +412,7 @@ impl Core {
             self.contexts[c].settle(now);
         }
         self.wake();
+        self.state.ports.begin_cycle();
         if self.state.walker.due <= now && !self.state.draining {
             self.go_on_walking(now, shared);
         }

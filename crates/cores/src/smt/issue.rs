@@ -57,7 +57,8 @@ impl Core {
         let CoreState { queues, ready, .. } = &mut self.state;
         queues.oldest_first(queue, ready);
         let units = &self.state.params.units;
-        let (mut accesses, mut ports) = (units.load_store, units.data_ports);
+        let mut accesses = units.load_store;
+        let mut ports = self.state.ports.for_loads();
         for at in 0..self.state.ready.len() {
             if left == 0 {
                 break;
@@ -223,6 +224,7 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
+        core.ports.load_accesses();
         if !self.data_translated(c, n, Access::Load, core, now, shared) {
             return;
         }

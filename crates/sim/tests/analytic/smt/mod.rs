@@ -6,6 +6,7 @@ mod limits;
 mod misfetch;
 mod order;
 mod ownership;
+mod paths;
 mod redirects;
 mod scaling;
 mod window;
