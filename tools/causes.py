@@ -232,7 +232,7 @@ def _point(findings: Findings, name: str) -> Point | None:
 def _value(findings: Findings, name: str) -> str:
     point = _point(findings, name)
     if point is not None:
-        return terminal.number(point.ours)
+        return terminal.ours(point)
     for statement in findings.statements:
         if name in (statement.id, statement.text):
             return {True: "yes", False: "NO", None: ""}[statement.holds]

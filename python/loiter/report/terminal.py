@@ -59,6 +59,14 @@ def published(point: Point) -> str:
     return f"{point.published} ({point.limit})" if isinstance(point.published, str) else str(point.limit)
 
 
+def ours(point: Point) -> str:
+    """Our value, with the least and the greatest of several runs."""
+    if point.interval is None:
+        return number(point.ours)
+    least, greatest = point.interval
+    return f"{number(point.ours)} ({number(least)} to {number(greatest)})"
+
+
 def _table(title: str, columns: tuple[str, ...], left: int = 1) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(columns):
@@ -80,7 +88,7 @@ def _points(points: list[Point]) -> Table:
         table.add_row(
             point.id.removeprefix("result."),
             published(point),
-            number(point.ours),
+            ours(point),
             unit(point.unit),
             point.difference,
             "bound" if point.limit else str(point.tolerance or "same"),

@@ -33,13 +33,22 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far a value may be from the published one before it is called a miss."""
+    """How far a value may be from the published one before it is called a miss. A relative one lets values be `points`
+    away, however small they are."""
 
     amount: float
     relative: bool = False
+    points: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.amount:g} %" if self.relative else f"{self.amount:g} points"
+        if not self.relative:
+            return f"{self.amount:g} points"
+        return f"{self.amount:g} %" + (f" or {self.points:g} points" if self.points else "")
+
+    def allows(self, ours: Number, published: Number) -> bool:
+        """Whether a value is as near as that."""
+        allowed = max(self.amount * abs(published) / 100, self.points) if self.relative else self.amount
+        return abs(ours - published) <= allowed
 
 
 class Side(Enum):
@@ -73,7 +82,8 @@ class Limit:
 
 @dataclass(frozen=True)
 class Point:
-    """One published number, or words, and ours. With a `limit` ours has to keep it, not to be near."""
+    """One published number, or words, and ours. With a `limit` ours has to keep it, not to be near. `interval` is from
+    the least to the greatest of the runs that ours is the mean of."""
 
     id: str
     unit: str
@@ -83,6 +93,7 @@ class Point:
     note: str
     tolerance: Tolerance | None = None
     limit: Limit | None = None
+    interval: tuple[float, float] | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -100,12 +111,13 @@ class Point:
             return "kept" if self._agrees() else f"{self.ours - self.limit.value:+.1f} beyond"
         if isinstance(self.ours, str) or isinstance(self.published, str):
             return "same" if self.ours == self.published else "differs"
-        if self.tolerance is not None and self.tolerance.relative:
+        if self.tolerance is not None and self.tolerance.relative and not self.tolerance.points:
             return f"{(self.ours / self.published - 1) * 100:+.1f} %"
         return f"{self.ours - self.published:+.1f} points"
 
     def json(self) -> dict[str, Any]:
         """As the study's JSON file has it."""
+        interval = {} if self.interval is None else {"interval": list(self.interval)}
         return {
             "id": self.id,
             "unit": self.unit,
@@ -113,6 +125,7 @@ class Point:
             "published": self.published,
             "source": self.source,
             "note": self.note,
+            **interval,
         }
 
     def _agrees(self) -> bool:
@@ -122,10 +135,7 @@ class Point:
             return self.ours == self.published
         if self.tolerance is None:
             return self.ours == self.published
-        allowed = self.tolerance.amount
-        if self.tolerance.relative:
-            allowed *= abs(self.published) / 100
-        return abs(self.ours - self.published) <= allowed
+        return self.tolerance.allows(self.ours, self.published)
 
 
 @dataclass(frozen=True)
