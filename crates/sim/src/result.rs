@@ -310,6 +310,9 @@ pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow
                 let [instructions, data] = memory.miss_counters(core);
                 rows(&format!("core{}.l1i", core.0), instructions, &mut out);
                 rows(&format!("core{}.l1d", core.0), data, &mut out);
+                if let Some(bus) = memory.bus_counters(core) {
+                    rows(&format!("core{}.bus", core.0), bus, &mut out);
+                }
             }
             for (core, counters) in chip.wait_counters() {
                 rows(&format!("core{}.wait", core.0), counters, &mut out);

@@ -53,8 +53,10 @@ def unit(name: str) -> str:
 
 
 def published(point: Point) -> str:
-    """The published value, with the sign of a bound."""
-    return f"< {point.published}" if point.bound else f"{point.published}"
+    """The published value, with the sign of a bound; words with the bound that they come to."""
+    if point.limit is None:
+        return f"{point.published}"
+    return f"{point.published} ({point.limit})" if isinstance(point.published, str) else str(point.limit)
 
 
 def ours(point: Point) -> str:
@@ -89,7 +91,7 @@ def _points(points: list[Point]) -> Table:
             ours(point),
             unit(point.unit),
             point.difference,
-            "bound" if point.bound else str(point.tolerance or "same"),
+            "bound" if point.limit else str(point.tolerance or "same"),
             Text(point.verdict.value, style=style),
         )
     return table

@@ -51,10 +51,39 @@ class Tolerance:
         return abs(ours - published) <= allowed
 
 
+class Side(Enum):
+    """On which side of a bound a value must be."""
+
+    BELOW = "<"
+    AT_MOST = "≤"
+    AT_LEAST = "≥"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A bound: the published number itself, or what published words such as "none measured" come to."""
+
+    side: Side
+    value: Number
+
+    def holds(self, ours: Number) -> bool:
+        """Whether a value keeps it."""
+        match self.side:
+            case Side.BELOW:
+                return ours < self.value
+            case Side.AT_MOST:
+                return ours <= self.value
+            case Side.AT_LEAST:
+                return ours >= self.value
+
+    def __str__(self) -> str:
+        return f"{self.side.value} {self.value:g}"
+
+
 @dataclass(frozen=True)
 class Point:
-    """One published number and ours. `bound` says that the published one is an upper bound. `interval` is from the
-    least to the greatest of the runs that ours is the mean of."""
+    """One published number, or words, and ours. With a `limit` ours has to keep it, not to be near. `interval` is from
+    the least to the greatest of the runs that ours is the mean of."""
 
     id: str
     unit: str
@@ -63,7 +92,7 @@ class Point:
     source: str
     note: str
     tolerance: Tolerance | None = None
-    bound: bool = False
+    limit: Limit | None = None
     interval: tuple[float, float] | None = None
 
     @property
@@ -78,10 +107,10 @@ class Point:
         """Ours less the published one, in words a table has room for."""
         if self.ours is None:
             return ""
+        if self.limit is not None and not isinstance(self.ours, str):
+            return "kept" if self._agrees() else f"{self.ours - self.limit.value:+.1f} beyond"
         if isinstance(self.ours, str) or isinstance(self.published, str):
             return "same" if self.ours == self.published else "differs"
-        if self.bound:
-            return "below" if self.ours < self.published else f"{self.ours - self.published:+.1f} points above"
         if self.tolerance is not None and self.tolerance.relative and not self.tolerance.points:
             return f"{(self.ours / self.published - 1) * 100:+.1f} %"
         return f"{self.ours - self.published:+.1f} points"
@@ -100,10 +129,10 @@ class Point:
         }
 
     def _agrees(self) -> bool:
+        if self.limit is not None and self.ours is not None and not isinstance(self.ours, str):
+            return self.limit.holds(self.ours)
         if isinstance(self.ours, str) or isinstance(self.published, str) or self.ours is None:
             return self.ours == self.published
-        if self.bound:
-            return self.ours < self.published
         if self.tolerance is None:
             return self.ours == self.published
         return self.tolerance.allows(self.ours, self.published)

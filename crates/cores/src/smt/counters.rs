@@ -27,6 +27,8 @@ counters! {
         /// Cycles in which an instruction could not be renamed because no register was free, or its
         /// context's share of them was used up.
         registers_full_cycles: "cycles",
+        /// Cycles that buffered stores waited for a port of the data cache.
+        store_port_wait_cycles: "cycles",
         /// Instructions in the integer queue, summed over cycles.
         integer_queue_occupancy: "instructions",
         /// Instructions in the floating-point queue, summed over cycles.

@@ -28,7 +28,9 @@ impl Core {
             self.state.waits_for_stores.fill(false);
         }
         let units = &self.state.params.units;
-        let (integer, fp) = (units.integer, units.floating_point);
+        // What the hart runs has begun.
+        let integer = units.integer.saturating_sub(self.state.synchronised);
+        let fp = units.floating_point;
         if self.state.queues.has_ready(0) {
             self.issue_from(0, integer, now, shared);
         }
@@ -55,7 +57,8 @@ impl Core {
         let CoreState { queues, ready, .. } = &mut self.state;
         queues.oldest_first(queue, ready);
         let units = &self.state.params.units;
-        let (mut accesses, mut ports) = (units.load_store, units.data_ports);
+        let mut accesses = units.load_store;
+        let mut ports = self.state.ports.for_loads();
         for at in 0..self.state.ready.len() {
             if left == 0 {
                 break;
@@ -90,6 +93,28 @@ impl Core {
             context.issue(c, n, &mut self.state, now, shared);
             if O::PIPELINE {
                 context.tell_issued(&self.state, n, now, shared);
+            }
+            if class == Class::Load && self.state.params.latency.load_cycles == 1 {
+                self.access(now, (c, n), shared);
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Load `n` of context `c`, if it has its address, accesses the data cache.
+    pub(super) fn access<O: Observer>(
+        &mut self,
+        now: Cycle,
+        (c, n): (usize, u64),
+        shared: &mut Shared<'_, O>,
+    ) {
+        let Core { state, contexts } = self;
+        let context = &mut contexts[c];
+        if context.entry(n).stage == Stage::Issued {
+            context.access(c, n, state, now, shared);
+            if O::PIPELINE {
+                context.tell_accessed(state, n, now, shared);
             }
         }
     }
@@ -148,8 +173,10 @@ impl Context {
         match class {
             Class::Load => {
                 entry.stage = Stage::Issued;
-                let at = now.after(latency.load_cycles - 1);
-                core.schedule(at, Event::Access, c, n, seq);
+                if latency.load_cycles > 1 {
+                    let at = now.after(latency.load_cycles - 1);
+                    core.schedule(at, Event::Access, c, n, seq);
+                }
                 return;
             }
             Class::Store => {
@@ -197,6 +224,7 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
+        core.ports.load_accesses();
         if !self.data_translated(c, n, Access::Load, core, now, shared) {
             return;
         }

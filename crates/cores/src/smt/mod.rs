@@ -32,6 +32,7 @@ mod params;
 mod pipeline;
 mod places;
 mod policy;
+mod ports;
 mod queue;
 mod ranked;
 mod registers;

@@ -60,6 +60,13 @@ impl Context {
         if !self.oldest_translated(c, core, now, shared) {
             return Oldness::Waits;
         }
+        // The hardware lock is released by a store, which has issued.
+        if class == Class::Atomic {
+            if core.synchronised == core.params.units.synchronisation {
+                return Oldness::Waits;
+            }
+            core.synchronised += 1;
+        }
         if matches!(class, Class::Load | Class::Store | Class::Atomic)
             && let Some((kind, addr, slot)) = self.oldest_access(n, shared)
         {
