@@ -30,8 +30,8 @@ def pure(tmp_path_factory: pytest.TempPathFactory) -> Findings:
 
 def test_pure_spinning_is_as_fast_as_the_loops_arithmetic(pure: Findings) -> None:
     """The lock loop: four instructions, a taken branch ends fetch, all contexts fetch from one bank of the cache: 4.
-    The idle loop: 19 instructions with nine loads, two of which may go each cycle: 19 / 4.5. Frames of eight contexts meet
-    in one set of the data cache."""
+    The idle loop: 19 instructions with nine loads, two of which may go each cycle: 19 / 4.5. Frames of eight contexts
+    meet in one set of the data cache."""
     ours = {point.id: point.ours for point in pure.points}
     for machine in ("superscalar", "smt"):
         assert ours[f"table_4_2.ipc.lock_{machine}"] == pytest.approx(4.0, rel=0.02)

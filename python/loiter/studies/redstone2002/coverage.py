@@ -84,12 +84,10 @@ NOTES = {
     # Table 2.1 and its text: what no number of a preset is.
     "machine.smt.fetch": "core.fetch_width, core.fetch_contexts and core.fetch_policy say so; a context's fetch "
     "ends with its line",
-    "machine.smt.functional_units.of_which_synchronisation": "the preset has no synchronisation units: lock "
-    "instructions run when they are the oldest",
     "machine.smt.branch.kind": "branch.kind = hybrid is McFarling's",
     "machine.smt.l1i.ports": "fetch from two contexts a cycle needs two accesses; core.fetch_banks says when "
     "they collide",
-    "machine.smt.l1d.l2_requests_at_once": "no parameter: requests leave as they come, lines return "
+    "machine.smt.l1d.l2_requests_at_once": "l2.banks = 1 and l2.bank_busy_cycles: one request at a time is served"
     "l1d.fill_cycles apart",
     "machine.smt.memory_bus.latency_cycles": "part of l2.miss_latency_cycles, with memory.latency_cycles above",
     "machine.smt.memory.mib": "the study's Linux has 1024 MiB",
@@ -97,12 +95,12 @@ NOTES = {
     "machine.smt.disk": "the image lies in memory",
     "machine.smt.network": "kernelmix uses none",
     "machine.smt.simulator_slowdown": _AUTHORS,
-    "machine.smt.l1d_ports_are": "units.data_ports are for reads; docs/smt.md says what stores take",
+    "machine.smt.l1d_ports_are": "units.stores_take_ports",
     "machine.smt.context_state": "so it is: crates/cores/src/smt/context.rs",
     "machine.smt.context_mechanisms": "so they are: crates/cores/src/smt/context.rs",
     "machine.smt.area_increase_4_contexts_percent": "area is not modelled",
     "machine.smt.network_dma_modelled_on_bus": "there is no network traffic",
-    "machine.smt.btb_miss_prediction": "docs/smt.md says what fetch does without a target",
+    "machine.smt.btb_miss_prediction": "btb.miss = fall_through",
     "machine.smt.icache_sharing": "core.fetch_banks: contexts with lines of one bank are not both served",
     "workload.apache": _SUBSTITUTE,
     "workload.specint95": "Debian's programs stand for those that chapter 4 uses: STAND_INS in idle.py",

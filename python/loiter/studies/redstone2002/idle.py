@@ -47,9 +47,9 @@ WAYS: dict[str, tuple[linux.Waits, tuple[str, ...]]] = {
     WFI: (linux.Waits("wfi"), ()),
     HARDWARE: (linux.Waits("block"), ()),
 }
-"""What the kernel does, and what is changed of the machine. Polling reads the eight flags that blocking in hardware waits
-for, and differs from it in nothing else. Linux's own loop is what `nohlt` does. Without a change of `cpu_relax` that is by a
-divide by zero, of 30 cycles on smt8, and a pause, which passes as a nop there."""
+"""What the kernel does, and what is changed of the machine. Polling reads the eight flags that blocking in hardware
+waits for, and differs from it in nothing else. Linux's own loop is what `nohlt` does. Without a change of `cpu_relax`
+that is by a divide by zero, of 30 cycles on smt8, and a pause, which passes as a nop there."""
 
 _IN_LABELS = str.maketrans({" ": "-", ",": None, "'": None})
 _CONTEXTS = "8"
@@ -227,8 +227,8 @@ def _grid(runs: Runs, workloads: list[str]) -> Grid:
         )
     heads = ("workload", "programs", *WAYS, "gain, %", "idle instructions, %", "IPC of one", "of a program")
     caption = (
-        "Useful IPC: of the CPUs that have a program. Poll: of the eight flags that blocking in hardware waits for. Gain: of "
-        "blocking over that polling, of which are the last three columns too."
+        "Useful IPC: of the CPUs that have a program. Poll: of the eight flags that blocking in hardware waits for. "
+        "Gain: of blocking over that polling, of which are the last three columns too."
     )
     return Grid("idle", "Useful IPC beside idle contexts, smt8", caption, heads, tuple(rows))
 
