@@ -116,8 +116,7 @@ NOTES = {
     "time.example": "the accounts' own tests have such an example",
     "time.per_thread_ipc": "the metrics spin_per_thread_ipc, useful_per_thread_ipc and idle_per_thread_ipc are so",
     "time.processor_ipc": _RULE,
-    "definition.spinning": "lock_routine_instructions_percent; spin_instructions_percent leaves successful "
-    "acquires out",
+    "definition.spinning": "lock_instructions_percent; spin_instructions_percent leaves successful acquires out",
     "definition.useful": "useful_ipc; with acquires that find their lock free, as figure_4_2 has not",
     "definition.pipeline_resources": "a word of the text",
     "definition.fetchable_context": "fetchable_contexts; also not one that waits for a walk, or for an "
