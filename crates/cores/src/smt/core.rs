@@ -4,15 +4,16 @@ use loiter_hart::{Hart, HartState};
 use loiter_isa::{Inst, SINK, decode};
 use loiter_machine::Machine;
 use loiter_memory::{Tlb, TlbParams, Wheel};
-use loiter_observe::{Course, Doing, Slot};
+use loiter_observe::{Course, Doing, Purpose, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 
 use super::awake::ContextSet;
 use super::context::{Context, Fetch, NO_LINE, NO_MARK, Stage};
-use super::counters::{Histograms, SmtCounters, SmtModeCounters};
+use super::counters::{Histograms, SmtCounters, SmtModeCounters, SmtPurposeCounters};
 use super::oracle::Oracle;
 use super::params::SmtParams;
 use super::policy::{FetchPolicy, Shares};
+use super::ports::DataPorts;
 use super::queue::Queues;
 use super::ranked::Ranked;
 use super::registers::{File, NONE, Registers};
@@ -34,6 +35,8 @@ pub(super) enum Event {
     Access,
     /// A transfer finds that fetch went the wrong way.
     Redirect,
+    /// Decode finds that a direct branch or jump leads elsewhere than fetch continued.
+    Misfetch,
     /// What was refused may be asked for again.
     Retry,
 }
@@ -65,8 +68,11 @@ pub(super) struct CoreState {
     pub(super) events: Wheel<Due>,
     /// Registers whose readers may issue in the next cycle.
     pub(super) waking: Vec<(u8, u64, u64)>,
+    /// Atomics and instructions of the hardware lock that have begun in this cycle.
+    pub(super) synchronised: u64,
     pub(super) div_free: Cycle,
     pub(super) fp_div_free: Cycle,
+    pub(super) ports: DataPorts,
     /// Loads that wait for older stores, a bit each, by address.
     pub(super) waits_for_stores: Vec<bool>,
     /// When those bits are forgotten next.
@@ -77,6 +83,10 @@ pub(super) struct CoreState {
     pub(super) counters: SmtCounters,
     /// By [`super::ModeGroup`].
     pub(super) modes: [SmtModeCounters; 2],
+    /// By [`loiter_observe::Purpose`].
+    pub(super) purposes: [SmtPurposeCounters; 3],
+    /// Entries of the integer queue, likewise.
+    pub(super) in_queue: [u64; 3],
     pub(super) histograms: Histograms,
     /// Instructions that retired in this cycle.
     pub(super) retired_now: u64,
@@ -89,6 +99,8 @@ pub(super) struct CoreState {
     /// Whether a full queue, or the want of a register, kept an instruction in the front end.
     pub(super) queue_full: bool,
     pub(super) registers_full: bool,
+    /// `core.rename_order = "in_order"`.
+    pub(super) renames_in_order: bool,
     /// `wait.pause_cycles = 1`.
     pub(super) pause_is_nop: bool,
     /// Something happened in this cycle, so that something may in the next.
@@ -325,19 +337,24 @@ impl Core {
                 ended_walks: Vec::new(),
                 events: Wheel::default(),
                 waking: Vec::new(),
+                synchronised: 0,
                 div_free: now,
                 fp_div_free: now,
+                ports: DataPorts::new(&params.units),
                 waits_for_stores: vec![false; core.store_wait_entries as usize],
                 waits_clear_at: next_multiple(now, core.store_wait_clear_cycles),
                 next_seq: 1,
                 nothing: decode(0),
                 counters: SmtCounters::default(),
                 modes: Default::default(),
+                purposes: Default::default(),
+                in_queue: [0; 3],
                 histograms: Histograms::new(params),
                 retired_now: 0,
                 shares: Shares::new(params, params.contexts),
                 without_share: 0,
                 naps: WaitCounters::default(),
+                renames_in_order: core.rename_order == "in_order",
                 pause_is_nop: params.wait.pause_cycles == 1,
                 counted_to: now,
                 queue_full: false,
@@ -370,6 +387,7 @@ impl Core {
         let next = self.cycle(now, shared);
         if cfg!(debug_assertions) && next > now.after(1) && shared.unhandled.is_none() {
             let (counters, counted_to) = (self.state.counters.clone(), self.state.counted_to);
+            let purposes = self.state.purposes.clone();
             let histograms = self.state.histograms.clone();
             let again = self.cycle(now.after(1), shared);
             debug_assert!(
@@ -379,6 +397,7 @@ impl Core {
             );
             (self.state.counters, self.state.counted_to) = (counters, counted_to);
             self.state.histograms = histograms;
+            self.state.purposes = purposes;
         }
         next
     }
@@ -387,11 +406,13 @@ impl Core {
     pub(super) fn cycle<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
         self.count_skipped(now);
         self.state.active = false;
+        self.state.synchronised = 0;
         self.end_naps(now);
         for c in self.state.awake {
             self.contexts[c].settle(now);
         }
         self.wake();
+        self.state.ports.begin_cycle();
         if self.state.walker.due <= now && !self.state.draining {
             self.go_on_walking(now, shared);
         }
@@ -498,14 +519,9 @@ impl Core {
             }
             match event {
                 Event::Wake => self.wake_readers(c, n, seq),
-                Event::Access => {
-                    let Core { state, contexts } = self;
-                    contexts[c as usize].access(c as usize, n, state, now, shared);
-                    if O::PIPELINE {
-                        contexts[c as usize].tell_accessed(state, n, now, shared);
-                    }
-                }
+                Event::Access => self.access(now, (c as usize, n), shared),
                 Event::Redirect => self.redirect(c as usize, n, now),
+                Event::Misfetch => self.misfetched(c as usize, n, now),
                 Event::Retry => {}
             }
         }
@@ -513,22 +529,45 @@ impl Core {
         self.state.due = due;
     }
 
-    /// A transfer whose way fetch did not know: what is behind it goes, and fetch goes the right way.
+    /// A transfer that was mispredicted has executed: fetch continues where it leads.
     fn redirect(&mut self, c: usize, n: u64, now: Cycle) {
+        let entry = self.contexts[c].entry(n);
+        let transfer = entry.transfer.expect("only transfers redirect");
+        let (next, taken) = (entry.done.next, entry.is_taken(transfer));
+        // Decode may have been there in the meantime.
+        if entry.predicted != next {
+            self.fetch_from(c, n, (next, taken), now.after(1));
+            self.contexts[c].correct_oracle(&self.state);
+        }
+    }
+
+    /// Decode has reached a direct branch or jump that is predicted taken: fetch continues at its target,
+    /// if it does not yet.
+    fn misfetched(&mut self, c: usize, n: u64, now: Cycle) {
+        let entry = self.contexts[c].entry(n);
+        let target = entry.pc.wrapping_add(entry.inst.imm as i64 as u64);
+        // Once it has executed, it redirects fetch itself.
+        if entry.predicted != target && entry.stage != Stage::Done {
+            self.fetch_from(c, n, (target, true), now);
+        }
+    }
+
+    /// What follows transfer `n` is squashed, and fetch continues at `next` from cycle `from` on; the context's
+    /// history and return stack have seen it `taken` or not.
+    fn fetch_from(&mut self, c: usize, n: u64, (next, taken): (u64, bool), from: Cycle) {
         let Core { state, contexts } = self;
         let context = &mut contexts[c];
+        state.counters.misled_contexts += context.misled_since(n);
         squash::behind(context, state, n);
-        context.correct_oracle(state);
-        let entry = context.entry(n);
+        let entry = context.entry_mut(n);
+        entry.predicted = next;
         let transfer = entry.transfer.expect("only transfers redirect");
-        let (next, behind) = (entry.done.next, entry.behind());
-        let taken = entry.is_taken(transfer);
+        let behind = entry.behind();
         let checkpoint = context.prediction(n).checkpoint;
         state
             .predictors
             .recover(c, &checkpoint, Some((transfer, behind, taken)));
-        context.entry_mut(n).predicted = next;
-        context.fetch_at(next, now.after(1), Slot::Branch);
+        context.fetch_at(next, from, Slot::Branch);
     }
 }
 
@@ -538,6 +577,13 @@ impl CoreState {
     pub(super) fn wake_register(&mut self, register: u16) {
         let waiters = self.registers.wake(register);
         self.queues.wake(waiters);
+    }
+
+    /// An instruction with this purpose leaves its entry of a queue.
+    #[inline(always)]
+    pub(super) fn leave_queue(&mut self, slot: u8, queue: usize, purpose: Purpose) {
+        self.queues.remove(slot);
+        self.in_queue[purpose as usize] -= u64::from(queue == 0);
     }
 
     #[inline(always)]

@@ -60,6 +60,13 @@ impl Context {
         if !self.oldest_translated(c, core, now, shared) {
             return Oldness::Waits;
         }
+        // The hardware lock is released by a store, which has issued.
+        if class == Class::Atomic {
+            if core.synchronised == core.params.units.synchronisation {
+                return Oldness::Waits;
+            }
+            core.synchronised += 1;
+        }
         if matches!(class, Class::Load | Class::Store | Class::Atomic)
             && let Some((kind, addr, slot)) = self.oldest_access(n, shared)
         {
@@ -246,6 +253,7 @@ impl Context {
         };
         if slot == Slot::TrapEntry {
             self.course.returns();
+            core.modes[self.mode].trap_returns += 1;
         }
         self.fetch_at(hart.pc, now.after(cycles), slot);
         self.check_interrupts |= flow == Flow::Interrupts;
