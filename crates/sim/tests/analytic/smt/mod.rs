@@ -2,6 +2,7 @@
 
 mod fetch;
 mod misfetch;
+mod ordering;
 mod scaling;
 mod window;
 
