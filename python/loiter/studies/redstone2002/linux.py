@@ -47,6 +47,9 @@ WINDOWS = {
 }
 
 
+BOOTED_WINDOWS = {**WINDOWS, "default": replace(WINDOWS["default"], cycles="10M")}
+"""Of comparisons of systems that booted differently, where boots differ more than what is compared."""
+
 WHOLE = "reference until probe:roi_begin, timing until probe:roi_end"
 """Phases of commands that end: all that they do, from the beginning. The same work whatever is compared, and no state
 that an untimed phase has left behind; for programs that never come to a steady state."""
@@ -68,7 +71,7 @@ class Waits:
         return [f"echo '{how:5}' > /sys/module/loiter_wait/parameters/{name}" for name, how in changes.items()]
 
 
-BOOTS = {"quick": 1, "default": 3, "full": 5}
+BOOTS = {"quick": 1, "default": 5, "full": 5}
 """How often a comparison of systems that booted differently is repeated."""
 
 
