@@ -78,8 +78,10 @@ const SUPERSCALAR: &[Setting] = &[setting(Machine::Superscalar, 4, [0, 1, 2, 3])
 
 /// What the cores of `machine` promise (docs/model.md and docs/smt.md).
 fn promise(machine: Machine) -> Promise {
+    let annotated = "atomic_order = \"annotated\"";
     match machine {
         Machine::Virt => Promise::Sequential,
+        _ if machine.request(1).machine_toml.contains(annotated) => Promise::Annotated,
         _ => Promise::Total,
     }
 }
