@@ -218,7 +218,8 @@ def copy_tree(mutants: list[Mutant]) -> Path:
 def build(tree: Path) -> dict[str, Path]:
     """Builds all tests; their programs by name: `hart` for the unit tests of a crate, `analytic` for others."""
     env = dict(os.environ)
-    env.setdefault("CARGO_TARGET_DIR", str(WORK / "target"))
+    # Cargo takes crates of the copy for those of the checkout, so they must not have one folder.
+    env["CARGO_TARGET_DIR"] = str(WORK / "target")
     # Whole-program optimisation would take longer than the tests.
     env |= {
         "CARGO_PROFILE_RELEASE_LTO": "off",

@@ -119,7 +119,7 @@ def metric(name: str) -> Callable[[Run], float]:
 
 useful_ipc = metric("useful_ipc")
 spin_percent = metric("spin_instructions_percent")
-routine_percent = metric("lock_routine_instructions_percent")
+routine_percent = metric("lock_instructions_percent")
 
 
 def mean_of(runs: Runs, cell: Cell, of: Callable[[Run], float]) -> float:

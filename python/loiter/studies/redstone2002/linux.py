@@ -47,6 +47,10 @@ WINDOWS = {
 }
 
 
+BOOTED_WINDOWS = {**WINDOWS, "default": replace(WINDOWS["default"], cycles="10M")}
+"""Of comparisons of systems that booted differently, where boots differ more than what is compared."""
+
+
 @dataclass(frozen=True)
 class Waits:
     """How idle CPUs wait from the end of settling on, which our kernel can change while it runs. Runs that differ in
@@ -63,7 +67,7 @@ class Waits:
         return [f"echo '{how:5}' > /sys/module/loiter_wait/parameters/{name}" for name, how in changes.items()]
 
 
-BOOTS = {"quick": 1, "default": 3, "full": 5}
+BOOTS = {"quick": 1, "default": 5, "full": 5}
 """How often a comparison of systems that booted differently is repeated."""
 
 

@@ -251,6 +251,11 @@ macro_rules! litmus {
             }
 
             #[test]
+            fn orders_the_parts_of_what_crosses_lines() {
+                check($settings, CROSSINGS);
+            }
+
+            #[test]
             fn is_coherent() {
                 check($settings, COHERENCE);
             }
@@ -270,14 +275,4 @@ litmus! {
     smt2: SMT2
     p_core: P_CORE
     superscalar: SUPERSCALAR
-}
-
-#[test]
-fn t1_orders_the_parts_of_what_crosses_lines() {
-    check(T1, CROSSINGS);
-}
-
-#[test]
-fn t2_orders_the_parts_of_what_crosses_lines() {
-    check(T2, CROSSINGS);
 }
