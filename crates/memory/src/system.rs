@@ -268,6 +268,12 @@ impl MemorySystem {
         self.first[0].instructions.line_log2()
     }
 
+    /// log2 of the bytes of a data-cache line.
+    #[must_use]
+    pub fn data_line_log2(&self) -> u32 {
+        self.first[0].data.line_log2()
+    }
+
     /// Looks up the instruction cache: whether `addr` can be fetched now. A miss must be followed by
     /// a [`MemorySystem::send`].
     #[inline]

@@ -204,6 +204,7 @@ fn every_kind_of_transfer_is_counted_and_finds_its_target() {
         returns_mispredicted: 1,
         indirect_jumps: 4,
         indirect_jumps_mispredicted: 2,
+        fixed_jumps: 4,
         btb_lookups: 12,
         btb_misses: 6,
     };

@@ -43,7 +43,7 @@ pub(super) enum How {
     Apart,
     /// The hart, when it is the oldest; nothing behind it is held up but what needs its result.
     Oldest,
-    /// The same, and loads behind it wait: fences and atomics.
+    /// The same, and loads behind it wait: fences, and atomics that acquire.
     Barrier,
     /// The same, and nothing behind it is fetched before: it may change how the hart executes.
     Serial,
@@ -98,6 +98,12 @@ impl Entry {
     #[inline(always)]
     pub(super) fn behind(&self) -> u64 {
         self.pc.wrapping_add(u64::from(self.inst.len))
+    }
+
+    /// Whether it is one of [`Context::barriers`].
+    #[inline(always)]
+    pub(super) fn is_barrier(&self) -> bool {
+        self.how == How::Barrier || self.class == Class::Atomic
     }
 
     /// Whether this transfer, which has executed, leads away.
@@ -156,11 +162,13 @@ pub(super) struct Context {
     /// Loads and stores of the renamed window, oldest first.
     pub(super) loads: Places,
     pub(super) stores: Places,
-    /// Fences and atomics of the renamed window.
+    /// Atomics, and fences that hold loads back, of the renamed window.
     pub(super) barriers: Places,
     pub(super) buffer: StoreBuffer,
     /// Ownership of the line of the oldest buffered store has been asked for.
     pub(super) owning: bool,
+    /// A fence has retired that orders the buffered stores, or some of them, before stores to come.
+    pub(super) fenced: bool,
     /// When the oldest buffered store may ask again, if it was refused.
     pub(super) drain_from: Cycle,
     /// Instructions that have not issued.
@@ -285,6 +293,7 @@ impl Context {
             barriers: Places::new(capacity),
             buffer,
             owning: false,
+            fenced: false,
             drain_from: now,
             unissued: 0,
             queued: [0; 2],

@@ -57,6 +57,7 @@ pub(super) struct CoreState {
     pub(super) params: SmtParams,
     pub(super) fetch_policy: FetchPolicy,
     pub(super) fetch_line_log2: u32,
+    pub(super) data_line_log2: u32,
     pub(super) registers: Registers,
     pub(super) queues: Queues,
     pub(super) predictors: Predictors,
@@ -101,6 +102,8 @@ pub(super) struct CoreState {
     pub(super) registers_full: bool,
     /// `core.rename_order = "in_order"`.
     pub(super) renames_in_order: bool,
+    /// `core.atomic_order = "annotated"`.
+    pub(super) atomics_annotated: bool,
     /// `wait.pause_cycles = 1`.
     pub(super) pause_is_nop: bool,
     /// Something happened in this cycle, so that something may in the next.
@@ -113,8 +116,8 @@ pub(super) struct CoreState {
     pub(super) awake: ContextSet,
     /// When the first nap of the others ends by its limit.
     pub(super) naps_end: Cycle,
-    /// Stores that performed in this cycle: who, and where.
-    pub(super) performed: Vec<(HartId, PhysAddr)>,
+    /// Stores that performed in this cycle: who, and where how many bytes.
+    pub(super) performed: Vec<(HartId, PhysAddr, u64)>,
     due: Vec<Due>,
     /// Contexts by what they are preferred by.
     pub(super) order: Ranked,
@@ -139,22 +142,21 @@ pub struct Chip {
 }
 
 impl Chip {
-    /// A chip of `cores` cores with vacant contexts, at cycle `now`. `line_bytes` is the line of the
-    /// second level, `fetch_line_log2` that of the instruction caches.
+    /// A chip of `cores` cores with vacant contexts, at cycle `now`. `lines` are those of the caches: bytes of the
+    /// second level's, log2 of the bytes of the instruction caches' and of the data caches'.
     ///
     /// # Errors
     /// The section and what contradicts what.
     pub fn new(
         params: &SmtParams,
         cores: usize,
-        line_bytes: u64,
-        fetch_line_log2: u32,
+        lines: (u64, u32, u32),
         now: Cycle,
     ) -> Result<Self, (&'static str, String)> {
         params.check()?;
         let mut all = Vec::with_capacity(cores);
         for id in 0..cores {
-            all.push(Core::new(id, params, line_bytes, fetch_line_log2, now)?);
+            all.push(Core::new(id, params, lines, now)?);
         }
         Ok(Self {
             cores: all,
@@ -270,12 +272,13 @@ impl Chip {
 
     fn tell_of_performed(&mut self, place: usize) {
         let mut performed = std::mem::take(&mut self.cores[place].state.performed);
-        for (hart, addr) in performed.drain(..) {
+        for (hart, addr, bytes) in performed.drain(..) {
             for core in &mut self.cores {
-                let line_log2 = core.state.fetch_line_log2;
+                let line_log2 = core.state.data_line_log2;
+                let lines = lines(addr, bytes, line_log2);
                 for context in &mut core.contexts {
                     if context.hart != Some(hart) {
-                        context.written(addr, line_log2);
+                        context.written(lines, line_log2);
                     }
                 }
             }
@@ -303,8 +306,7 @@ impl Core {
     fn new(
         id: usize,
         params: &SmtParams,
-        line_bytes: u64,
-        fetch_line_log2: u32,
+        (line_bytes, fetch_line_log2, data_line_log2): (u64, u32, u32),
         now: Cycle,
     ) -> Result<Self, (&'static str, String)> {
         let contexts = params.contexts as usize;
@@ -325,6 +327,7 @@ impl Core {
                 ready: Ranked::new(),
                 id: CoreId::new(id),
                 fetch_line_log2,
+                data_line_log2,
                 registers: Registers::new(
                     31 * contexts + core.integer_registers as usize,
                     32 * contexts + core.fp_registers as usize,
@@ -355,6 +358,7 @@ impl Core {
                 without_share: 0,
                 naps: WaitCounters::default(),
                 renames_in_order: core.rename_order == "in_order",
+                atomics_annotated: core.atomic_order == "annotated",
                 pause_is_nop: params.wait.pause_cycles == 1,
                 counted_to: now,
                 queue_full: false,
@@ -607,10 +611,9 @@ impl Context {
         self.empty = empty;
     }
 
-    /// A store of another hart has written the line of `addr`.
-    fn written(&mut self, addr: PhysAddr, line_log2: u32) {
-        let line = addr.block(line_log2);
-        if self.lines_read & line_bit(line) == 0 {
+    /// A store of another hart has written these lines.
+    fn written(&mut self, written: Lines, line_log2: u32) {
+        if self.lines_read & written.bits() == 0 {
             return;
         }
         self.lines_read = 0;
@@ -620,9 +623,9 @@ impl Context {
             if entry.bytes == 0 || entry.stage != Stage::Done {
                 continue;
             }
-            let own = entry.addr.block(line_log2);
-            entry.stale |= own == line && !oldest;
-            self.lines_read |= line_bit(own);
+            let own = lines(entry.addr, entry.bytes, line_log2);
+            entry.stale |= own.meets(written) && !oldest;
+            self.lines_read |= own.bits();
         }
     }
 }
@@ -632,8 +635,30 @@ pub(super) fn next_multiple(now: Cycle, cycles: u64) -> Cycle {
     Cycle((now.0 / cycles + 1) * cycles)
 }
 
-/// The bit of a line in `lines_read`.
+/// The lines of an access: the first and the last, mostly the same.
+#[derive(Clone, Copy)]
+pub(super) struct Lines(u64, u64);
+
+/// The lines of `bytes` bytes at `addr`.
 #[inline(always)]
-pub(super) fn line_bit(line: u64) -> u64 {
-    1 << ((line ^ line >> 6 ^ line >> 12) & 63)
+pub(super) fn lines(addr: PhysAddr, bytes: u64, line_log2: u32) -> Lines {
+    Lines(
+        addr.block(line_log2),
+        PhysAddr(addr.0 + bytes - 1).block(line_log2),
+    )
+}
+
+impl Lines {
+    /// Their bits in `lines_read`.
+    #[inline(always)]
+    pub(super) fn bits(self) -> u64 {
+        let bit = |line: u64| 1 << ((line ^ line >> 6 ^ line >> 12) & 63);
+        bit(self.0) | bit(self.1)
+    }
+
+    /// Whether a line is one of both.
+    #[inline(always)]
+    fn meets(self, other: Lines) -> bool {
+        self.0 <= other.1 && other.0 <= self.1
+    }
 }

@@ -10,6 +10,7 @@ use super::context::{Context, Fetch, How, NO_MARK, Stage};
 use super::core::{Core, CoreState, Event};
 use super::registers::NONE;
 use crate::predict::{Prediction, Transfer};
+use crate::shared::is_lock;
 use crate::{Observer, Shared};
 
 /// Where fetch continues after a transfer whose target it waits for: at no instruction.
@@ -171,7 +172,7 @@ impl Context {
                 core.active = true;
                 continue;
             }
-            let how = how(inst, fp_off, core.pause_is_nop);
+            let how = how(inst, fp_off, core);
             let hart = &mut shared.harts[self.hart_index];
             let foreseen = self.foresee(pc, inst, how, hart, shared.machine);
             let goes_on = self.enter(c, core, now, pc, inst, how, foreseen);
@@ -350,24 +351,27 @@ impl Context {
 
 /// Who brings an instruction to its end.
 #[inline(always)]
-fn how(inst: &Inst, fp_off: bool, pause_is_nop: bool) -> How {
+fn how(inst: &Inst, fp_off: bool, core: &CoreState) -> How {
     match inst.op.class() {
         Class::Alu | Class::Branch | Class::Jump | Class::Mul | Class::Div => How::Apart,
         Class::Load | Class::Store if !fp_off => How::Apart,
-        _ => how_otherwise(inst, fp_off, pause_is_nop),
+        _ => how_otherwise(inst, fp_off, core),
     }
 }
 
-fn how_otherwise(inst: &Inst, fp_off: bool, pause_is_nop: bool) -> How {
+fn how_otherwise(inst: &Inst, fp_off: bool, core: &CoreState) -> How {
     let touches_fp = || inst.rd != loiter_isa::SINK && inst.rd >= 32 || inst.rs2 >= 32;
     match (inst.op.class(), inst.op) {
         // It writes two registers.
         (_, Op::AmocasQ) => How::Serial,
-        (Class::Pause, _) if pause_is_nop => How::Apart,
+        (Class::Pause, _) if core.pause_is_nop => How::Apart,
         (Class::Csr | Class::System | Class::Pause | Class::Nap | Class::Probe, _)
         | (_, Op::FenceI | Op::SfenceVma) => How::Serial,
         // Memory is ordered but for stores before loads.
         (Class::Fence, _) if !inst.orders_stores_before_loads() => How::Apart,
+        (Class::Atomic, op) if core.atomics_annotated && !is_lock(op) && !inst.acquires() => {
+            How::Oldest
+        }
         (Class::Fence | Class::Atomic, _) => How::Barrier,
         (
             Class::FpAdd

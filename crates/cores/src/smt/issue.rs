@@ -11,7 +11,7 @@ use loiter_memory::{Request, RequestKind};
 use loiter_types::{Cycle, PhysAddr, VirtAddr};
 
 use super::context::{Context, How, Stage};
-use super::core::{Core, CoreState, Event, line_bit, next_multiple};
+use super::core::{Core, CoreState, Event, lines, next_multiple};
 use super::params::SmtLatencyParams;
 use super::registers::NONE;
 use super::rename::is_fp;
@@ -126,13 +126,15 @@ fn read(machine: &mut Machine, addr: PhysAddr, width: Width) -> u64 {
 }
 
 impl Context {
-    /// Whether a load may go now: no fence or atomic stands before it, and if it was once ahead of a
-    /// store that it should have waited for, no store does whose address is not known.
+    /// Whether a load may go now: no fence stands before it, nor an atomic that acquires; and if it was once
+    /// ahead of a store that it should have waited for, no atomic does, and no store whose address is not known.
     fn load_may_issue(&self, n: u64, core: &CoreState) -> bool {
-        if self.barriers.front().is_some_and(|barrier| barrier < n) {
+        let waits = core.waits_for_stores[wait_index(core, self.entry(n).pc)];
+        let mut barriers = self.barriers.iter().take_while(|&barrier| barrier < n);
+        if barriers.any(|barrier| waits || self.entry(barrier).how != How::Oldest) {
             return false;
         }
-        !core.waits_for_stores[wait_index(core, self.entry(n).pc)]
+        !waits
             || self
                 .stores
                 .iter()
@@ -336,8 +338,8 @@ impl Context {
 
     /// A load has its bytes; what needs its result can issue in cycle `at`.
     pub(super) fn loaded(&mut self, c: usize, n: u64, bytes: u64, at: Cycle, core: &mut CoreState) {
-        let line = self.entry(n).addr.block(core.fetch_line_log2);
-        self.lines_read |= line_bit(line);
+        let entry = self.entry(n);
+        self.lines_read |= lines(entry.addr, entry.bytes, core.data_line_log2).bits();
         let register_read = core.params.core.register_read_cycles;
         let entry = self.entry_mut(n);
         entry.done.value = extend(&entry.inst, bytes);
@@ -401,7 +403,20 @@ impl Context {
         entry.bytes = width.bytes();
         entry.stage = Stage::Done;
         entry.due = due;
-        let end = addr.0 + width.bytes();
+        self.squash_violations(c, n, (addr, width.bytes()), core, now);
+    }
+
+    /// Squashes from the first load on that is behind `n` and has read, or is about to read, one of the bytes that
+    /// `n` has stored, or has from an older store.
+    pub(super) fn squash_violations(
+        &mut self,
+        c: usize,
+        n: u64,
+        (addr, bytes): (PhysAddr, u64),
+        core: &mut CoreState,
+        now: Cycle,
+    ) {
+        let end = addr.0 + bytes;
         let violated = self.loads.iter().find(|&load| {
             let entry = self.entry(load);
             load > n

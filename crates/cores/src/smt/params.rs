@@ -70,6 +70,9 @@ params! {
         store_wait_entries: int(1..=65536),
         /// Cycles after which those bits are forgotten.
         store_wait_clear_cycles: int(1..=100000000),
+        /// What atomics are ordered with, all of which run when they are the oldest. annotated: one with rl
+        /// waits for the store buffer, loads behind one with aq wait for it. full: so for all atomics.
+        atomic_order: choice("annotated", "full"),
     }
 }
 

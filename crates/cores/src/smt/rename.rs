@@ -133,7 +133,7 @@ impl Context {
             Class::Store => self.stores.push(n),
             _ => {}
         }
-        if how == How::Barrier {
+        if self.entry(n).is_barrier() {
             self.barriers.push(n);
         }
         let entry = self.entry_mut(n);

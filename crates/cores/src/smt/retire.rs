@@ -123,7 +123,8 @@ impl Context {
         shared.perform_stores(hart, store.parts(), now);
         self.buffer.acknowledge();
         self.owning = false;
-        core.performed.push((hart, store.addr));
+        self.fenced &= !self.buffer.is_empty();
+        core.performed.push((hart, store.addr, store.bytes));
     }
 
     /// Takes a pending interrupt, if the oldest instruction is not in the middle of an access. Answers
@@ -188,6 +189,10 @@ impl Context {
                 self.buffer.push(entry.addr, width, entry.data);
                 core.active = true;
             }
+            Class::Fence => {
+                let inst = &self.entry(n).inst;
+                self.fenced |= inst.orders_stores() && !self.buffer.is_empty();
+            }
             class => core.modes[self.mode].fp_operations += u64::from(is_fp(class)),
         }
         let entry = self.entry(n);
@@ -242,7 +247,7 @@ impl Context {
         self.accounts.retired();
         let entry = self.entry(n);
         let (replaced, rd) = (entry.replaced, entry.inst.rd);
-        let (class, how) = (entry.class, entry.how);
+        let (class, barrier) = (entry.class, entry.is_barrier());
         if entry.destination != NONE && replaced != NONE {
             core.registers.release(replaced);
             self.renamings[File::of(rd) as usize] -= 1;
@@ -257,7 +262,7 @@ impl Context {
             Class::Store => self.stores.retire(n),
             _ => {}
         }
-        if how == How::Barrier {
+        if barrier {
             self.barriers.retire(n);
         }
         self.foreseen_retires();

@@ -2,7 +2,7 @@
 
 use loiter_isa::Class;
 
-use super::context::{Context, Fetch, How, NOTHING_OPEN, Stage};
+use super::context::{Context, Fetch, NOTHING_OPEN, Stage};
 use super::core::CoreState;
 use super::registers::{File, NONE};
 
@@ -44,7 +44,7 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
         }
         let entry = context.entry(n);
         let (destination, replaced, rd) = (entry.destination, entry.replaced, entry.inst.rd);
-        let (class, how) = (entry.class, entry.how);
+        let (class, barrier) = (entry.class, entry.is_barrier());
         if destination != NONE {
             core.registers.release(destination);
             context.renamings[File::of(rd) as usize] -= 1;
@@ -55,7 +55,7 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
             Class::Store => context.stores.squash(n),
             _ => {}
         }
-        if how == How::Barrier {
+        if barrier {
             context.barriers.squash(n);
         }
     }

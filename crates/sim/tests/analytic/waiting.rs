@@ -161,6 +161,27 @@ fn wrs_has_an_entry_and_an_exit() {
     }
 }
 
+#[test]
+fn wrs_gives_up_when_its_limit_is_over() {
+    const EXIT: u64 = 7;
+    let setup = format!("li a0, {DATA}; lr.d t0, (a0)");
+    for machine in MACHINES {
+        for (wait, limit) in [
+            ("wrs.nto", "nap_long_limit_cycles"),
+            ("wrs.sto", "nap_short_limit_cycles"),
+        ] {
+            for cycles in [1, 2, 1000] {
+                let bench = Bench::new(machine)
+                    .set(&format!("wait.{limit}={cycles}"))
+                    .set(&format!("wait.wrs_exit_cycles={EXIT}"));
+                let expected = cycles + EXIT + to_mark(&bench.parameters());
+                let took = duration(&bench, &setup, wait);
+                assert_eq!(took, expected, "{machine}: {wait} for {cycles}");
+            }
+        }
+    }
+}
+
 /// A store by a sibling or by another core: how much later a longer exit lets the hart go on.
 #[test]
 fn the_exit_latency_of_wrs_adds_to_the_way_of_the_store() {

@@ -166,8 +166,9 @@ fn what_does_not_fit_stops_all_that_was_fetched_after_it_where_renaming_is_in_or
         stopped.abs_diff(divided) <= 2 * INSTRUCTIONS,
         "{stopped} of {divided}"
     );
+    // Of the windows, of 64 each, the first has up to eight instructions behind renaming.
     assert!(
-        stopped.abs_diff(beside) <= 2 * INSTRUCTIONS,
+        (stopped..=stopped * 64 / 56).contains(&beside),
         "{stopped} and {beside}"
     );
     let [stopped, beside] = both("by_context");

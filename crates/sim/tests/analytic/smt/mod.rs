@@ -5,6 +5,7 @@ mod fetch;
 mod limits;
 mod misfetch;
 mod order;
+mod ordering;
 mod ownership;
 mod paths;
 mod redirects;
