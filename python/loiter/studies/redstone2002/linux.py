@@ -71,8 +71,10 @@ class Waits:
         return [f"echo '{how:5}' > /sys/module/loiter_wait/parameters/{name}" for name, how in changes.items()]
 
 
-BOOTS = {"quick": 1, "default": 5, "full": 5}
+BOOTS = {"quick": 1, "default": 3, "full": 5}
 """How often a comparison of systems that booted differently is repeated."""
+MOST_BOOTS = {**BOOTS, "default": 5}
+"""The same where boots differ more than what is compared."""
 
 
 def boot_word(boot: int) -> str:
