@@ -5,6 +5,7 @@ mod accounts;
 mod caches;
 mod counters;
 mod latency;
+mod misses;
 mod selection;
 mod sharing;
 mod smt;
