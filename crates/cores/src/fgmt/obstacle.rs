@@ -7,7 +7,7 @@ use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Activity, Doing, Slot};
 use loiter_types::{AddressSpace, Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
-use super::context::{Context, Place, Waits, is_probe};
+use super::context::{Chance, Context, Place, Waits, is_probe};
 use super::core::CoreState;
 use crate::store_buffer::Forward;
 use crate::wait::Wakes;
@@ -15,17 +15,20 @@ use crate::walker::{Granted, page};
 use crate::{Observer, Shared};
 
 impl Context {
-    /// Whether this context, which is due, can issue now. If not, it has been stalled for what is in
-    /// its way.
+    /// Whether this context, which is due, can issue now. If it waits, it has been stalled for what is
+    /// in its way.
     #[inline(always)]
     pub(super) fn can_issue<O: Observer>(
         &mut self,
         core: &mut CoreState,
         now: Cycle,
         shared: &mut Shared<'_, O>,
-    ) -> bool {
+    ) -> Chance {
+        if self.ready_at > now {
+            return self.speculates(core, now);
+        }
         if !self.fetched && !self.fetch(core, now, shared) {
-            return false;
+            return Chance::Waits;
         }
         if core.stall_on_use {
             let (operands, inst) = (&self.operands, &self.inst);
@@ -35,26 +38,42 @@ impl Context {
                 .max(operands[inst.rd as usize]);
             if at > now {
                 self.stall(now, at, Slot::Dependence);
-                return false;
+                return Chance::Waits;
             }
         }
         let class = self.class;
         if matches!(class, Class::Alu | Class::Branch | Class::Jump) {
-            return !(core.full_stops_thread && self.store_buffer_full(now));
+            let waits = core.full_stops_thread && self.store_buffer_full(now);
+            return Chance::issues(!waits);
         }
         let free = core.units.free_at(class, self.moves_fp());
         if free > now {
+            if core.retracts {
+                return Chance::LosesSlot;
+            }
             self.stall(now, free, Slot::UnitBusy);
-            return false;
+            return Chance::Waits;
         }
         if core.full_stops_thread && self.store_buffer_full(now) {
-            return false;
+            return Chance::Waits;
         }
-        match class {
+        Chance::issues(match class {
             Class::Load | Class::Store | Class::Atomic => self.can_access(core, now, shared),
             Class::Fence if self.inst.orders_stores_before_loads() => !self.must_drain(now),
             _ => true,
+        })
+    }
+
+    /// Its load has missed: until that is known, its next instruction takes a slot for nothing.
+    #[cold]
+    fn speculates(&mut self, core: &CoreState, now: Cycle) -> Chance {
+        let latency = &core.params.latency;
+        let known = latency.load_confirmed_cycles - latency.load_cycles;
+        if now < self.speculates_at.after(known) {
+            return Chance::LosesSlot;
         }
+        self.speculates_at = Cycle::NEVER;
+        Chance::Waits
     }
 
     #[inline(always)]

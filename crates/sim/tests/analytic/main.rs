@@ -6,6 +6,7 @@ mod caches;
 mod counters;
 mod in_flight;
 mod latency;
+mod misses;
 mod purposes;
 mod selection;
 mod sharing;
