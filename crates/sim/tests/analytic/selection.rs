@@ -331,8 +331,12 @@ fn at_the_start_the_lower_number_goes_first() {
         let outcome = bench.for_cycles(20_000).run();
         let first: Vec<u64> = (0..contexts).map(|hart| outcome.times(hart)[0]).collect();
         for of_pipe in first.chunks(contexts / pipes) {
-            assert!(of_pipe.is_sorted(), "{machine}: {first:?}");
-            assert_ne!(of_pipe.first(), of_pipe.last(), "{machine}: {first:?}");
+            // What comes after their first instructions may change the order of the others.
+            let (lowest, others) = of_pipe.split_first().expect("a pipe has contexts");
+            assert!(
+                others.iter().all(|other| lowest < other),
+                "{machine}: {first:?}"
+            );
         }
     }
 }
