@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loiter.report.terminal import number, published, unit
+from loiter.report.terminal import ours, published, unit
 from loiter.studies.base import Findings, Point
 
 
@@ -19,5 +19,5 @@ def render(findings: Findings) -> str:
 
 def _point(point: Point) -> str:
     name = point.id.removeprefix("result.")
-    cells = (f"`{name}`", unit(point.unit), published(point), number(point.ours), point.difference, point.verdict.value)
+    cells = (f"`{name}`", unit(point.unit), published(point), ours(point), point.difference, point.verdict.value)
     return "| " + " | ".join(cells) + " |"

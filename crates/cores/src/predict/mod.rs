@@ -235,6 +235,7 @@ impl Predictors {
         match transfer {
             Transfer::Branch => {
                 counters.branches += 1;
+                counters.branches_taken += u64::from(taken);
                 counters.branches_mispredicted += u64::from(prediction.taken != taken);
             }
             Transfer::Return => {
@@ -246,7 +247,7 @@ impl Predictors {
                 counters.indirect_jumps_mispredicted += elsewhere;
             }
             // Decode reads their target off the instruction.
-            Transfer::Jump | Transfer::Call => {}
+            Transfer::Jump | Transfer::Call => counters.fixed_jumps += 1,
         }
         counters.btb_misses += u64::from(taken && prediction.target.is_none());
     }

@@ -4,15 +4,16 @@ use loiter_hart::{Hart, HartState};
 use loiter_isa::{Inst, SINK, decode};
 use loiter_machine::Machine;
 use loiter_memory::{Tlb, TlbParams, Wheel};
-use loiter_observe::{Course, Doing, Slot};
+use loiter_observe::{Course, Doing, Purpose, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 
 use super::awake::ContextSet;
 use super::context::{Context, Fetch, NO_LINE, NO_MARK, Stage};
-use super::counters::{Histograms, SmtCounters, SmtModeCounters};
+use super::counters::{Histograms, SmtCounters, SmtModeCounters, SmtPurposeCounters};
 use super::oracle::Oracle;
 use super::params::SmtParams;
 use super::policy::{FetchPolicy, Shares};
+use super::ports::DataPorts;
 use super::queue::Queues;
 use super::ranked::Ranked;
 use super::registers::{File, NONE, Registers};
@@ -72,6 +73,7 @@ pub(super) struct CoreState {
     pub(super) synchronised: u64,
     pub(super) div_free: Cycle,
     pub(super) fp_div_free: Cycle,
+    pub(super) ports: DataPorts,
     /// Loads that wait for older stores, a bit each, by address.
     pub(super) waits_for_stores: Vec<bool>,
     /// When those bits are forgotten next.
@@ -82,6 +84,10 @@ pub(super) struct CoreState {
     pub(super) counters: SmtCounters,
     /// By [`super::ModeGroup`].
     pub(super) modes: [SmtModeCounters; 2],
+    /// By [`loiter_observe::Purpose`].
+    pub(super) purposes: [SmtPurposeCounters; 3],
+    /// Entries of the integer queue, likewise.
+    pub(super) in_queue: [u64; 3],
     pub(super) histograms: Histograms,
     /// Instructions that retired in this cycle.
     pub(super) retired_now: u64,
@@ -337,12 +343,15 @@ impl Core {
                 synchronised: 0,
                 div_free: now,
                 fp_div_free: now,
+                ports: DataPorts::new(&params.units),
                 waits_for_stores: vec![false; core.store_wait_entries as usize],
                 waits_clear_at: next_multiple(now, core.store_wait_clear_cycles),
                 next_seq: 1,
                 nothing: decode(0),
                 counters: SmtCounters::default(),
                 modes: Default::default(),
+                purposes: Default::default(),
+                in_queue: [0; 3],
                 histograms: Histograms::new(params),
                 retired_now: 0,
                 shares: Shares::new(params, params.contexts),
@@ -382,6 +391,7 @@ impl Core {
         let next = self.cycle(now, shared);
         if cfg!(debug_assertions) && next > now.after(1) && shared.unhandled.is_none() {
             let (counters, counted_to) = (self.state.counters.clone(), self.state.counted_to);
+            let purposes = self.state.purposes.clone();
             let histograms = self.state.histograms.clone();
             let again = self.cycle(now.after(1), shared);
             debug_assert!(
@@ -391,6 +401,7 @@ impl Core {
             );
             (self.state.counters, self.state.counted_to) = (counters, counted_to);
             self.state.histograms = histograms;
+            self.state.purposes = purposes;
         }
         next
     }
@@ -405,6 +416,7 @@ impl Core {
             self.contexts[c].settle(now);
         }
         self.wake();
+        self.state.ports.begin_cycle();
         if self.state.walker.due <= now && !self.state.draining {
             self.go_on_walking(now, shared);
         }
@@ -538,8 +550,9 @@ impl Core {
     fn misfetched(&mut self, c: usize, n: u64, now: Cycle) {
         let entry = self.contexts[c].entry(n);
         let target = entry.pc.wrapping_add(entry.inst.imm as i64 as u64);
-        // Once it has executed, it redirects fetch itself.
-        if entry.predicted != target && entry.stage != Stage::Done {
+        // Decode does not undo what execution has found.
+        let leads_there = entry.stage != Stage::Done || entry.done.next == target;
+        if entry.predicted != target && leads_there {
             self.fetch_from(c, n, (target, true), now);
         }
     }
@@ -549,6 +562,7 @@ impl Core {
     fn fetch_from(&mut self, c: usize, n: u64, (next, taken): (u64, bool), from: Cycle) {
         let Core { state, contexts } = self;
         let context = &mut contexts[c];
+        state.counters.misled_contexts += context.misled_since(n);
         squash::behind(context, state, n);
         let entry = context.entry_mut(n);
         entry.predicted = next;
@@ -568,6 +582,13 @@ impl CoreState {
     pub(super) fn wake_register(&mut self, register: u16) {
         let waiters = self.registers.wake(register);
         self.queues.wake(waiters);
+    }
+
+    /// An instruction with this purpose leaves its entry of a queue.
+    #[inline(always)]
+    pub(super) fn leave_queue(&mut self, slot: u8, queue: usize, purpose: Purpose) {
+        self.queues.remove(slot);
+        self.in_queue[purpose as usize] -= u64::from(queue == 0);
     }
 
     #[inline(always)]

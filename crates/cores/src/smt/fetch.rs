@@ -71,9 +71,10 @@ impl Core {
         state.order.clear();
         let mut front = 0;
         for (turn, c) in state.awake.from(state.turn).enumerate() {
-            let context = &contexts[c];
+            let context = &mut contexts[c];
             front += context.in_front();
             if context.is_fetchable(now) {
+                context.is_led();
                 let rank = state.fetch_policy.rank(context);
                 state.order.insert(rank << 8 | turn as u64, c as u8);
             }
@@ -338,6 +339,11 @@ impl Context {
         if inst.mark() != self.fetch_mark {
             self.open_interval(n, inst.mark());
         }
+        if transfer.is_some() {
+            self.note_transfer(n);
+        }
+        self.entry_mut(n).purpose = self.fetch_purpose;
+        core.purposes[self.fetch_purpose as usize].fetched += 1;
         self.tail += 1;
         self.unissued += 1;
     }

@@ -57,7 +57,8 @@ impl Core {
         let CoreState { queues, ready, .. } = &mut self.state;
         queues.oldest_first(queue, ready);
         let units = &self.state.params.units;
-        let (mut accesses, mut ports) = (units.load_store, units.data_ports);
+        let mut accesses = units.load_store;
+        let mut ports = self.state.ports.for_loads();
         for at in 0..self.state.ready.len() {
             if left == 0 {
                 break;
@@ -70,7 +71,7 @@ impl Core {
             }
             let (c, n) = (queued.context as usize, queued.n);
             let context = &mut self.contexts[c];
-            let class = context.entry(n).class;
+            let (class, purpose) = (context.entry(n).class, context.entry(n).purpose);
             let begins = match class {
                 Class::Load => accesses > 0 && ports > 0 && context.load_may_issue(n, &self.state),
                 Class::Store => accesses > 0,
@@ -84,9 +85,10 @@ impl Core {
             left -= 1;
             accesses -= u64::from(matches!(class, Class::Load | Class::Store));
             ports -= u64::from(class == Class::Load);
-            self.state.queues.remove(slot);
+            self.state.leave_queue(slot, queue, purpose);
             context.queued[queue] -= 1;
             self.state.counters.issued += 1;
+            self.state.purposes[purpose as usize].integer_issued += u64::from(queue == 0);
             context.unissued -= 1;
             context.issue(c, n, &mut self.state, now, shared);
             if O::PIPELINE {
@@ -224,6 +226,7 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
+        core.ports.load_accesses();
         if !self.data_translated(c, n, Access::Load, core, now, shared) {
             return;
         }
@@ -248,6 +251,7 @@ impl Context {
         } else if self.looked_up(shared.memory.load(core.id, addr), core) {
             let value = read(shared.machine, addr, width);
             self.loaded(c, n, value, now.after(1), core);
+            core.purposes[self.entry(n).purpose as usize].load_lookups += 1;
         } else {
             let request = Request {
                 kind: RequestKind::Load,
@@ -259,7 +263,12 @@ impl Context {
             let asked = shared.memory.miss(now, request);
             core.modes[self.mode].count_data_miss(&asked);
             match asked {
-                Ok(missed) => self.entry_mut(n).stage = Stage::Missing(missed.level),
+                Ok(missed) => {
+                    let counters = &mut core.purposes[self.entry(n).purpose as usize];
+                    counters.load_lookups += 1;
+                    counters.load_misses += 1;
+                    self.entry_mut(n).stage = Stage::Missing(missed.level);
+                }
                 Err(until) => {
                     // Until then it has not read, and stores find nothing to hold against it.
                     self.entry_mut(n).bytes = 0;

@@ -280,6 +280,7 @@ impl Context {
         };
         if slot == Slot::TrapEntry {
             self.course.returns();
+            core.modes[self.mode].trap_returns += 1;
         }
         self.fetch_at(hart.pc, now.after(cycles), slot);
         self.check_interrupts |= flow == Flow::Interrupts;

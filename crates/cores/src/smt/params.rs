@@ -89,6 +89,11 @@ params! {
         floating_point: int(1..=32),
         /// Ports of the data cache.
         data_ports: int(1..=32),
+        /// Whether a buffered store that accesses the data cache takes one of its ports. Loads come first.
+        stores_take_ports: bool,
+        /// Cycles in which buffered stores find no port before loads leave them one; only where stores
+        /// take ports.
+        store_patience_cycles: int(1..=1000),
     }
 }
 
@@ -201,7 +206,7 @@ impl SmtParams {
             return Err((
                 "units",
                 format!(
-                    "data_ports = {} is more than load_store = {}; only loads use a port",
+                    "data_ports = {} is more than load_store = {}; they alone use a port beside buffered stores",
                     units.data_ports, units.load_store
                 ),
             ));

@@ -80,6 +80,7 @@ impl Context {
         let n = self.renamed;
         let entry = self.entry(n);
         let (inst, class, how, seq) = (entry.inst, entry.class, entry.how, entry.seq);
+        let purpose = entry.purpose;
         let apart = how == How::Apart;
         let queue = usize::from(is_fp(class));
         let of_queue = self.queued[queue] >= core.shares.queues[queue];
@@ -122,6 +123,7 @@ impl Context {
                 pending += u8::from(core.registers.waits(source, slot));
             }
             core.queues.insert(slot, c as u8, n, seq, pending);
+            core.in_queue[purpose as usize] += u64::from(queue == 0);
             self.queued[queue] += 1;
         } else {
             self.unissued -= 1;

@@ -64,12 +64,19 @@ impl Core {
 
     /// The oldest store of each context performs if the core owns its line, and else asks for it.
     pub(super) fn drain_stores<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
-        for c in self.state.awake {
+        for c in self.state.awake.from(self.state.ports.first_to_drain()) {
             let context = &mut self.contexts[c];
-            if !context.buffer.is_empty() && !context.owning && context.drain_from <= now {
+            if context.buffer.is_empty() || context.owning || context.drain_from > now {
+                continue;
+            }
+            self.state.active = true;
+            if self.state.ports.store_accesses(c) {
                 context.drain_store(&mut self.state, now, shared);
+            } else {
+                self.state.counters.store_port_wait_cycles += 1;
             }
         }
+        self.state.ports.end_drain();
     }
 }
 
@@ -80,7 +87,6 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
-        core.active = true;
         let addr = self.buffer.next().expect("a store that waits");
         if self.looked_up(shared.memory.store(core.id, addr), core) {
             self.buffer.send_next();
@@ -294,6 +300,7 @@ impl Context {
     ) {
         squash::from_and_recover(self, core, c, self.head);
         core.modes[self.mode].traps += 1;
+        core.modes[self.mode].environment_calls += u64::from(trap.is_asked_for());
         core.active = true;
         shared.enter_trap(self.hart_index, trap, now);
         let hart = &shared.harts[self.hart_index];

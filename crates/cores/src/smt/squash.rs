@@ -18,6 +18,9 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
     }
     core.active = true;
     core.modes[context.mode].squashed += context.tail - first;
+    for n in first..context.tail {
+        core.purposes[context.entry(n).purpose as usize].squashed += 1;
+    }
     context.squashed_from = context.squashed_from.min(context.entry(first).seq);
     context.unforesee(first);
     if context.opens_at != NOTHING_OPEN {
@@ -35,7 +38,7 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
             for source in entry.sources {
                 core.registers.forget(source, slot);
             }
-            core.queues.remove(slot);
+            core.leave_queue(slot, queue, entry.purpose);
             context.queued[queue] -= 1;
             context.unissued -= 1;
         }

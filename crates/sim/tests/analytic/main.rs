@@ -5,6 +5,7 @@ mod accounts;
 mod caches;
 mod counters;
 mod latency;
+mod purposes;
 mod selection;
 mod sharing;
 mod smt;

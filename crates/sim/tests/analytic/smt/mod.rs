@@ -1,8 +1,14 @@
 //! The out-of-order core in closed forms: what limits a stream of instructions, one limit at a time.
 
+mod accounts;
+mod atomics;
 mod fetch;
+mod limits;
 mod misfetch;
-mod ordering;
+mod order;
+mod ownership;
+mod paths;
+mod redirects;
 mod scaling;
 mod window;
 
