@@ -310,7 +310,7 @@ METRICS: tuple[Metric, ...] = (
         lambda counts, group: _percent(counts.counter("squashed", "useful"), counts.counter("fetched", "useful")),
     ),
     Metric(
-        "correct_path_fetchable_contexts",
+        "correct_path_contexts",
         "contexts",
         "Those of `fetchable_contexts` that are not on a wrong path, behind a branch or jump that was mispredicted.",
         _correct_path,
@@ -417,7 +417,7 @@ METRICS: tuple[Metric, ...] = (
         _of_full_queue("polling"),
     ),
     Metric(
-        "few_polling_queued_percent",
+        "few_polling_percent",
         _PERCENT,
         "Cycles of a core in which fewer than four instructions in the integer queue poll for work.",
         lambda counts, group: _percent(counts.of_histogram("polling_queued", 0, 3), counts.core_cycles),
@@ -487,9 +487,7 @@ METRICS: tuple[Metric, ...] = (
         GROUPS,
     ),
     *(
-        Metric(
-            f"{kind}_of_branches_percent", _PERCENT, f"{what}, of `all_branches_percent`.", _kind_percent(kind), GROUPS
-        )
+        Metric(f"branch_mix.{kind}", _PERCENT, f"{what}, of `all_branches_percent`.", _kind_percent(kind), GROUPS)
         for kind, what in (
             ("conditional", "Conditional branches"),
             ("unconditional", "Jumps and calls to a fixed target"),
@@ -537,14 +535,14 @@ METRICS: tuple[Metric, ...] = (
         _instructions_percent(_SPINNING),
     ),
     Metric(
-        "lock_routine_instructions_percent",
+        "lock_instructions_percent",
         _PERCENT,
         "Instructions retired in routines that take a spin lock, waiting or not, of all: what Redstone (2002) calls "
         "spinning.",
         _instructions_percent(_SPINNING + _ACQUIRING),
     ),
     Metric(
-        "lock_routine_cycles_percent",
+        "lock_cycles_percent",
         _PERCENT,
         "The same of context-cycles, of those in which a hart is not asleep in wfi.",
         _awake_percent(_SPINNING + _ACQUIRING),
@@ -580,7 +578,7 @@ METRICS: tuple[Metric, ...] = (
         _spin_to_useful,
     ),
     Metric(
-        "lock_routine_ipc_ratio",
+        "lock_ipc_ratio",
         "ratio",
         "By context-cycle, the IPC of a hart in a routine that takes a spin lock to that of one which is in none "
         "and does "

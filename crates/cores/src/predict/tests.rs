@@ -197,11 +197,13 @@ fn every_kind_of_transfer_is_counted_and_finds_its_target() {
     }
     let expected = BranchCounters {
         branches: 2,
+        branches_taken: 2,
         branches_mispredicted: 2,
         returns: 4,
         returns_mispredicted: 1,
         indirect_jumps: 4,
         indirect_jumps_mispredicted: 2,
+        fixed_jumps: 4,
         btb_lookups: 12,
         btb_misses: 6,
     };

@@ -4,6 +4,7 @@
 mod accounts;
 mod caches;
 mod counters;
+mod in_flight;
 mod latency;
 mod purposes;
 mod selection;

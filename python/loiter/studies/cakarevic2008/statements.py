@@ -82,7 +82,8 @@ def _told(values: dict[str, float]) -> str:
 
 def _place(where: Where) -> str:
     machine, place, spinners = where
-    return f"{machine.upper()} {place.replace('_', ' ')}, {spinners}"
+    shown = "same core" if (machine, place) == ("t1", SAME) else place.replace("_", " ")
+    return f"{machine.upper()} {shown}, {spinners}"
 
 
 def _by_place(details: dict[Where, str]) -> str:

@@ -21,7 +21,7 @@ from loiter.studies.redstone2002.server import Server
 from loiter.studies.redstone2002.spin_mix import SpinMix
 from loiter.studies.redstone2002.zawrs import Zawrs
 
-_PARTS: tuple[Measures, ...] = (
+PARTS: tuple[Measures, ...] = (
     MachineFacts(),
     Pure(),
     Server(),
@@ -61,7 +61,7 @@ class Redstone2002:
         "reference ran Digital Unix and Alpha programs; ours are Linux and RISC-V. No parameter of the model was "
         "fitted to any of these values."
     )
-    exhibits = tuple(part.exhibit for part in _PARTS)
+    exhibits = tuple(part.exhibit for part in PARTS)
     scales: Mapping[str, str] = {
         "quick": "short windows, fewer numbers of waiting contexts",
         "default": "everything",
@@ -78,15 +78,15 @@ class Redstone2002:
         runs = {label: Run(result) for label, result in results.items()}
         wanted = _wanted(exhibit)
         note = f"not measured: not in --figure {exhibit}"
-        parts = [part.evaluate(runs, scale) if part in wanted else part.unmeasured(note) for part in _PARTS]
+        parts = [part.evaluate(runs, scale) if part in wanted else part.unmeasured(note) for part in PARTS]
         return common.together(parts)
 
 
 def _wanted(exhibit: str | None) -> Sequence[Measures]:
-    known = [part.exhibit.id for part in _PARTS]
+    known = [part.exhibit.id for part in PARTS]
     if exhibit is not None and exhibit not in known:
         raise unknown("figure or table", exhibit, known)
-    return [part for part in _PARTS if exhibit in (None, part.exhibit.id)]
+    return [part for part in PARTS if exhibit in (None, part.exhibit.id)]
 
 
 STUDY = Redstone2002()

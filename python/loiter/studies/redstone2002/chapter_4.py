@@ -86,7 +86,7 @@ def _spin_disproportionate(runs: Runs, scale: str) -> Found:
     ratios = {}
     for constant in sorted(kernel.constants(scale)):
         cell = kernel.Cell(kernel.BASE, constant, kernel.SPIN)
-        ratios[str(constant)] = kernel.mean_of(runs, cell, kernel.metric("lock_routine_ipc_ratio"))
+        ratios[str(constant)] = kernel.mean_of(runs, cell, kernel.metric("lock_ipc_ratio"))
     values = list(ratios.values())
     return min(values) > 1 and all(a > b for a, b in pairwise(values)), f"by lock-fail constant: {_told(ratios)}"
 
@@ -199,7 +199,7 @@ def _idle_figures(runs: Runs, scale: str) -> Found:
 def _few_queued(runs: Runs, scale: str) -> Found:
     if not _has(scale, "multi7"):
         return None
-    share = runs[idle.Cell("multi7", idle.POLL).label].metrics["few_polling_queued_percent"]
+    share = runs[idle.Cell("multi7", idle.POLL).label].metrics["few_polling_percent"]
     return share > reference.lookup(PAPER, _FEW_QUEUED), f"{share:.1f} % of cycles"
 
 

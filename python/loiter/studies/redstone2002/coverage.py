@@ -84,12 +84,10 @@ NOTES = {
     # Table 2.1 and its text: what no number of a preset is.
     "machine.smt.fetch": "core.fetch_width, core.fetch_contexts and core.fetch_policy say so; a context's fetch "
     "ends with its line",
-    "machine.smt.functional_units.of_which_synchronisation": "the preset has no synchronisation units: lock "
-    "instructions run when they are the oldest",
     "machine.smt.branch.kind": "branch.kind = hybrid is McFarling's",
     "machine.smt.l1i.ports": "fetch from two contexts a cycle needs two accesses; core.fetch_banks says when "
     "they collide",
-    "machine.smt.l1d.l2_requests_at_once": "no parameter: requests leave as they come, lines return "
+    "machine.smt.l1d.l2_requests_at_once": "l2.banks = 1 and l2.bank_busy_cycles: one request at a time is served"
     "l1d.fill_cycles apart",
     "machine.smt.memory_bus.latency_cycles": "part of l2.miss_latency_cycles, with memory.latency_cycles above",
     "machine.smt.memory.mib": "the study's Linux has 1024 MiB",
@@ -97,12 +95,12 @@ NOTES = {
     "machine.smt.disk": "the image lies in memory",
     "machine.smt.network": "kernelmix uses none",
     "machine.smt.simulator_slowdown": _AUTHORS,
-    "machine.smt.l1d_ports_are": "units.data_ports are for reads; docs/smt.md says what stores take",
+    "machine.smt.l1d_ports_are": "units.stores_take_ports",
     "machine.smt.context_state": "so it is: crates/cores/src/smt/context.rs",
     "machine.smt.context_mechanisms": "so they are: crates/cores/src/smt/context.rs",
     "machine.smt.area_increase_4_contexts_percent": "area is not modelled",
     "machine.smt.network_dma_modelled_on_bus": "there is no network traffic",
-    "machine.smt.btb_miss_prediction": "docs/smt.md says what fetch does without a target",
+    "machine.smt.btb_miss_prediction": "btb.miss = fall_through",
     "machine.smt.icache_sharing": "core.fetch_banks: contexts with lines of one bank are not both served",
     "workload.apache": _SUBSTITUTE,
     "workload.specint95": "Debian's programs stand for those that chapter 4 uses: STAND_INS in idle.py",
@@ -118,8 +116,7 @@ NOTES = {
     "time.example": "the accounts' own tests have such an example",
     "time.per_thread_ipc": "the metrics spin_per_thread_ipc, useful_per_thread_ipc and idle_per_thread_ipc are so",
     "time.processor_ipc": _RULE,
-    "definition.spinning": "lock_routine_instructions_percent; spin_instructions_percent leaves successful "
-    "acquires out",
+    "definition.spinning": "lock_instructions_percent; spin_instructions_percent leaves successful acquires out",
     "definition.useful": "useful_ipc; with acquires that find their lock free, as figure_4_2 has not",
     "definition.pipeline_resources": "a word of the text",
     "definition.fetchable_context": "fetchable_contexts; also not one that waits for a walk, or for an "
@@ -136,14 +133,14 @@ NOTES = {
     "shootdowns",
     "simulator": _AUTHORS,
     # Chapter 4: how it was done.
-    "spin.lock_loop": "pure_retry in guests/programs/spinloops, loiter_attempt_nop in the kernel",
+    "spin.lock_loop": "pure_retry in guests/programs/spinloops, loiter_fail_nop in the kernel",
     "spin.lock_loop_independent": "so it is in ours",
     "spin.smt_lock": "Xloiterlock: docs/waiting.md",
     "spin.apache_lock_fail_cycles": "0 and 300 are among ours",
     "spin.idle_workloads": "WORKLOADS in idle.py",
     "lock_acquire.uncontended_instructions": "Linux's takes a ticket and compares its halves; no counter of acquires",
     "lock_acquire.steps": "ours has no third step: the loop of four ends with the acquire",
-    "lock_acquire.loop_instructions": "four: pure_retry, and the kernel's loiter_attempt_nop",
+    "lock_acquire.loop_instructions": "four: pure_retry, and the kernel's loiter_fail_nop",
     "lock_acquire.loop_lines": "one: both loops begin a line",
     "lock_acquire.replaced_by": "lock.acquire has address, cycles and where to go on as operands: one "
     "instruction, and two to load the cycles",
@@ -151,7 +148,7 @@ NOTES = {
     "idle_loop.replaced_by": "lock.wait",
     "idle_loop.other_work": "Linux's idle loop has none",
     "idle_loop.period_cycles_above": "the contexts that idle beside programs do so for the whole window",
-    "idle_loop.stacks": "docs/validation.md says what ours do",
+    "idle_loop.stacks": "so do ours: pure_idle, and idle=flags of the kernel",
     "lock_fail.spin_version": "docs/images.md says how an acquire is made to fail",
     "lock_fail.blocking_version": "lock.acquire of a word that nobody frees, for as many cycles",
     "lock_fail.bias": "ours has it too",

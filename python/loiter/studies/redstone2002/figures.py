@@ -99,7 +99,7 @@ def _over(spec: Spec, values: Sequence[float]) -> Point:
 
 def _lock_points(runs: Runs) -> list[Point]:
     most = kernel.Cell(kernel.BASE, kernel.PUBLISHED_CYCLES[-1], kernel.SPIN)
-    ratio = kernel.metric("lock_routine_ipc_ratio")
+    ratio = kernel.metric("lock_ipc_ratio")
     useful = [kernel.each(runs, cell, lambda run: _thread_ipc(run, _OTHERS)) for cell in (kernel.WITHOUT, kernel.HALF)]
     rise = _spec("figure_4_2.useful_ipc_rise_percent", note=_AT_HALF)
     shares = "figure_4_2.lock_spin_instructions_percent"

@@ -40,15 +40,18 @@ WORKLOADS: dict[str, list[str]] = reference.lookup(PAPER, "spin.idle_workloads")
 
 POLL, WFI, HARDWARE = "poll", "wfi", "in hardware"
 WAYS: dict[str, tuple[linux.Waits, tuple[str, ...]]] = {
-    POLL: (linux.Waits("poll", "bare"), ()),
-    "poll, divide and pause": (linux.Waits("poll"), ()),
+    POLL: (linux.Waits("flags"), ()),
+    "Linux's loop": (linux.Waits("poll", "bare"), ()),
+    "the same, divide and pause": (linux.Waits("poll"), ()),
     "the same, pause of 64 cycles": (linux.Waits("poll"), PAUSE_SETS),
     WFI: (linux.Waits("wfi"), ()),
     HARDWARE: (linux.Waits("block"), ()),
 }
-"""What the kernel does, and what is changed of the machine. Without a change of `cpu_relax` a CPU polls as it does with
-`nohlt`: by a divide by zero, of 30 cycles on smt8, and a pause, which passes as a nop there."""
+"""What the kernel does, and what is changed of the machine. Polling reads the eight flags that blocking in hardware
+waits for, and differs from it in nothing else. Linux's own loop is what `nohlt` does. Without a change of `cpu_relax`
+that is by a divide by zero, of 30 cycles on smt8, and a pause, which passes as a nop there."""
 
+_IN_LABELS = str.maketrans({" ": "-", ",": None, "'": None})
 _CONTEXTS = "8"
 _MACHINE, SUPERSCALAR = CONFIGURATIONS[_CONTEXTS].preset, "superscalar"
 _PER_THREAD = "instructions/context-cycle"
@@ -72,7 +75,7 @@ class Cell:
     @property
     def label(self) -> str:
         """Of its run."""
-        return f"idle.{self.machine}.{self.workload}.{self.way.replace(' ', '-').replace(',', '')}"
+        return f"idle.{self.machine}.{self.workload}.{self.way.translate(_IN_LABELS)}"
 
     @property
     def harts(self) -> range:
@@ -224,8 +227,8 @@ def _grid(runs: Runs, workloads: list[str]) -> Grid:
         )
     heads = ("workload", "programs", *WAYS, "gain, %", "idle instructions, %", "IPC of one", "of a program")
     caption = (
-        "Useful IPC: of the CPUs that have a program. Gain: of blocking in hardware over polling with a pause that "
-        "does nothing; the last three columns are of that polling."
+        "Useful IPC: of the CPUs that have a program. Poll: of the eight flags that blocking in hardware waits for. "
+        "Gain: of blocking over that polling, of which are the last three columns too."
     )
     return Grid("idle", "Useful IPC beside idle contexts, smt8", caption, heads, tuple(rows))
 
@@ -239,7 +242,7 @@ def _chart(runs: Runs, workloads: list[str]) -> Chart:
 
 
 _TEXTS = (
-    "Polling with a pause that does nothing costs a lone program at least half as much again",
+    "Polling costs a lone program at least half as much again",
     "It costs less, the more programs run",
     "wfi and blocking in hardware are within 2 % of each other",
 )

@@ -37,7 +37,7 @@ Of = Callable[[Run], float]
 PIPELINE: dict[str, tuple[str, str, Tolerance]] = {
     "zero_fetch_cycles_percent": ("zero_fetch_cycles_percent", "percent", SHARE),
     "fetchable_contexts": ("fetchable_contexts", "contexts", RATIO),
-    "correct_path_fetchable_contexts": ("correct_path_fetchable_contexts", "contexts", RATIO),
+    "correct_path_fetchable_contexts": ("correct_path_contexts", "contexts", RATIO),
     "useful_squashed_percent": ("useful_squashed_percent", "percent", SHARE),
     "iq_backup_cycles_percent": ("iq_backup_percent", "percent", SHARE),
     "zero_retire_cycles_percent": ("zero_retire_percent", "percent", SHARE),
@@ -120,10 +120,10 @@ def _table_4_4(runs: Runs, scale: str) -> list[Point]:
 # Key of Table 3.4, and our metric. Its user columns are of the server's own code, for which kernelmix has no match.
 MIX = {
     "branch_percent": "all_branches_percent",
-    "percent_of_branches.conditional": "conditional_of_branches_percent",
-    "percent_of_branches.unconditional": "unconditional_of_branches_percent",
-    "percent_of_branches.indirect_jump": "indirect_of_branches_percent",
-    "percent_of_branches.pal_call_return": "system_of_branches_percent",
+    "percent_of_branches.conditional": "branch_mix.conditional",
+    "percent_of_branches.unconditional": "branch_mix.unconditional",
+    "percent_of_branches.indirect_jump": "branch_mix.indirect",
+    "percent_of_branches.pal_call_return": "branch_mix.system",
     "conditional_taken_percent": "conditional_taken_percent",
     "load_percent": "loads_percent",
     "store_percent": "stores_percent",

@@ -66,7 +66,7 @@ class Cell:
 
     def boots(self) -> list[Cell]:
         """All that may have run."""
-        return [replace(self, boot=boot) for boot in range(max(linux.BOOTS.values()))]
+        return [replace(self, boot=boot) for boot in range(max(linux.MOST_BOOTS.values()))]
 
 
 WITHOUT = Cell(BASE, 0, SPIN)
@@ -102,7 +102,10 @@ def cells(scale: str) -> list[Cell]:
     found = [Cell(BASE, constant, way) for constant in constants(scale) for way in WAYS]
     repeated = [WITHOUT, *compared(scale).values()]
     found += [
-        replace(cell.by(way), boot=boot) for cell in repeated for way in COMPARED for boot in range(linux.BOOTS[scale])
+        replace(cell.by(way), boot=boot)
+        for cell in repeated
+        for way in COMPARED
+        for boot in range((linux.MOST_BOOTS if cell.configuration == BASE else linux.BOOTS)[scale])
     ]
     return list(dict.fromkeys(found))
 
@@ -119,7 +122,7 @@ def metric(name: str) -> Callable[[Run], float]:
 
 useful_ipc = metric("useful_ipc")
 spin_percent = metric("spin_instructions_percent")
-routine_percent = metric("lock_routine_instructions_percent")
+routine_percent = metric("lock_instructions_percent")
 
 
 def mean_of(runs: Runs, cell: Cell, of: Callable[[Run], float]) -> float:

@@ -60,7 +60,9 @@ def job(engine: Engine, scale: str, cell: kernel.Cell) -> Job:
     """The run of a cell: as many processes as the reference's web server has, so that hardly any context is idle."""
     machine = CONFIGURATIONS[cell.configuration].machine(engine)
     command = f"{linux.BENCH}/kernelmix {kernel.PROCESSES} forever apart"
-    return Job(cell.label, linux.request(engine, machine, [command], linux.WINDOWS[scale], append=cell.append), 20.0)
+    return Job(
+        cell.label, linux.request(engine, machine, [command], linux.BOOTED_WINDOWS[scale], append=cell.append), 20.0
+    )
 
 
 def _work_gain(runs: Runs, cell: kernel.Cell, way: str) -> float:

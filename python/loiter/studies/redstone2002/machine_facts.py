@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from loiter import engine as engines
 from loiter import machines
 from loiter.engine import Engine
 from loiter.errors import InternalFault
@@ -71,9 +72,9 @@ def _l2_latency(machine: Machine) -> Number:
 
 
 def _memory_latency(machine: Machine) -> Number:
-    """Beyond a hit: the bus of memory, its latency, and the line."""
+    """Beyond a hit: the memory bus there and back, memory itself, and the line."""
     beyond = _number(machine, "l2.miss_latency_cycles") - _number(machine, "l2.hit_latency_cycles")
-    return beyond - _number(machine, "memory.line_transfer_cycles") - _BUS_LATENCY
+    return beyond - _number(machine, "memory.line_transfer_cycles") - 2 * _BUS_LATENCY
 
 
 _BUS_LATENCY = 4
@@ -88,6 +89,7 @@ FACTS = (
     _Fact("pipeline_stages.superscalar", _stages, _STAGES, "stages", _SUPERSCALAR),
     _is("functional_units.integer", "units.integer"),
     _is("functional_units.of_which_load_store", "units.load_store"),
+    _is("functional_units.of_which_synchronisation", "units.synchronisation"),
     _is("functional_units.floating_point", "units.floating_point"),
     _is("queues.integer", "core.integer_queue_entries", "instructions"),
     _is("queues.floating_point", "core.fp_queue_entries", "instructions"),
@@ -112,11 +114,11 @@ FACTS = (
     _least("line_bytes", "l1i.line_bytes", "l1d.line_bytes", "l2.line_bytes"),
     _is("l1i.kib", "l1i.size_kib"),
     _is("l1i.ways", "l1i.ways"),
-    _is("l1i.fill_cycles", "l1i.fill_cycles", "cycles"),
+    _is("l1i.fill_cycles", "bus.line_cycles", "cycles"),
     _is("l1d.kib", "l1d.size_kib"),
     _is("l1d.ways", "l1d.ways"),
     _is("l1d.ports", "units.data_ports"),
-    _is("l1d.fill_cycles", "l1d.fill_cycles", "cycles"),
+    _is("l1d.fill_cycles", "bus.line_cycles", "cycles"),
     _Fact("l2.mib", lambda machine: _number(machine, "l2.size_kib") // 1024, "l2.size_kib"),
     _is("l2.ways", "l2.ways"),
     _Fact(
@@ -130,13 +132,13 @@ FACTS = (
         lambda machine: _number(machine, "l2.banks") / _number(machine, "l2.bank_busy_cycles"),
         "l2.banks, l2.bank_busy_cycles",
     ),
-    _Fact("l1_l2_bus.bits", _bus_bits("l1d.line_bytes", "l1d.fill_cycles"), "l1d.line_bytes, l1d.fill_cycles"),
+    _Fact("l1_l2_bus.bits", _bus_bits("l1d.line_bytes", "bus.line_cycles"), "l1d.line_bytes, bus.line_cycles"),
     _is("l1_l2_bus.latency_cycles", "l2.request_cycles", "cycles"),
     _Fact("memory_bus.bits", _bus_bits("l2.line_bytes", "memory.line_transfer_cycles"), "memory.line_transfer_cycles"),
     _Fact(
         "memory.latency_cycles",
         _memory_latency,
-        "l2.miss_latency_cycles without l2.hit_latency_cycles, the line's transfer and the bus of 4",
+        "l2.miss_latency_cycles without l2.hit_latency_cycles, the line's transfer and the bus of 4 there and back",
         "cycles",
     ),
     _is("max_issue_integer_programs", "units.integer", "instructions"),
@@ -154,9 +156,6 @@ class MachineFacts:
 
     def evaluate(self, runs: Runs, scale: str) -> Part:
         """Every fact beside the presets as they are."""
-        # Presets are files of the package; the study's engine reads nothing else for them.
-        from loiter import engine as engines
-
         presets = {name: machines.load(engines.load(), name) for name in (_SMT, _SUPERSCALAR)}
         points = points_of(presets)
         rows = tuple(

@@ -36,7 +36,7 @@ class Server:
             "fetchable contexts": "fetchable_contexts",
             "nothing fetched, %": "zero_fetch_cycles_percent",
             "squashed, %": "squashed_percent",
-            "in lock routines, %": "lock_routine_instructions_percent",
+            "in lock routines, %": "lock_instructions_percent",
         }
         columns = ("program", *(measure.head for measure in MEASURES), *further)
         values = (cells(found[each.key], each, _COLUMN) for each in MEASURES)

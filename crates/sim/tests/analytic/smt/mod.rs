@@ -1,11 +1,11 @@
 //! The out-of-order core in closed forms: what limits a stream of instructions, one limit at a time.
 
 mod accounts;
-mod atomics;
 mod fetch;
 mod limits;
 mod misfetch;
 mod order;
+mod ordering;
 mod ownership;
 mod paths;
 mod redirects;

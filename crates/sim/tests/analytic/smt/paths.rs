@@ -57,8 +57,8 @@ fn a_store_waits_for_a_port_until_loads_leave_one() {
         assert_eq!(waited, patience + before_access, "{patience}");
         found
     };
-    // The fence needs a cycle more than a store that finds a port.
-    let waits = |patience| free + patience + before_access - 1;
+    // The fence retires in the cycle in which the store performs.
+    let waits = |patience| free + patience + before_access;
     for patience in [2, 8, 30] {
         assert_eq!(step(patience), waits(patience), "{patience}");
     }
