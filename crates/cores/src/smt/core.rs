@@ -550,8 +550,9 @@ impl Core {
     fn misfetched(&mut self, c: usize, n: u64, now: Cycle) {
         let entry = self.contexts[c].entry(n);
         let target = entry.pc.wrapping_add(entry.inst.imm as i64 as u64);
-        // Once it has executed, it redirects fetch itself.
-        if entry.predicted != target && entry.stage != Stage::Done {
+        // Decode does not undo what execution has found.
+        let leads_there = entry.stage != Stage::Done || entry.done.next == target;
+        if entry.predicted != target && leads_there {
             self.fetch_from(c, n, (target, true), now);
         }
     }

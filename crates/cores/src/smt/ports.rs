@@ -2,7 +2,8 @@
 //!
 //! A load reserves its port when it issues, some cycles before it accesses the cache. Buffered stores take
 //! what is left; nobody waits for them. Where loads leave none for so long that a store could wait for
-//! ever, they leave one.
+//! ever, they leave one. A load that accesses the cache in the cycle in which it issues comes after that cycle's
+//! stores; its access has the port of the next cycle.
 
 use super::params::SmtUnitParams;
 
@@ -14,6 +15,10 @@ pub(super) struct DataPorts {
     patience_cycles: u64,
     /// Ports taken in this cycle.
     taken: u64,
+    /// Ports of the next cycle that are taken already.
+    taken_next: u64,
+    /// Stores have had their turn in this cycle.
+    drained: bool,
     /// Cycles in a row in which stores wanted a port and none got one.
     refused_cycles: u64,
     /// A store was refused in this cycle; one got its port.
@@ -30,6 +35,8 @@ impl DataPorts {
             stores_take_ports: units.stores_take_ports,
             patience_cycles: units.store_patience_cycles,
             taken: 0,
+            taken_next: 0,
+            drained: false,
             refused_cycles: 0,
             refused: false,
             granted: false,
@@ -39,7 +46,8 @@ impl DataPorts {
 
     #[inline(always)]
     pub(super) fn begin_cycle(&mut self) {
-        self.taken = 0;
+        self.taken = std::mem::take(&mut self.taken_next);
+        self.drained = false;
     }
 
     /// Loads that may issue in this cycle.
@@ -51,7 +59,10 @@ impl DataPorts {
     /// A load accesses the cache.
     #[inline(always)]
     pub(super) fn load_accesses(&mut self) {
-        self.taken += 1;
+        match self.drained {
+            true => self.taken_next += 1,
+            false => self.taken += 1,
+        }
     }
 
     /// A buffered store of context `c` wants to access the cache. Returns whether it may.
@@ -80,6 +91,7 @@ impl DataPorts {
     /// Stores have had their turn in this cycle.
     #[inline(always)]
     pub(super) fn end_drain(&mut self) {
+        self.drained = true;
         let (refused, granted) = (
             std::mem::take(&mut self.refused),
             std::mem::take(&mut self.granted),
