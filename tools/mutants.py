@@ -5,18 +5,21 @@
     tools/mutants.py                  build, run all, print, and write the table in docs/mutants.md
     tools/mutants.py NAME...          only these; the table in docs stays
 
-A mutant is a change of a line or two that makes the model wrong. All are built into one copy of the source, each behind
-`if mutant(n) { mutated } else { original }`; the variable LOITER_MUTANT says which one a process has. So the workspace is built once. (cargo-mutants
-makes its own mutants, by syntax, and builds the workspace for each; what is wanted here is a fixed list of faults of the model.)
+A mutant is a change of a line or two that makes the model wrong. All are built into one copy of the source, each
+behind `if mutant(n) { mutated } else { original }`; the variable LOITER_MUTANT says which one a process has. So the
+workspace is built once. (cargo-mutants makes its own mutants, by syntax, and builds the workspace for each; what is
+wanted here is a fixed list of faults of the model.)
 
-First the tests run that ought to catch the mutant (`tests` of its entry). If they do not, all others do, golden runs last: those see that
-something changed, not that it is wrong, so a mutant that only they catch counts as not caught by a reasoned test.
+First the tests run that ought to catch the mutant (`tests` of its entry). If they do not, all others do, golden runs
+last: those see that something changed, not that it is wrong, so a mutant that only they catch counts as not caught by
+a reasoned test.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -155,7 +158,7 @@ def switched(source: str, mutants: list[Mutant]) -> str:
     for mutant in mutants:
         spans.setdefault(mutant.find(source), []).append(mutant)
     ends = sorted(spans)
-    for (_, end), (start, _) in zip(ends, ends[1:], strict=False):
+    for (_, end), (start, _) in itertools.pairwise(ends):
         if start < end:
             raise Wrong(f"{mutants[0].file}: mutants overlap near {source[start : start + 40]!r}")
     for (start, end), here in sorted(spans.items(), reverse=True):
@@ -179,12 +182,12 @@ def check(mutants: list[Mutant]) -> None:
     rows = set(re.findall(r"^\| `([^`]+)` \|", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE))
     names = {mutant.name for mutant in mutants}
     if rows != names:
-        differ = ", ".join(sorted(rows ^ names))
-        raise Wrong(f"{DOCUMENT.relative_to(ROOT)} is not of this list; run `make mutants`: {differ}")
+        differ = ", ".join(sorted(rows ^ names)[:5])
+        raise Wrong(f"{DOCUMENT.relative_to(ROOT)} is not of this list; run `make mutants`: {differ} ...")
 
 
 def copy_tree(mutants: list[Mutant]) -> Path:
-    """A copy of the workspace that holds all mutants. Files that stay the same keep their time, so that little is rebuilt."""
+    """A copy of the workspace that holds all mutants. Files that stay the same keep their time and stay built."""
     tree = WORK / "tree"
     wanted: dict[Path, bytes] = {}
     for name in COPIED:
@@ -200,30 +203,34 @@ def copy_tree(mutants: list[Mutant]) -> Path:
     for old in [file for file in tree.rglob("*") if file.is_file() and not file.is_symlink()]:
         if old.relative_to(tree) not in wanted and not any(parent.is_symlink() for parent in old.parents):
             old.unlink()
-    for name, content in wanted.items():
-        new = tree / name
+    for file_name, content in wanted.items():
+        new = tree / file_name
         new.parent.mkdir(parents=True, exist_ok=True)
         if not new.exists() or new.read_bytes() != content:
             new.write_bytes(content)
-    for name in LINKED:
-        link = tree / name
-        if (ROOT / name).exists() and not link.is_symlink():
-            link.symlink_to(ROOT / name)
+    for linked in LINKED:
+        link = tree / linked
+        if (ROOT / linked).exists() and not link.is_symlink():
+            link.symlink_to(ROOT / linked)
     return tree
 
 
 def build(tree: Path) -> dict[str, Path]:
     """Builds all tests; their programs by name: `hart` for the unit tests of a crate, `analytic` for others."""
     env = dict(os.environ)
-    env.setdefault("CARGO_TARGET_DIR", str(WORK / "target"))
+    # Cargo takes crates of the copy for those of the checkout, so they must not have one folder.
+    env["CARGO_TARGET_DIR"] = str(WORK / "target")
     # Whole-program optimisation would take longer than the tests.
     env |= {
         "CARGO_PROFILE_RELEASE_LTO": "off",
         "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "8",
         "CARGO_PROFILE_RELEASE_DEBUG": "0",
     }
-    command = ["cargo", "test", "--release", "--workspace", "--no-run", "--message-format=json"]
-    command += ["--exclude", "loiter-python", "--config", "build.rustflags=['-Aunused','-Awarnings']"]
+    command = ["cargo", "test", "--release", "--workspace", "--lib", "--tests", "--no-run", "--message-format=json"]
+    command += [
+        "--exclude",
+        "loiter-python",
+    ]
     result = subprocess.run(command, cwd=tree, env=env, stdout=subprocess.PIPE, text=True, check=False)
     if result.returncode:
         messages = [json.loads(line) for line in result.stdout.splitlines()]
@@ -253,8 +260,8 @@ class Runner:
         return folder if folder.is_dir() else self.tree / "crates" / "sim"
 
     def run(self, mutant: int, selection: str, limit: float) -> tuple[str, list[str], int]:
-        """Runs the tests of `selection`, a program, filters, and `-filter` for what is left out. Returns what happened, who
-        failed, and how many tests ran."""
+        """Runs the tests of `selection`: a program, filters, and `-filter` for what is left out. Returns what
+        happened, who failed, and how many tests ran."""
         binary, *words = selection.split()
         if binary not in self.programs:
             raise Wrong(f"no test program {binary}; there are {', '.join(sorted(self.programs))}")
@@ -353,10 +360,11 @@ def table(mutants: list[Mutant], outcomes: dict[str, Outcome]) -> str:
     lines = [
         "# Mutants: which test catches which fault",
         "",
-        "Written by `make mutants` (tools/mutants.py) from the list tools/mutants.toml. Each row is a fault put into the source,",
-        "a line or two, and the first tests that failed with it. The tests named in the list run first; all others only if",
-        "those do not fail. Golden runs see that something changed, not that it is wrong: what only they catch counts as not caught",
-        "by a reasoned test. *Timed out*: the tests did not end within a minute and ten times their usual time.",
+        "Written by `make mutants` (tools/mutants.py) from the list tools/mutants.toml. Each row is a fault put into",
+        "the source, a line or two, and the first tests that failed with it. The tests named in the list run first;",
+        "all others only if those do not fail. Golden runs see that something changed, not that it is wrong: what only",
+        "they catch counts as not caught by a reasoned test. *Timed out*: the tests did not end within a minute and",
+        "ten times their usual time.",
         "",
         totals(mutants, outcomes),
         "",
@@ -396,8 +404,8 @@ def totals(mutants: list[Mutant], outcomes: dict[str, Outcome]) -> str:
     timed_out = sum(outcome.how == "timed out" for outcome in outcomes.values())
     survived = len(outcomes) - count - golden
     return (
-        f"{len(mutants)} mutants: {count} caught by reasoned tests ({count / len(mutants):.0%}), of them {timed_out} by a "
-        f"time-out; {golden} by golden runs only; {survived} survived."
+        f"{len(mutants)} mutants: {count} caught by reasoned tests ({count / len(mutants):.0%}), "
+        f"of them {timed_out} by a time-out; {golden} by golden runs only; {survived} survived."
     )
 
 
@@ -423,7 +431,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="mutants to run; without any, all")
     parser.add_argument("--check", action="store_true", help="only see whether list, source and table fit")
-    parser.add_argument("--resume", action="store_true", help="keep the outcomes of the last run whose mutants are the same")
+    parser.add_argument(
+        "--resume", action="store_true", help="keep the outcomes of the last run whose mutants are the same"
+    )
     parser.add_argument("--clean", action="store_true", help="build anew")
     options = parser.parse_args()
     try:

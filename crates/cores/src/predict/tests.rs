@@ -199,7 +199,6 @@ fn every_kind_of_transfer_is_counted_and_finds_its_target() {
         branches: 2,
         branches_taken: 2,
         branches_mispredicted: 2,
-        fixed_jumps: 4,
         returns: 4,
         returns_mispredicted: 1,
         indirect_jumps: 4,

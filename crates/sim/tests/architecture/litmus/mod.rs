@@ -78,8 +78,10 @@ const SUPERSCALAR: &[Setting] = &[setting(Machine::Superscalar, 4, [0, 1, 2, 3])
 
 /// What the cores of `machine` promise (docs/model.md and docs/smt.md).
 fn promise(machine: Machine) -> Promise {
+    let annotated = "atomic_order = \"annotated\"";
     match machine {
         Machine::Virt => Promise::Sequential,
+        _ if machine.request(1).machine_toml.contains(annotated) => Promise::Annotated,
         _ => Promise::Total,
     }
 }
@@ -249,6 +251,11 @@ macro_rules! litmus {
             }
 
             #[test]
+            fn orders_the_parts_of_what_crosses_lines() {
+                check($settings, CROSSINGS);
+            }
+
+            #[test]
             fn is_coherent() {
                 check($settings, COHERENCE);
             }
@@ -268,14 +275,4 @@ litmus! {
     smt2: SMT2
     p_core: P_CORE
     superscalar: SUPERSCALAR
-}
-
-#[test]
-fn t1_orders_the_parts_of_what_crosses_lines() {
-    check(T1, CROSSINGS);
-}
-
-#[test]
-fn t2_orders_the_parts_of_what_crosses_lines() {
-    check(T2, CROSSINGS);
 }
