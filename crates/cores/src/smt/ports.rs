@@ -2,8 +2,7 @@
 //!
 //! A load reserves its port when it issues, some cycles before it accesses the cache. Buffered stores take
 //! what is left; nobody waits for them. Where loads leave none for so long that a store could wait for
-//! ever, they leave one. A load that accesses the cache in the cycle in which it issues comes after that cycle's
-//! stores; its access has the port of the next cycle.
+//! ever, they leave one.
 
 use super::params::SmtUnitParams;
 
@@ -13,12 +12,9 @@ pub(super) struct DataPorts {
     ports: u64,
     stores_take_ports: bool,
     patience_cycles: u64,
-    /// Ports taken in this cycle.
+    /// Ports that loads, and stores of this cycle, have taken since stores last had their turn. What
+    /// accesses the cache in the cycle in which it issues does so behind that turn, and counts for the next.
     taken: u64,
-    /// Ports of the next cycle that are taken already.
-    taken_next: u64,
-    /// Stores have had their turn in this cycle.
-    drained: bool,
     /// Cycles in a row in which stores wanted a port and none got one.
     refused_cycles: u64,
     /// A store was refused in this cycle; one got its port.
@@ -35,19 +31,11 @@ impl DataPorts {
             stores_take_ports: units.stores_take_ports,
             patience_cycles: units.store_patience_cycles,
             taken: 0,
-            taken_next: 0,
-            drained: false,
             refused_cycles: 0,
             refused: false,
             granted: false,
             first: 0,
         }
-    }
-
-    #[inline(always)]
-    pub(super) fn begin_cycle(&mut self) {
-        self.taken = std::mem::take(&mut self.taken_next);
-        self.drained = false;
     }
 
     /// Loads that may issue in this cycle.
@@ -59,10 +47,7 @@ impl DataPorts {
     /// A load accesses the cache.
     #[inline(always)]
     pub(super) fn load_accesses(&mut self) {
-        match self.drained {
-            true => self.taken_next += 1,
-            false => self.taken += 1,
-        }
+        self.taken += 1;
     }
 
     /// A buffered store of context `c` wants to access the cache. Returns whether it may.
@@ -91,7 +76,7 @@ impl DataPorts {
     /// Stores have had their turn in this cycle.
     #[inline(always)]
     pub(super) fn end_drain(&mut self) {
-        self.drained = true;
+        self.taken = 0;
         let (refused, granted) = (
             std::mem::take(&mut self.refused),
             std::mem::take(&mut self.granted),
