@@ -1,10 +1,12 @@
 # make demo     set up, then the T1 study in its quick form: table here, PNG and report.html in results/demo
 # make debian   set up, then Debian's packages as an image to boot: about a minute, and 130 MB from Debian's mirror
 # make test     set up, then every check, cheapest first
-# make test-long  what takes too long for every change: boots of timing cores and of many harts (a quarter of an hour)
+# make test-long  what takes too long for every change: boots of timing cores and of many harts, and the mutants (an hour)
+# make mutants  which test catches which fault: a table in docs/mutants.md
 # make bench    speed of the simulator: a table, and target/bench.json
 # make bench-peers  the same beside rvsim, which is installed from PyPI for it: a table, and target/bench-peers.json
 # make setup    only set up: system packages, .venv, the Python package (release), the guests
+# make causes   the experiments on causes of misses, again; fails where one gives something else than docs/causes.toml keeps
 # make study    the whole study, as published figures are compared (about three minutes on two processors)
 #
 # Everything is incremental. PYTHON=... and CROSS=... choose another Python and another cross compiler.
@@ -21,7 +23,7 @@ export PYO3_PYTHON := $(CURDIR)/$(bin)/python
 
 sources := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c')
 
-.PHONY: demo debian study test test-long bench bench-peers setup packages packages-test guests lint test-rust test-guests test-python clean
+.PHONY: demo debian study causes test test-long mutants bench bench-peers setup packages packages-test guests lint test-rust test-guests test-python clean
 .NOTPARALLEL:
 
 demo: setup
@@ -29,6 +31,9 @@ demo: setup
 
 study: setup
 	$(bin)/loiter study run cakarevic2008
+
+causes: setup
+	$(bin)/python tools/validation.py --run
 
 debian: setup
 	@PYTHON=$(PYTHON) tools/packages.sh images
@@ -77,7 +82,9 @@ lint: setup
 	$(bin)/ruff check -q python tests tools guests
 	$(bin)/ruff format --check -q python tests tools guests
 	$(bin)/mypy
+	$(bin)/python tools/validation.py --check
 	cargo clippy --workspace --all-targets --release -q -- -D warnings
+	$(bin)/python tools/mutants.py --check
 
 test-rust: setup packages-test
 	cargo test --workspace --release
@@ -91,6 +98,11 @@ test-python: setup packages-test
 
 test-long: setup packages-test
 	$(bin)/pytest -m long
+	$(bin)/python tools/mutants.py
+
+# Builds one copy of the workspace with all mutants in build/mutants.
+mutants: setup packages-test
+	$(bin)/python tools/mutants.py
 
 clean:
 	rm -rf build results guests/build target .venv

@@ -129,7 +129,7 @@ def error_cases() -> list[Case]:
             "task.mbv_fp=0 footprint_kib=8192",
             "^error: argument footprint_kib=8192 is too small for task mbv_fp: at least 16384$",
         ),
-        error("task.mbv_int=0", "^error: task mbv_int wants 6.... KiB of memory", memory="64M"),
+        error("task.mbv_int=0", "^error: task mbv_int wants 13.... KiB of memory", memory="64M"),
         error("task.add=0 task.spin_l2miss=1 l2miss_stride_kib=48", "48 is no power of two"),
     ]
 

@@ -27,10 +27,17 @@ _CORE = ""
 _L2 = "l2"
 
 _USER = ("user",)
-_KERNEL = ("kernel", "machine", "interrupt")
+# A routine that takes a lock is executed in the mode of whoever takes it, which for the locks that tables name is the
+# kernel's.
+_ACQUIRING = ("acquiring",)
+_KERNEL = ("kernel", "machine", "interrupt", *_ACQUIRING)
 _SPINNING = ("spinning",)
 _POLLING = ("idle_polling",)
 _USEFUL = _USER + _KERNEL
+_OUTSIDE_LOCKS = tuple(each for each in _USEFUL if each not in _ACQUIRING)
+_PURPOSES = ("useful", "spinning", "polling")
+# Parts that count transfers of control of each kind, by the name of its counter.
+_BRANCH = "branch"
 _AWAKE = (*_USEFUL, *_SPINNING, *_POLLING, "pausing", "napping", "blocked")
 
 
@@ -88,6 +95,18 @@ class Counts:
         """Cycles in which a histogram's value was the greatest there is."""
         by_core = self._histograms.get(histogram)
         return self._none() if not by_core else sum(entries[max(entries)] for entries in by_core.values())
+
+    def of_histogram(self, histogram: str, least: int, most: int) -> int:
+        """Cycles in which a histogram's value was between these two."""
+        by_core = self._histograms.get(histogram)
+        if not by_core:
+            return self._none()
+        return sum(n for entries in by_core.values() for value, n in entries.items() if least <= value <= most)
+
+    def top(self, histogram: str) -> int:
+        """The greatest value that a histogram has an entry for."""
+        by_core = self._histograms.get(histogram)
+        return self._none() if not by_core else max(max(entries) for entries in by_core.values())
 
     @staticmethod
     def _none() -> int:
@@ -198,6 +217,51 @@ def _mispredicted(counts: Counts, group: str) -> float:
     return _percent(wrong, sum(counts.counter(kind, "branch", group) for kind in kinds))
 
 
+def _of_full_queue(purpose: str) -> Value:
+    def value(counts: Counts, group: str) -> float:
+        shares = {each: counts.counter("full_queue_entries", each) for each in _PURPOSES}
+        return _percent(shares[purpose], sum(shares.values()))
+
+    return value
+
+
+def _correct_path(counts: Counts, group: str) -> float:
+    astray = counts.counter("misled_contexts")
+    return _ratio(counts.counter("fetchable_contexts") - astray, counts.core_cycles)
+
+
+def _useful_issue(counts: Counts, group: str) -> float:
+    issued = counts.counter("integer_issued", "useful")
+    return _percent(issued, counts.top("integer_issued") * counts.core_cycles)
+
+
+def _bus_delay(counts: Counts, group: str) -> float:
+    """What is written back follows the line that takes its place, and waits for nothing else."""
+    transactions = counts.counter("misses", _L2) + counts.counter("writebacks", _L2)
+    return _ratio(counts.counter("channel_wait_cycles", _L2), transactions)
+
+
+_KINDS: dict[str, tuple[tuple[str, str], ...]] = {
+    "conditional": ((_BRANCH, "branches"),),
+    "unconditional": ((_BRANCH, "fixed_jumps"),),
+    "indirect": ((_BRANCH, "returns"), (_BRANCH, "indirect_jumps")),
+    "system": ((_CORE, "environment_calls"), (_CORE, "trap_returns")),
+}
+"""Kinds of branches as Redstone's Table 3.4 has them, and what counts them."""
+
+
+def _of_kind(counts: Counts, group: str, kind: str) -> int:
+    return sum(counts.counter(name, part, group) for part, name in _KINDS[kind])
+
+
+def _all_kinds(counts: Counts, group: str) -> int:
+    return sum(_of_kind(counts, group, kind) for kind in _KINDS)
+
+
+def _kind_percent(kind: str) -> Value:
+    return lambda counts, group: _percent(_of_kind(counts, group, kind), _all_kinds(counts, group))
+
+
 def _squashed(counts: Counts, group: str) -> float:
     return _percent(counts.counter("squashed", group=group), counts.counter("fetched", group=group))
 
@@ -239,6 +303,18 @@ METRICS: tuple[Metric, ...] = (
         GROUPS,
     ),
     Metric("squashed_percent", _PERCENT, "Instructions squashed, of those fetched.", _squashed, GROUPS),
+    Metric(
+        "useful_squashed_percent",
+        _PERCENT,
+        "The same of instructions that neither wait for a lock nor poll for work, as far as that is known at fetch.",
+        lambda counts, group: _percent(counts.counter("squashed", "useful"), counts.counter("fetched", "useful")),
+    ),
+    Metric(
+        "correct_path_contexts",
+        "contexts",
+        "Those of `fetchable_contexts` that are not on a wrong path, behind a branch or jump that was mispredicted.",
+        _correct_path,
+    ),
     Metric(
         "btb_miss_percent",
         _PERCENT,
@@ -328,6 +404,42 @@ METRICS: tuple[Metric, ...] = (
         _average("integer_queue_occupancy"),
     ),
     Metric(
+        "full_queue_spin_percent",
+        _PERCENT,
+        "Entries of the integer queue whose instructions wait for a lock, of all, in the cycles of "
+        "`iq_backup_percent`.",
+        _of_full_queue("spinning"),
+    ),
+    Metric(
+        "full_queue_idle_percent",
+        _PERCENT,
+        "The same of instructions that poll for work.",
+        _of_full_queue("polling"),
+    ),
+    Metric(
+        "few_polling_percent",
+        _PERCENT,
+        "Cycles of a core in which fewer than four instructions in the integer queue poll for work.",
+        lambda counts, group: _percent(counts.of_histogram("polling_queued", 0, 3), counts.core_cycles),
+    ),
+    Metric(
+        "useful_issue_percent",
+        _PERCENT,
+        "Instructions that integer units began and that neither wait for a lock nor poll, wrong paths included, "
+        "of what "
+        "the units could begin.",
+        _useful_issue,
+    ),
+    Metric(
+        "useful_load_miss_percent",
+        _PERCENT,
+        "Look-ups of loads in the data cache that found no line, of all, of loads that neither wait for a lock "
+        "nor poll.",
+        lambda counts, group: _percent(
+            counts.counter("load_misses", "useful"), counts.counter("load_lookups", "useful")
+        ),
+    ),
+    Metric(
         "fq_average_size",
         "instructions",
         "Instructions in the floating-point queue of a core, averaged over cycles.",
@@ -351,6 +463,12 @@ METRICS: tuple[Metric, ...] = (
         "Lines on their way from memory to the second level, averaged over cycles.",
         _average("outstanding_misses", _L2),
     ),
+    Metric(
+        "memory_bus_delay_cycles",
+        "cycles",
+        "Cycles that a line waits for its memory channel, averaged over lines read and lines written back.",
+        _bus_delay,
+    ),
     *(
         Metric(f"{name}_percent", _PERCENT, f"{what}, of the instructions that retired.", _mix(part, name), GROUPS)
         for name, part, what in (
@@ -360,6 +478,31 @@ METRICS: tuple[Metric, ...] = (
             ("branches", "branch", "Conditional branches"),
             ("fp_operations", _CORE, "Floating-point operations, loads and stores not counted"),
         )
+    ),
+    Metric(
+        "all_branches_percent",
+        _PERCENT,
+        "Branches and jumps of all kinds, environment calls and returns from traps, of the instructions that retired.",
+        lambda counts, group: _percent(_all_kinds(counts, group), counts.counter("retired", group=group)),
+        GROUPS,
+    ),
+    *(
+        Metric(f"branch_mix.{kind}", _PERCENT, f"{what}, of `all_branches_percent`.", _kind_percent(kind), GROUPS)
+        for kind, what in (
+            ("conditional", "Conditional branches"),
+            ("unconditional", "Jumps and calls to a fixed target"),
+            ("indirect", "Returns, and jumps and calls to what a register says"),
+            ("system", "Environment calls, and returns from traps"),
+        )
+    ),
+    Metric(
+        "conditional_taken_percent",
+        _PERCENT,
+        "Conditional branches that were taken, of those that retired.",
+        lambda counts, group: _percent(
+            counts.counter("branches_taken", _BRANCH, group), counts.counter("branches", _BRANCH, group)
+        ),
+        GROUPS,
     ),
     Metric(
         "interrupt_cycles_percent",
@@ -392,6 +535,19 @@ METRICS: tuple[Metric, ...] = (
         _instructions_percent(_SPINNING),
     ),
     Metric(
+        "lock_instructions_percent",
+        _PERCENT,
+        "Instructions retired in routines that take a spin lock, waiting or not, of all: what Redstone (2002) calls "
+        "spinning.",
+        _instructions_percent(_SPINNING + _ACQUIRING),
+    ),
+    Metric(
+        "lock_cycles_percent",
+        _PERCENT,
+        "The same of context-cycles, of those in which a hart is not asleep in wfi.",
+        _awake_percent(_SPINNING + _ACQUIRING),
+    ),
+    Metric(
         "idle_instructions_percent",
         _PERCENT,
         "Instructions retired while polling for work, of all.",
@@ -420,6 +576,14 @@ METRICS: tuple[Metric, ...] = (
         "ratio",
         "`spin_per_thread_ipc` to `useful_per_thread_ipc`.",
         _spin_to_useful,
+    ),
+    Metric(
+        "lock_ipc_ratio",
+        "ratio",
+        "By context-cycle, the IPC of a hart in a routine that takes a spin lock to that of one which is in none "
+        "and does "
+        "not poll.",
+        lambda counts, group: _ratio(_per_thread(counts, _SPINNING + _ACQUIRING), _per_thread(counts, _OUTSIDE_LOCKS)),
     ),
 )
 

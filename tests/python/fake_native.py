@@ -103,6 +103,7 @@ def inspect_program(path: str, elf: bytes) -> str:
 def run(request_text: str, elf: bytes, progress: Callable[[str], bool] | None) -> str:
     request = json.loads(request_text)
     machine = tomlkit.parse(request["machine_toml"])
+    changed = dict(each.split("=", 1) for each in request["set"])
     words = dict(word.split("=", 1) for word in request["bootargs"].split())
     tasks = {key[5:]: [int(each) for each in value.split(",")] for key, value in words.items() if key[:5] == "task."}
     label = f"{request['machine_name']}:{'+'.join(tasks)}"
@@ -125,7 +126,7 @@ def run(request_text: str, elf: bytes, progress: Callable[[str], bool] | None) -
             "phases": [],
             "missed_phase": None,
             "checked_instructions": 0,
-            "clock_mhz": machine["system"]["clock_mhz"],
+            "clock_mhz": int(changed.get("system.clock_mhz", machine["system"]["clock_mhz"])),
             "host_seconds": 0.01,
             "counters": [{"component": "core0.l1d", "name": "misses", "unit": "accesses", "value": 7}],
             "accounts": [

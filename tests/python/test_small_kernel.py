@@ -34,6 +34,7 @@ TAKEN = {
     "l2miss,ring=9x64K,fail=500": "l2miss, an acquire fails for 500 cycles, idle stock",
     "pause,idle=poll": "pause, an acquire fails for 0 cycles, idle poll",
     "nop,fail=300": "nop, an acquire fails for 300 cycles, idle stock",
+    "nop,idle=flags": "nop, an acquire fails for 0 cycles, idle flags",
     "stock,fail=70,idle=wfi": "stock, an acquire fails for 70 cycles, idle wfi",
 }
 REFUSED = {
@@ -110,7 +111,7 @@ class TestHere:
     def test_the_hardware_lock_waits_rightly(self, image: Image, words: str) -> None:
         self._mix(image, words, "--set", "hart.isa=+xloiterlock")
 
-    @pytest.mark.parametrize("idle", ["poll", "wfi", "block"])
+    @pytest.mark.parametrize("idle", ["poll", "wfi", "block", "flags"])
     @pytest.mark.parametrize("relax", ["stock", "bare", "pause"])
     def test_ways_change_while_it_runs(self, image: Image, idle: str, relax: str) -> None:
         # While others wait, in all orders; then everything is done again.
@@ -125,6 +126,12 @@ class TestHere:
         script = "cd /sys/module/loiter_wait/parameters; " + "; ".join(f"echo {line}; echo $?" for line in lines)
         done = self._run(image, script, "--set", "hart.isa=+xloiterlock")
         assert done.stdout.decode().split() == ["1", "1", "0", "1", "0", "0", "1", "1"], done.stderr.decode()
+
+    def test_polling_the_flags_is_no_way_to_block(self, image: Image) -> None:
+        lines = ["flags > idle", "flags > idle", "block > idle", "wfi > idle"]
+        script = "cd /sys/module/loiter_wait/parameters; " + "; ".join(f"echo {line}; echo $?" for line in lines)
+        done = self._run(image, script)
+        assert done.stdout.decode().split() == ["0", "0", "1", "1"], done.stderr.decode()
 
     def test_who_has_no_lock_cannot_block(self, image: Image) -> None:
         done = self._run(image, "echo block > /sys/module/loiter_wait/parameters/idle; echo $?")

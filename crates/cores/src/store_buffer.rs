@@ -20,7 +20,7 @@ enum Stage {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Store {
     pub(crate) addr: PhysAddr,
-    bytes: u64,
+    pub(crate) bytes: u64,
     pub(crate) value: u64,
     stage: Stage,
 }

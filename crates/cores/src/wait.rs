@@ -27,6 +27,8 @@ params! {
         wrs_frees_shares: bool,
         /// Longest nap of wrs.sto.
         nap_short_limit_cycles: int(1..=1000000),
+        /// Longest nap of wrs.nto, which the extension lets end for any reason; 0: there is no limit.
+        nap_long_limit_cycles: int(0..=1000000000),
         /// From wfi to the first cycle in which an interrupt can end it.
         wfi_entry_cycles: int(0..=1000000),
         /// From the interrupt that ends a wfi to the next instruction.
@@ -125,6 +127,9 @@ impl WaitParams {
             entered: now,
             limit: match nap {
                 Nap::WrsSto => now.after(self.nap_short_limit_cycles),
+                Nap::WrsNto if self.nap_long_limit_cycles > 0 => {
+                    now.after(self.nap_long_limit_cycles)
+                }
                 Nap::Wfi | Nap::WrsNto => Cycle::NEVER,
                 Nap::Lock | Nap::Flags => hart.deadline().map_or(Cycle::NEVER, Cycle),
             },

@@ -7,6 +7,7 @@ use loiter_machine::MachineConfig;
 use loiter_types::HartId;
 
 use super::*;
+use crate::code::CodeCache;
 use crate::csr::Extensions;
 use crate::walk::{ACCESSED, DIRTY, EXECUTE, PPN_SHIFT, READ, USER, VALID, WRITE};
 
@@ -319,5 +320,46 @@ fn protection_of_part_of_a_page_is_asked_every_time() {
         assert_eq!(bench.go(VIRTUAL + 0x14, Access::Load), Ok(DATA + 0x14));
         let denied = Err(Access::Load.access_fault(VIRTUAL + 0x10));
         assert_eq!(bench.go(VIRTUAL + 0x10, Access::Load), denied);
+    }
+}
+
+/// A walk whose table is protected against it writes nothing there.
+#[test]
+fn a_walk_does_not_write_where_it_may_not() {
+    let mut bench = Bench::new("rv64i_svadu");
+    bench.map(RW);
+    // Entry 0: the last table, readable only; entry 1: all.
+    bench.hart.csr.privilege = Privilege::Machine;
+    bench.hart.csr.write(0x3b1, u64::MAX, 0);
+    bench.hart.csr.write(0x3b0, LAST >> 2 | 0x1ff, 0);
+    bench.hart.csr.write(0x3a0, 0x19 | 0x1f << 8, 0);
+    bench.hart.csr.privilege = Privilege::Supervisor;
+    for access in [Access::Load, Access::Store] {
+        let denied = Err(access.access_fault(VIRTUAL));
+        assert_eq!(bench.go(VIRTUAL, access), denied, "{access:?}");
+    }
+    assert_eq!(bench.entry(), leaf(DATA, RW));
+    // What is there may be read, and suffices where nothing is to be marked.
+    bench.map(RW | ACCESSED | DIRTY);
+    assert_eq!(bench.go(VIRTUAL, Access::Store), Ok(DATA));
+}
+
+/// An instruction of four bytes at the end of a page, whose second page nothing answers, or nothing maps.
+#[test]
+fn an_instruction_half_of_which_nothing_answers_faults_there() {
+    const BEFORE: u64 = VIRTUAL - 0x1000;
+    let bits = RW | EXECUTE | ACCESSED | DIRTY;
+    for (second, expected) in [
+        (leaf(0x4000_0000, bits), Access::Fetch.access_fault(VIRTUAL)),
+        (0, Access::Fetch.page_fault(VIRTUAL)),
+    ] {
+        let mut bench = Bench::new("rv64i_svadu");
+        bench.put(LAST + 8 * 0x1fe, leaf(DATA, bits));
+        bench.put(LAST + 8 * 0x1ff, second);
+        // Its first half: of an instruction that is not compressed.
+        bench.put(DATA + 0xff8, 0x0013 << 48);
+        let Bench { hart, machine } = &mut bench;
+        let found = hart.fetch_at(BEFORE + 0xffe, machine, &mut CodeCache::new());
+        assert_eq!(found.err(), Some(expected));
     }
 }

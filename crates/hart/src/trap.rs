@@ -112,6 +112,16 @@ impl Trap {
         }
     }
 
+    /// Whether an instruction is there for it: an environment call, or a breakpoint.
+    #[must_use]
+    pub fn is_asked_for(self) -> bool {
+        use Cause::{Breakpoint, EcallMachine, EcallSupervisor, EcallUser};
+        matches!(
+            self,
+            Trap::Exception(Breakpoint | EcallUser | EcallSupervisor | EcallMachine, _)
+        )
+    }
+
     /// Value of `mtval` or `stval`.
     #[must_use]
     pub fn value(self) -> u64 {

@@ -94,6 +94,31 @@ impl Inst {
         }
     }
 
+    /// Whether an atomic is annotated `aq`: later accesses of its hart follow it.
+    #[must_use]
+    pub fn acquires(&self) -> bool {
+        self.op.class() == Class::Atomic && self.rm() & 2 != 0
+    }
+
+    /// Whether an atomic is annotated `rl`: it follows earlier accesses of its hart.
+    #[must_use]
+    pub fn releases(&self) -> bool {
+        self.op.class() == Class::Atomic && self.rm() & 1 != 0
+    }
+
+    /// Whether a fence orders earlier stores (or device output) before later ones. True of all that is not a fence.
+    #[must_use]
+    pub const fn orders_stores(&self) -> bool {
+        const OUTPUT_OR_WRITE: i32 = 0b0101;
+        match self.op {
+            Op::Fence => {
+                let (predecessor, successor) = (self.imm >> 4 & 0xf, self.imm & 0xf);
+                predecessor & OUTPUT_OR_WRITE != 0 && successor & OUTPUT_OR_WRITE != 0
+            }
+            _ => true,
+        }
+    }
+
     /// Whether a fence orders earlier stores (or device output) before later loads (or device input):
     /// the only order that a core does not keep by itself whose loads and whose stores perform in
     /// program order. True of all that is not a fence.

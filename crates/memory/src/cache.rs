@@ -245,6 +245,52 @@ mod tests {
         assert!(ways.iter().all(|&n| n > 50), "{ways:?}");
     }
 
+    /// One pointer for all sets, which goes on from the way that was replaced; looking from there, the first way
+    /// that is not used; the last one used makes all others unused.
+    #[test]
+    fn nru_looks_from_a_pointer_that_goes_round() {
+        const WAYS: usize = 4;
+        for sets in [1, 2] {
+            let mut cache = Cache::new((sets * WAYS) as u64 * 64, WAYS as u64, 64, "nru").unwrap();
+            let mut lines = vec![[None; WAYS]; sets];
+            let mut used = vec![[false; WAYS]; sets];
+            // Where it stands at first is nobody's rule.
+            let mut pointer = None;
+            let mut seen = [0; WAYS];
+            for line in 0..200_u64 {
+                let set = line as usize % sets;
+                // Now and then something that is there is used again.
+                let again = lines[set][line as usize / 3 % WAYS];
+                if let Some(again) = again.filter(|_| line % 3 == 0) {
+                    assert!(matches!(cache.access(again), Lookup::Hit(_)));
+                    let way = lines[set].iter().position(|known| *known == Some(again));
+                    touch(&mut used[set], way.unwrap());
+                }
+                let (index, replaced) = cache.fill(line);
+                let way = index % WAYS;
+                assert_eq!(lines[set][way], replaced);
+                if replaced.is_some() {
+                    let from = pointer.unwrap_or(way);
+                    let mut ways = (0..WAYS).map(|step| (from + step) % WAYS);
+                    assert_eq!(ways.find(|&way| !used[set][way]), Some(way), "{line}");
+                    pointer = Some((way + 1) % WAYS);
+                    seen[way] += 1;
+                }
+                lines[set][way] = Some(line);
+                touch(&mut used[set], way);
+            }
+            assert!(seen.iter().all(|&times| times > 20), "{seen:?}");
+        }
+
+        fn touch(used: &mut [bool; WAYS], way: usize) {
+            used[way] = true;
+            if used.iter().all(|used| *used) {
+                *used = [false; WAYS];
+                used[way] = true;
+            }
+        }
+    }
+
     /// Random uses, fills and losses against lists: what is there, and that the line replaced is the
     /// least recently used, or one not used since all others were.
     #[test]

@@ -27,6 +27,18 @@ counters! {
 }
 
 counters! {
+    /// Counters of the bus between the first level of a core and the second.
+    pub struct BusCounters {
+        /// Lines that first-level caches were filled with.
+        fills: "lines",
+        /// Changed lines that the data cache gave back; where they need no bus, none.
+        writebacks: "lines",
+        /// Cycles that both waited for the bus.
+        wait_cycles: "cycles",
+    }
+}
+
+counters! {
     /// Counters of a data cache whose core owns the lines it stores to.
     pub struct StoreCounters {
         /// Look-ups by stores and atomics.

@@ -162,6 +162,14 @@ impl L2 {
         served
     }
 
+    /// A changed line of a first level comes back, which keeps its bank as any access does.
+    pub(crate) fn write_back(&mut self, now: Cycle, addr: PhysAddr) {
+        let bank = (self.tags.line(addr) & (self.params.banks - 1)) as usize;
+        let arrives = now.after(self.params.request_cycles);
+        let starts = arrives.max(self.bank_free[bank]);
+        self.bank_free[bank] = starts.after(self.params.bank_busy_cycles);
+    }
+
     /// Line `line` is used, and written if it `writes`, without time. Answers its index, and the line that it
     /// replaced with the cores that may hold it.
     pub(crate) fn warm(

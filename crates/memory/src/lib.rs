@@ -8,6 +8,7 @@
 //! which their requests were sent; a line that a store of another core has overwritten is lost to a
 //! first-level cache no later than the reply that reports the store.
 
+mod bus;
 mod cache;
 mod counters;
 mod l2;
@@ -20,9 +21,11 @@ mod wheel;
 
 pub use cache::{Cache, Lookup};
 pub use counters::{
-    L1Counters, L2Counters, MissCounters, StoreCounters, TlbCounters, WalkerCounters,
+    BusCounters, L1Counters, L2Counters, MissCounters, StoreCounters, TlbCounters, WalkerCounters,
 };
-pub use params::{L1MissParams, L1Params, L2Params, MemoryParams, TlbParams, WalkerParams, sets};
+pub use params::{
+    BusParams, L1MissParams, L1Params, L2Params, MemoryParams, TlbParams, WalkerParams, sets,
+};
 pub use system::{Level, MemoryConfig, MemorySystem, Missed, Request, RequestKind, Response};
 pub use tlb::{Flush, Tlb, Translation};
 pub use wheel::Wheel;

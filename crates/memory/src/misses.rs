@@ -1,7 +1,6 @@
 //! Miss registers of a first-level cache: which lines are on their way, and how many can be.
 //!
-//! A request for a line that is on its way goes no further: it performs with the one that is. A line
-//! takes the bus, and the port by which it fills, for some cycles, so lines arrive that far apart.
+//! A request for a line that is on its way goes no further: it performs with the one that is.
 
 use loiter_types::Cycle;
 
@@ -24,8 +23,6 @@ pub(crate) struct OnItsWay {
 pub(crate) struct MissRegisters {
     params: L1MissParams,
     taken: Vec<OnItsWay>,
-    /// When the next line can have arrived.
-    next_fill: Cycle,
 }
 
 /// What a request finds in the miss registers.
@@ -43,7 +40,6 @@ impl MissRegisters {
         Self {
             params: params.clone(),
             taken: Vec::with_capacity(params.mshrs as usize),
-            next_fill: Cycle(0),
         }
     }
 
@@ -63,13 +59,6 @@ impl MissRegisters {
         }
         let first = self.taken.iter().map(|miss| miss.done).min();
         Found::Full(first.unwrap_or(now).max(now.after(1)))
-    }
-
-    /// When a line that could have arrived at `done` has, as others arrive too.
-    pub(crate) fn arrives(&mut self, done: Cycle) -> Cycle {
-        let done = done.max(self.next_fill);
-        self.next_fill = done.after(self.params.fill_cycles);
-        done
     }
 
     /// A line is on its way, in a register that was seen to be free.

@@ -38,10 +38,20 @@ params! {
     pub struct L1MissParams {
         /// Lines that can be on their way to it.
         mshrs: int(1..=256),
-        /// For how long a line that arrives keeps the bus, so that no other does.
-        fill_cycles: int(0..=100),
         /// For what-if runs: every access hits, whatever the cache holds.
         perfect: bool = false,
+    }
+}
+
+params! {
+    /// Between the first level of a core that does not wait for its misses and the second: section `bus`.
+    pub struct BusParams {
+        /// shared: one bus for lines that either first-level cache is filled with and for changed lines
+        /// that the data cache evicts; apart: each cache is filled by a bus of its own, and evicted lines
+        /// cost nothing.
+        kind: choice("shared", "apart"),
+        /// For how long a line keeps the bus, so that no other line arrives.
+        line_cycles: int(0..=100),
     }
 }
 

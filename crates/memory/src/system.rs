@@ -2,11 +2,12 @@
 
 use loiter_types::{ContextId, CoreId, Cycle, PhysAddr};
 
+use crate::bus::Bus;
 use crate::cache::{Cache, Lookup};
-use crate::counters::{L1Counters, L2Counters, MissCounters, StoreCounters};
+use crate::counters::{BusCounters, L1Counters, L2Counters, MissCounters, StoreCounters};
 use crate::l2::{L2, SHARER_WORDS};
 use crate::misses::{Found, MissRegisters};
-use crate::params::{L1MissParams, L1Params, L2Params, MemoryParams};
+use crate::params::{BusParams, L1MissParams, L1Params, L2Params, MemoryParams};
 use crate::wheel::Wheel;
 
 mod sharers;
@@ -105,6 +106,8 @@ pub struct MemoryConfig {
     pub l1d: L1Params,
     /// Misses of the instruction caches and of the data caches; none where a context that misses waits.
     pub misses: Option<[L1MissParams; 2]>,
+    /// What connects the first level of each core to the second; none where a context that misses waits.
+    pub bus: Option<BusParams>,
     /// Second level.
     pub l2: L2Params,
     /// Memory.
@@ -121,6 +124,7 @@ pub(crate) struct FirstLevel {
     store_counters: StoreCounters,
     /// Miss registers of the instruction cache and of the data cache, with their counters.
     misses: Option<[MissRegisters; 2]>,
+    pub(crate) bus: Option<Bus>,
     miss_counters: [MissCounters; 2],
 }
 
@@ -210,6 +214,7 @@ impl MemorySystem {
                     .misses
                     .as_ref()
                     .map(|misses| misses.each_ref().map(MissRegisters::new)),
+                bus: config.bus.as_ref().map(Bus::new),
                 miss_counters: Default::default(),
             });
         }
@@ -242,6 +247,15 @@ impl MemorySystem {
         &self.first[core.index()].miss_counters
     }
 
+    /// Counters of what connects a core's first level to the second, if it has lines wait.
+    #[must_use]
+    pub fn bus_counters(&self, core: CoreId) -> Option<&BusCounters> {
+        self.first[core.index()]
+            .bus
+            .as_ref()
+            .map(|bus| &bus.counters)
+    }
+
     /// Counters of the second level and memory.
     #[must_use]
     pub fn l2_counters(&self) -> &L2Counters {
@@ -252,6 +266,12 @@ impl MemorySystem {
     #[must_use]
     pub fn fetch_line_log2(&self) -> u32 {
         self.first[0].instructions.line_log2()
+    }
+
+    /// log2 of the bytes of a data-cache line.
+    #[must_use]
+    pub fn data_line_log2(&self) -> u32 {
+        self.first[0].data.line_log2()
     }
 
     /// Looks up the instruction cache: whether `addr` can be fetched now. A miss must be followed by
@@ -376,10 +396,8 @@ impl MemorySystem {
             RequestKind::Load | RequestKind::Own => Some(DATA),
             _ => None,
         };
-        if let (Some(cache), Some(registers)) =
-            (cache, &mut self.first[request.core.index()].misses)
-        {
-            done = registers[cache].arrives(done);
+        if let (Some(cache), Some(bus)) = (cache, &mut self.first[request.core.index()].bus) {
+            done = bus.fill(now, cache, done);
         }
         if let Some((line, sharers)) = served.replaced {
             self.invalidate_sharers(served.performs, line, sharers, None);
@@ -471,11 +489,22 @@ impl MemorySystem {
                     fill(&mut first.instructions, &self.l2, core, addr);
                 }
                 Event::FillData(core, addr) => {
-                    fill_data(&mut self.first[core.index()], &self.l2, core, addr);
+                    let first = &mut self.first[core.index()];
+                    let changed = fill_data(first, &self.l2, core, addr);
+                    self.write_back(now, core, changed);
                 }
-                Event::FillOwned(core, addr) => self.fill_owned(core, addr),
-                Event::Share(core, line) => self.disown(core, line),
-                Event::Invalidate(core, line) => self.invalidate(core, line),
+                Event::FillOwned(core, addr) => {
+                    let changed = self.fill_owned(core, addr);
+                    self.write_back(now, core, changed);
+                }
+                Event::Share(core, line) => {
+                    self.write_back_parts(now, core, line);
+                    self.disown(core, line);
+                }
+                Event::Invalidate(core, line) => {
+                    self.write_back_parts(now, core, line);
+                    self.invalidate(core, line);
+                }
             }
         }
         due.clear();

@@ -27,6 +27,7 @@ pub(crate) fn config() -> MemoryConfig {
         l1i: first_level(),
         l1d: first_level(),
         misses: None,
+        bus: None,
         l2: L2Params {
             size_kib: 64,
             ways: 4,

@@ -14,6 +14,8 @@ words! {
         /// Executes, waiting for a lock: between the probes "acquire" and "acquired", or in code that does
         /// nothing else.
         Spinning = "spinning",
+        /// Executes a routine that takes a lock, and does not wait in it.
+        Acquiring = "acquiring",
         /// Executes the loop in which an idle hart looks for work.
         IdlePolling = "idle_polling",
         /// Gives way after `pause`.
@@ -41,6 +43,33 @@ words! {
         Idle = "idle",
         /// It switches to another task: what it interrupted is over for this hart.
         Switch = "switch",
+        /// It belongs to a routine that takes a lock, which may be free.
+        Acquire = "acquire",
+    }
+}
+
+words! {
+    /// What an instruction is for, as far as that is known when it is fetched.
+    Purpose {
+        /// Neither of the others.
+        Useful = "useful",
+        /// It waits for a lock.
+        Spinning = "spinning",
+        /// It looks for work.
+        Polling = "polling",
+    }
+}
+
+impl Purpose {
+    /// What instructions of an activity are for.
+    #[inline]
+    #[must_use]
+    pub fn of(activity: Activity) -> Self {
+        match activity {
+            Activity::Spinning => Purpose::Spinning,
+            Activity::IdlePolling => Purpose::Polling,
+            _ => Purpose::Useful,
+        }
     }
 }
 
@@ -142,6 +171,15 @@ impl Course {
         }
     }
 
+    /// What an instruction with `mark` is for, if the hart comes to it from here.
+    #[inline]
+    #[must_use]
+    pub fn purpose(&self, mark: u8) -> Purpose {
+        let mut there = *self;
+        there.comes_to(mark);
+        Purpose::of(there.activity(Doing::Executing))
+    }
+
     /// The mark of the code that it executes.
     #[inline(always)]
     #[must_use]
@@ -165,6 +203,7 @@ impl Course {
         match CodeKind::of_mark(self.code) {
             CodeKind::Lock => return Activity::Spinning,
             CodeKind::Idle => return Activity::IdlePolling,
+            CodeKind::Acquire => return Activity::Acquiring,
             CodeKind::Plain | CodeKind::Switch => {}
         }
         if self.interrupt_depth > 0 {
@@ -210,6 +249,43 @@ mod tests {
         course.comes_to(LOCK);
         assert_eq!(executes(&course), Activity::Spinning);
         assert_eq!(course.activity(Doing::Napping), Activity::Napping);
+    }
+
+    #[test]
+    fn a_routine_that_takes_a_lock_is_left_and_come_back_to() {
+        let mut course = Course::default();
+        course.set_mode(Mode::Supervisor);
+        course.comes_to(CodeKind::Acquire as u8);
+        assert_eq!(executes(&course), Activity::Acquiring);
+        course.comes_to(LOCK);
+        assert_eq!(executes(&course), Activity::Spinning);
+        course.comes_to(CodeKind::Acquire as u8);
+        course.traps(true);
+        assert_eq!(executes(&course), Activity::Interrupt);
+        course.returns();
+        course.comes_to(0);
+        assert_eq!(executes(&course), Activity::Kernel);
+    }
+
+    #[test]
+    fn an_instruction_is_for_what_its_mark_says_and_else_for_what_the_probes_say() {
+        let mut course = Course::default();
+        course.set_mode(Mode::User);
+        let purposes = |course: &Course| {
+            let marks = CodeKind::ALL.iter().map(|&kind| kind as u8);
+            marks.map(|mark| course.purpose(mark)).collect::<Vec<_>>()
+        };
+        use Purpose::{Polling, Spinning, Useful};
+        assert_eq!(
+            purposes(&course),
+            [Useful, Spinning, Polling, Useful, Useful]
+        );
+        course.acquires(true);
+        assert_eq!(
+            purposes(&course),
+            [Spinning, Spinning, Polling, Spinning, Useful]
+        );
+        assert_eq!(course.mark(), 0, "it has not come there");
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub mod profile;
 mod recorder;
 
 pub use accounts::{Accounts, Change, Slot};
-pub use activity::{Activity, CodeKind, Course, Doing, Mode};
+pub use activity::{Activity, CodeKind, Course, Doing, Mode, Purpose};
 pub use probe::{Probe, ProbeCode};
-pub use recorder::{LockReads, Mark, MarkKind, Moment, Observer, Recorder, Report, Silent};
+pub use recorder::{
+    LockReads, Mark, MarkKind, Moment, OTHER_LOCKS, Observer, Recorder, Report, Silent,
+};

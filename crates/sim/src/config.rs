@@ -252,6 +252,7 @@ impl MachineFile {
             l1i: self.section("l1i"),
             l1d: self.section("l1d"),
             misses: (common.kind == "smt").then(misses),
+            bus: (common.kind == "smt").then(|| self.section("bus")),
             l2: self.section("l2"),
             memory: self.section("memory"),
         });

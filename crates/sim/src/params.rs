@@ -5,7 +5,8 @@ use loiter_cores::predict::{BranchParams, BtbParams};
 use loiter_cores::smt::{SmtCoreParams, SmtLatencyParams, SmtParams, SmtUnitParams};
 use loiter_cores::{DivideParams, WaitParams};
 use loiter_memory::{
-    L1MissParams, L1Params, L2Params, MemoryConfig, MemoryParams, TlbParams, WalkerParams,
+    BusParams, L1MissParams, L1Params, L2Params, MemoryConfig, MemoryParams, TlbParams,
+    WalkerParams,
 };
 use loiter_types::{ParamInfo, Params, params};
 
@@ -85,6 +86,7 @@ pub(crate) fn sections(kind: &str) -> Vec<Section> {
             ("itlb", TlbParams::infos()),
             ("dtlb", TlbParams::infos()),
             ("walker", WalkerParams::infos()),
+            ("bus", BusParams::infos()),
             ("l1i", first_level()),
             ("l1d", first_level()),
             ("l2", L2Params::infos()),

@@ -3,7 +3,7 @@
 use loiter_cores::Chip;
 use loiter_cores::smt::{ModeGroup, total};
 use loiter_memory::{MemorySystem, TlbCounters, WalkerCounters};
-use loiter_observe::Recorder;
+use loiter_observe::{Purpose, Recorder};
 use loiter_types::{CoreId, CounterSet, Cycle};
 use serde::Serialize;
 
@@ -310,6 +310,9 @@ pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow
                 let [instructions, data] = memory.miss_counters(core);
                 rows(&format!("core{}.l1i", core.0), instructions, &mut out);
                 rows(&format!("core{}.l1d", core.0), data, &mut out);
+                if let Some(bus) = memory.bus_counters(core) {
+                    rows(&format!("core{}.bus", core.0), bus, &mut out);
+                }
             }
             for (core, counters) in chip.wait_counters() {
                 rows(&format!("core{}.wait", core.0), counters, &mut out);
@@ -317,6 +320,15 @@ pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow
             for (core, modes, branches) in chip.mode_counters() {
                 mode_rows(core, "", modes, &mut out);
                 mode_rows(core, ".branch", branches, &mut out);
+            }
+            for (CoreId(core), purposes) in chip.purpose_counters() {
+                for (purpose, counters) in Purpose::ALL.iter().zip(purposes) {
+                    rows(
+                        &format!("core{core}.{}", purpose.word()),
+                        counters,
+                        &mut out,
+                    );
+                }
             }
             for counters in chip.translation_counters() {
                 translation(counters, &mut out);

@@ -120,7 +120,8 @@ impl Timing {
                 let (cores, line) = (memory.cores, memory.l2.line_bytes);
                 MemorySystem::new(*memory).and_then(|memory| {
                     let fetch_line = memory.fetch_line_log2();
-                    let chip = smt::Chip::new(&params, cores, line, fetch_line, now)?;
+                    let lines = (line, fetch_line, memory.data_line_log2());
+                    let chip = smt::Chip::new(&params, cores, lines, now)?;
                     Ok((Chip::Smt(chip), memory))
                 })
             }

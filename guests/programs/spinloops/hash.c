@@ -1,124 +1,130 @@
-// hash: insertions into a table of two dimensions. A 32-bit hash of the key chooses the row; the entry goes to the first
-// free place along the row, or over the row's oldest entry when it is full.
+// hash: random integers are inserted into a table of two dimensions (Cakarevic et al., WIOSCA 2008). A 32-bit hash of
+// the number, made of integer divisions, chooses the row. The row is crossed entry by entry, comparing the less
+// significant bits of the number, up to the entry that matches or is free; in a full row without a match the oldest
+// entry gives way.
+//
+// The paper says no more. Assumed: the hash is a polynomial over a prime field (Carter and Wegman 1979), a division for
+// each byte, and one more for the row; rows of 10 entries; 16 bits are compared; the table is full when it is measured,
+// so that all repetitions are alike.
 #include "fame.h"
 #include "random.h"
 
 LOITER_ARGUMENT(insertions, "iterations", 4000, "hash: insertions in a repetition");
-LOITER_ARGUMENT(entries, "entries", 100000, "hash: places in the table, of 20 bytes each");
+LOITER_ARGUMENT(entries, "entries", 100000, "hash: entries of the table, of 20 bytes each");
+LOITER_ARGUMENT(columns, "columns", 10, "hash: entries of a row, 4 to 255");
 
-enum { COLUMNS = 10, KEY_WORDS = 3, KEYS = 1 << 18, RECENT = 16 };
+enum { LOW_BITS = 0xffff, MOST_COLUMNS = 255, RECENT = 16 };
 
 struct entry {
     uint32_t uses; // 0 = free
+    uint32_t number;
     uint32_t hash;
-    uint32_t key[KEY_WORDS];
+    uint32_t inserted, matched; // serial numbers of the insertions that wrote it and that last matched it
 };
 
 struct table {
-    struct entry (*rows)[COLUMNS];
+    struct entry *entries;
     uint8_t *oldest; // of each row: the column to give away next
-    uint64_t row_count;
+    uint64_t row_count, column_count;
+    uint64_t base, prime; // of the hash. Not constants: compilers divide by those without a division.
+    uint32_t *numbers;    // to be inserted in a repetition
     uint64_t insertions;
     uint64_t random;
-    uint64_t used, found, replaced, attempts; // attempts = used + found + replaced
+    uint64_t used, matched, replaced, attempts; // attempts = used + matched + replaced
     uint32_t recent[RECENT];
 };
 
-// Jenkins' one-at-a-time hash, over the bytes of the key.
-static uint32_t hash_key(const uint32_t key[KEY_WORDS]) {
-    const uint8_t *byte = (const uint8_t *)key;
-    uint32_t hash = 0;
-    for (unsigned i = 0; i < KEY_WORDS * sizeof *key; i++) {
-        hash += byte[i];
-        hash += hash << 10;
-        hash ^= hash >> 6;
-    }
-    hash += hash << 3;
-    hash ^= hash >> 11;
-    return hash + (hash << 15);
+static uint32_t hash_of(const struct table *table, uint32_t number) {
+    uint64_t hash = 0;
+    for (unsigned shift = 0; shift < 32; shift += 8)
+        hash = (hash * table->base + (number >> shift & 0xff) + 1) % table->prime;
+    return (uint32_t)hash;
 }
 
-static void make_key(uint32_t number, uint32_t key[KEY_WORDS]) {
-    key[0] = number;
-    key[1] = number ^ 0x5bd1e995;
-    key[2] = number << 7;
-}
-
-static bool same_key(const uint32_t a[KEY_WORDS], const uint32_t b[KEY_WORDS]) {
-    return a[0] == b[0] && a[1] == b[1] && a[2] == b[2];
-}
-
-// A hash is a fraction of 2^32; its part of the rows is the row. No division.
-static uint64_t row_of(const struct table *table, uint32_t hash) { return hash * table->row_count >> 32; }
+static bool matches(const struct entry *entry, uint32_t number) { return ((entry->number ^ number) & LOW_BITS) == 0; }
 
 static void insert(struct table *table, uint32_t number) {
-    uint32_t key[KEY_WORDS];
-    make_key(number, key);
-    uint32_t hash = hash_key(key);
-    uint64_t row_number = row_of(table, hash);
-    struct entry *row = table->rows[row_number], *entry = row;
+    uint32_t hash = hash_of(table, number), serial = (uint32_t)table->attempts;
+    uint64_t row = hash % table->row_count;
+    struct entry *first = table->entries + row * table->column_count, *end = first + table->column_count;
+    struct entry *entry = first;
 
     table->recent[table->attempts++ % RECENT] = number;
-    for (; entry < row + COLUMNS && entry->uses; entry++)
-        if (entry->hash == hash && same_key(entry->key, key)) {
+    for (; entry < end && entry->uses; entry++)
+        if (matches(entry, number)) {
             entry->uses++;
-            table->found++;
+            entry->matched = serial;
+            table->matched++;
             return;
         }
-    if (entry == row + COLUMNS) {
-        uint8_t column = table->oldest[row_number];
-        table->oldest[row_number] = column == COLUMNS - 1 ? 0 : column + 1;
-        entry = row + column;
+    if (entry == end) {
+        uint8_t column = table->oldest[row];
+        table->oldest[row] = column == table->column_count - 1 ? 0 : column + 1;
+        entry = first + column;
         table->replaced++;
     } else {
         table->used++;
     }
-    *entry = (struct entry){1, hash, {key[0], key[1], key[2]}};
+    *entry = (struct entry){1, number, hash, serial, serial};
+}
+
+static uint32_t next_number(struct table *table) { return (uint32_t)(random_next(&table->random) >> 32); }
+
+static void prepare(void *state) {
+    struct table *table = state;
+    for (uint64_t i = 0; i < table->insertions; i++)
+        table->numbers[i] = next_number(table);
 }
 
 static void repeat(void *state) {
     struct table *table = state;
     for (uint64_t i = 0; i < table->insertions; i++)
-        insert(table, (uint32_t)(random_next(&table->random) % KEYS));
+        insert(table, table->numbers[i]);
 }
 
 // Brings the whole table to where it stays, the L2: a single pass over its lines.
 static void warm_up(void *state) {
     struct table *table = state;
-    const volatile char *byte = (const volatile char *)table->rows;
-    for (uint64_t i = 0; i < table->row_count * sizeof *table->rows; i += 64)
+    const volatile char *byte = (const volatile char *)table->entries;
+    for (uint64_t i = 0; i < table->row_count * table->column_count * sizeof(struct entry); i += 64)
         (void)byte[i];
 }
 
 static bool holds(const struct table *table, uint32_t number) {
-    uint32_t key[KEY_WORDS];
-    make_key(number, key);
-    const struct entry *row = table->rows[row_of(table, hash_key(key))];
-    for (unsigned column = 0; column < COLUMNS && row[column].uses; column++)
-        if (same_key(row[column].key, key))
+    const struct entry *row = table->entries + hash_of(table, number) % table->row_count * table->column_count;
+    for (unsigned column = 0; column < table->column_count && row[column].uses; column++)
+        if (matches(row + column, number))
             return true;
     return false;
 }
 
-// The last few keys are far fewer than it takes to push one of them out again.
+// The last few numbers are far fewer than it takes for one of them to be the oldest of its row.
 static uint64_t finish(void *state) {
     const struct table *table = state;
-    if (table->used + table->found + table->replaced != table->attempts)
+    if (table->used + table->matched + table->replaced != table->attempts)
         loiter_fail("hash: insertions were lost\n");
+    if (table->used > table->row_count * table->column_count)
+        loiter_fail("hash: more entries were used than the table has\n");
     for (unsigned i = 0; i < RECENT; i++)
         if (!holds(table, table->recent[i]))
-            loiter_fail("hash: key %u was inserted and is not in the table\n", table->recent[i]);
-    return table->used << 48 ^ table->found << 24 ^ table->replaced;
+            loiter_fail("hash: %u was inserted and is not in the table\n", table->recent[i]);
+    return table->used << 48 ^ table->matched << 24 ^ table->replaced;
 }
 
 LOITER_TASK(hash) {
-    static struct table table = {.random = 88172645463325252};
-    table.row_count = (loiter_value_at_least(&entries, 1000) + COLUMNS - 1) / COLUMNS;
+    static struct table table = {.random = 88172645463325252, .base = 2654435761, .prime = 4294967291};
+    table.column_count = loiter_value_at_least(&columns, 4);
+    if (table.column_count > MOST_COLUMNS)
+        loiter_fail("hash: a row has at most %u columns\n", MOST_COLUMNS);
+    table.row_count = (loiter_value_at_least(&entries, 1000) + table.column_count - 1) / table.column_count;
     table.insertions = loiter_value_at_least(&insertions, 1);
-    table.rows = loiter_allocate(table.row_count * sizeof *table.rows, 4096);
+    table.entries = loiter_allocate(table.row_count * table.column_count * sizeof(struct entry), 4096);
     table.oldest = loiter_allocate(table.row_count, 4096);
-    for (uint32_t number = 0; number < table.row_count * COLUMNS; number++)
-        insert(&table, number);
+    table.numbers = loiter_allocate(table.insertions * sizeof *table.numbers, 4096);
+    // Numbers fall on rows at random: twice as many as there are entries fill all but one row in two hundred.
+    for (uint64_t number = 0; number < 2 * table.row_count * table.column_count; number++)
+        insert(&table, next_number(&table));
 
-    fame_run(&(struct fame_work){.state = &table, .repeat = repeat, .warm_up = warm_up, .finish = finish});
+    fame_run(&(struct fame_work){
+        .state = &table, .repeat = repeat, .prepare = prepare, .warm_up = warm_up, .finish = finish});
 }

@@ -1,4 +1,5 @@
-// mbv_fp: matrix by vector in double precision, row after row: the matrix comes in from memory in order.
+// mbv_fp: matrix by vector in double precision (Cakarevic et al., WIOSCA 2008), more sequential than mbv_int: row after
+// row, so the matrix comes in from memory in order. The paper gives no shape; a square is assumed.
 #include "fame.h"
 #include "matrix.h"
 

@@ -1,10 +1,11 @@
-// mbv_int: matrix by vector in 32-bit integers, column after column of a matrix that lies in memory row by row: each
-// access is a whole row away from the last.
+// mbv_int: matrix by vector in 32-bit integers (Cakarevic et al., WIOSCA 2008), in a highly non-sequential order: column
+// after column of a matrix that lies in memory row by row, so each access is a whole row away from the last. By default it
+// has four times the elements of mbv_fp, as in the paper: twice the bytes. The paper gives no shape; a square is assumed.
 #include "fame.h"
 #include "matrix.h"
 
 LOITER_ARGUMENT(columns, "iterations", 16, "mbv_int: columns in a repetition; a line holds 16");
-LOITER_ARGUMENT(footprint, "footprint_kib", 65536, "mbv_int: the matrix, at least 16384, which exceeds every L2");
+LOITER_ARGUMENT(footprint, "footprint_kib", 131072, "mbv_int: the matrix, at least 16384, which exceeds every L2");
 
 struct product {
     int32_t *matrix, *vector, *result;

@@ -139,14 +139,17 @@ pure_retry:
     j       pure_retry
 2:  ret
 
-# An idle loop that looks at eight flags, each of which would be work: a0 points at them, in one line.
+# An idle loop that looks at eight flags, each of which would be work: a0 points at them, in one line. Between, it uses its
+# stack: reads one variable of its frame, at a1, and writes another.
     .globl  pure_idle
 pure_idle:
     .balign 64
-1:  .irp    flag, 0, 8, 16, 24, 32, 40, 48, 56
+1:  ld      t1, 8(a1)
+    .irp    flag, 0, 8, 16, 24, 32, 40, 48, 56
     ld      t0, \flag(a0)
     bnez    t0, 2f
     .endr
+    sd      t1, 0(a1)
     j       1b
 2:  ret
 

@@ -52,31 +52,54 @@ def run(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the published and measured points here.")
     ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="[MACHINE:]KEY=VALUE",
+            help="Change the machines of the study, or one of them: an experiment. May be repeated.",
+        ),
+    ] = None,
+    arguments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--argument",
+            metavar="KEY=VALUE",
+            help="Add a word to the command line of the study's bare-metal programs. May be repeated.",
+        ),
+    ] = None,
     out_directory: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Where results go. Default: results/STUDY-SCALE.")
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="Where results go. Default: results/STUDY-SCALE, with what is changed."
+        ),
     ] = None,
 ) -> None:
     """Run a study and show its results beside the published ones.
 
-    Finished runs are kept: after Ctrl-C, or when something changed, only what is missing is run again.
+    Finished runs are kept: after Ctrl-C, or when something changed, only what is missing is run again. With
+    [bold]--set[/] or [bold]--argument[/] the results are those of an experiment, and are marked so.
     """
     from loiter.report import terminal
     from loiter.runs import pool
+    from loiter.studies.changes import Changes
     from loiter.studies.runner import Order, carry_out, points_json
 
     study = studies.load(name)
     if scale not in study.scales:
         raise unknown("scale", scale, study.scales)
-    directory = out_directory or Path("results") / f"{study.name}-{scale}"
+    changes = Changes(tuple(sets or ()), tuple(arguments or ()))
+    directory = out_directory or Path("results") / changes.directory(f"{study.name}-{scale}")
     if directory.exists() and not directory.is_dir():
         raise UserFault(f"--out {directory}: a file of that name exists; name a directory.")
     if json_file is not None and not json_file.parent.is_dir():
         raise UserFault(f"--json {json_file}: there is no directory {json_file.parent}.")
     command = ["loiter", "study", "run", study.name, "--scale", scale] + (["--figure", figure] if figure else [])
-    order = Order(study, scale, figure, jobs or pool.cpus(), directory, shlex.join(command))
+    command += changes.options()
+    order = Order(study, scale, figure, jobs or pool.cpus(), directory, shlex.join(command), changes)
     outcome = carry_out(order, engines.load(), err())
     if json_file is not None:
-        save_text(json_file, points_json(outcome.findings))
+        save_text(json_file, points_json(outcome.findings, changes))
     console = out()
     terminal.show(console, outcome.findings)
     for path in outcome.files:

@@ -44,6 +44,7 @@ def render(
     )
     statements = [each for each in findings.statements if each.holds is not None]
     environment.filters |= {"number": terminal.number, "published": terminal.published, "unit": terminal.unit}
+    environment.filters["ours"] = terminal.ours
     return environment.get_template("study.html.j2").render(
         study=study,
         findings=findings,

@@ -53,8 +53,18 @@ def unit(name: str) -> str:
 
 
 def published(point: Point) -> str:
-    """The published value, with the sign of a bound."""
-    return f"< {point.published}" if point.bound else f"{point.published}"
+    """The published value, with the sign of a bound; words with the bound that they come to."""
+    if point.limit is None:
+        return f"{point.published}"
+    return f"{point.published} ({point.limit})" if isinstance(point.published, str) else str(point.limit)
+
+
+def ours(point: Point) -> str:
+    """Our value, with the least and the greatest of several runs."""
+    if point.interval is None:
+        return number(point.ours)
+    least, greatest = point.interval
+    return f"{number(point.ours)} ({number(least)} to {number(greatest)})"
 
 
 def _table(title: str, columns: tuple[str, ...], left: int = 1) -> Table:
@@ -78,10 +88,10 @@ def _points(points: list[Point]) -> Table:
         table.add_row(
             point.id.removeprefix("result."),
             published(point),
-            number(point.ours),
+            ours(point),
             unit(point.unit),
             point.difference,
-            "bound" if point.bound else str(point.tolerance or "same"),
+            "bound" if point.limit else str(point.tolerance or "same"),
             Text(point.verdict.value, style=style),
         )
     return table

@@ -7,7 +7,7 @@ the plan ends, the run ends, well: what the script still does is not waited for.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import loiter
@@ -45,6 +45,10 @@ class LinuxRequest:
         """Name and hash of what runs."""
         image = self.boot.image or {}
         return str(image.get("name", self.boot.kernel.name)), digest(image)
+
+    def on(self, machine: Machine) -> LinuxRequest:
+        """The same on another machine with as many contexts."""
+        return replace(self, boot=replace(self.boot, machine=machine))
 
     def identity(self, engine: Engine) -> Json:
         """What the key is the hash of: contents, not names or paths."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -37,6 +37,10 @@ class Runnable(Protocol):
     @property
     def guest(self) -> tuple[str, str]:
         """Name and hash of what runs."""
+        ...
+
+    def on(self, machine: Machine) -> Runnable:
+        """The same on another machine with as many contexts."""
         ...
 
     def key(self, engine: Engine) -> str:
@@ -72,6 +76,10 @@ class Request:
     def guest(self) -> tuple[str, str]:
         """Name and hash of what runs."""
         return self.program.name, self.program.hash
+
+    def on(self, machine: Machine) -> Request:
+        """The same on another machine with as many contexts."""
+        return replace(self, machine=machine)
 
     def carry_out(self, engine: Engine, progress: Progress, path: Path) -> Finished:
         """Runs it and writes its result at `path`."""

@@ -33,18 +33,57 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far a value may be from the published one before it is called a miss."""
+    """How far a value may be from the published one before it is called a miss. A relative one lets values be `points`
+    away, however small they are."""
 
     amount: float
     relative: bool = False
+    points: float = 0.0
 
     def __str__(self) -> str:
-        return f"{self.amount:g} %" if self.relative else f"{self.amount:g} points"
+        if not self.relative:
+            return f"{self.amount:g} points"
+        return f"{self.amount:g} %" + (f" or {self.points:g} points" if self.points else "")
+
+    def allows(self, ours: Number, published: Number) -> bool:
+        """Whether a value is as near as that."""
+        allowed = max(self.amount * abs(published) / 100, self.points) if self.relative else self.amount
+        return abs(ours - published) <= allowed
+
+
+class Side(Enum):
+    """On which side of a bound a value must be."""
+
+    BELOW = "<"
+    AT_MOST = "≤"
+    AT_LEAST = "≥"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A bound: the published number itself, or what published words such as "none measured" come to."""
+
+    side: Side
+    value: Number
+
+    def holds(self, ours: Number) -> bool:
+        """Whether a value keeps it."""
+        match self.side:
+            case Side.BELOW:
+                return ours < self.value
+            case Side.AT_MOST:
+                return ours <= self.value
+            case Side.AT_LEAST:
+                return ours >= self.value
+
+    def __str__(self) -> str:
+        return f"{self.side.value} {self.value:g}"
 
 
 @dataclass(frozen=True)
 class Point:
-    """One published number and ours. `bound` says that the published one is an upper bound."""
+    """One published number, or words, and ours. With a `limit` ours has to keep it, not to be near. `interval` is from
+    the least to the greatest of the runs that ours is the mean of."""
 
     id: str
     unit: str
@@ -53,7 +92,8 @@ class Point:
     source: str
     note: str
     tolerance: Tolerance | None = None
-    bound: bool = False
+    limit: Limit | None = None
+    interval: tuple[float, float] | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -67,16 +107,17 @@ class Point:
         """Ours less the published one, in words a table has room for."""
         if self.ours is None:
             return ""
+        if self.limit is not None and not isinstance(self.ours, str):
+            return "kept" if self._agrees() else f"{self.ours - self.limit.value:+.1f} beyond"
         if isinstance(self.ours, str) or isinstance(self.published, str):
             return "same" if self.ours == self.published else "differs"
-        if self.bound:
-            return "below" if self.ours < self.published else f"{self.ours - self.published:+.1f} points above"
-        if self.tolerance is not None and self.tolerance.relative:
+        if self.tolerance is not None and self.tolerance.relative and not self.tolerance.points:
             return f"{(self.ours / self.published - 1) * 100:+.1f} %"
         return f"{self.ours - self.published:+.1f} points"
 
     def json(self) -> dict[str, Any]:
         """As the study's JSON file has it."""
+        interval = {} if self.interval is None else {"interval": list(self.interval)}
         return {
             "id": self.id,
             "unit": self.unit,
@@ -84,19 +125,17 @@ class Point:
             "published": self.published,
             "source": self.source,
             "note": self.note,
+            **interval,
         }
 
     def _agrees(self) -> bool:
+        if self.limit is not None and self.ours is not None and not isinstance(self.ours, str):
+            return self.limit.holds(self.ours)
         if isinstance(self.ours, str) or isinstance(self.published, str) or self.ours is None:
             return self.ours == self.published
-        if self.bound:
-            return self.ours < self.published
         if self.tolerance is None:
             return self.ours == self.published
-        allowed = self.tolerance.amount
-        if self.tolerance.relative:
-            allowed *= abs(self.published) / 100
-        return abs(self.ours - self.published) <= allowed
+        return self.tolerance.allows(self.ours, self.published)
 
 
 @dataclass(frozen=True)
@@ -106,6 +145,8 @@ class Statement:
     text: str
     holds: bool | None
     detail: str
+    id: str = ""
+    """Its key in the reference file."""
 
 
 @dataclass(frozen=True)

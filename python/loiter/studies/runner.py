@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -18,6 +18,7 @@ from loiter.runs.progress import Display, Estimate
 from loiter.runs.worker import Job
 from loiter.store import Result, Store, save_bytes, save_text
 from loiter.studies.base import Findings, Study
+from loiter.studies.changes import NONE, Changes
 
 
 @dataclass(frozen=True)
@@ -38,22 +39,26 @@ class Order:
     workers: int
     out: Path
     command: str
+    changes: Changes = NONE
 
 
 def carry_out(order: Order, engine: Engine, console: Console) -> Outcome:
     """Runs what is missing and writes the report. Raises when a run failed; finished runs are kept."""
-    jobs = order.study.plan(engine, order.scale, order.exhibit)
+    jobs = order.changes.apply(engine, order.study.plan(engine, order.scale, order.exhibit))
     store = Store(order.out / "runs")
     results = _run(order, jobs, store, engine, console)
     with console.status("writing the report"):
         findings = order.study.evaluate(results, order.scale, order.exhibit)
+        if order.changes:
+            findings = replace(findings, warnings=[order.changes.warning(), *findings.warnings])
         files = _write(order, findings, results, jobs, engine)
     return Outcome(findings, tuple(files))
 
 
-def points_json(findings: Findings) -> str:
-    """The published and measured points, for other programs."""
-    return json.dumps({"points": [point.json() for point in findings.points]}, indent=2) + "\n"
+def points_json(findings: Findings, changes: Changes) -> str:
+    """The published and measured points, for other programs. What was changed of the study stands first."""
+    changed = {"changed": changes.options()} if changes else {}
+    return json.dumps(changed | {"points": [point.json() for point in findings.points]}, indent=2) + "\n"
 
 
 def _run(order: Order, jobs: Sequence[Job], store: Store, engine: Engine, console: Console) -> dict[str, Result]:
@@ -116,7 +121,7 @@ def _write(
     html = page.render(order.study, findings, pictures, provenance, results)
     texts = {"report.html": html}
     if findings.points:
-        texts |= {"points.json": points_json(findings), "points.md": markdown.render(findings)}
+        texts |= {"points.json": points_json(findings, order.changes), "points.md": markdown.render(findings)}
     for name, text in texts.items():
         save_text(order.out / name, text)
         files.append(order.out / name)

@@ -104,15 +104,8 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) -> bool {
-        let width = access_width(self.inst.op).expect("a load, store or atomic has a width");
+        let (addr, width, access) = self.access(shared);
         let bytes = width.bytes();
-        let access = match (self.class, self.inst.op) {
-            (Class::Load, _) => Access::Load,
-            (_, op) if op.only_reads() => Access::Load,
-            _ => Access::Store,
-        };
-        let base = shared.harts[self.hart_index].regs[self.inst.rs1 as usize];
-        let addr = VirtAddr(base.wrapping_add(self.inst.data_offset()));
         // An atomic that is not aligned raises that before its address is looked at.
         let looks = self.class != Class::Atomic || addr.0 & (bytes - 1) == 0;
         if self.data_space != AddressSpace::PHYSICAL
@@ -127,6 +120,30 @@ impl Context {
             Class::Store => !self.store_waits(now, bytes, shared),
             _ => !self.must_drain(now),
         }
+    }
+
+    /// What the fetched load, store or atomic accesses, and how.
+    #[inline(always)]
+    fn access<O: Observer>(&self, shared: &Shared<'_, O>) -> (VirtAddr, Width, Access) {
+        let width = access_width(self.inst.op).expect("a load, store or atomic has a width");
+        let access = match (self.class, self.inst.op) {
+            (Class::Load, _) => Access::Load,
+            (_, op) if op.only_reads() => Access::Load,
+            _ => Access::Store,
+        };
+        let base = shared.harts[self.hart_index].regs[self.inst.rs1 as usize];
+        let addr = VirtAddr(base.wrapping_add(self.inst.data_offset()));
+        (addr, width, access)
+    }
+
+    /// Whether the access that performs now lies elsewhere than when it was sent: somebody has changed its
+    /// page table meanwhile.
+    pub(super) fn moved<O: Observer>(&self, shared: &mut Shared<'_, O>) -> bool {
+        if self.data_space == AddressSpace::PHYSICAL {
+            return false;
+        }
+        let (addr, width, access) = self.access(shared);
+        self.find_place(addr, width.bytes(), access, shared) != self.place
     }
 
     /// Where the data of an access lie.

@@ -125,6 +125,14 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) {
         debug_assert_eq!(self.waits, Waits::Access);
+        if self.moved(shared) {
+            // It begins anew, from its translation on.
+            self.unblock(response.done);
+            if O::PIPELINE {
+                self.tell(core, (now, now.after(1)), PipelineStep::Squashed, shared);
+            }
+            return;
+        }
         let device = response.level == Level::Device;
         if device || is_lock(self.inst.op) {
             shared.set_clock(self.seated(), now);

@@ -18,9 +18,18 @@ struct Entry {
     used: u64,
 }
 
+/// What fetch does at a branch or jump that the buffer does not hold: see [`BtbParams`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnMiss {
+    FallThrough,
+    Misfetch,
+    Stall,
+}
+
 /// The buffer.
 #[derive(Clone, Debug)]
 pub(super) struct Btb {
+    pub(super) on_miss: OnMiss,
     entries: Vec<Entry>,
     ways: usize,
     set_mask: u64,
@@ -37,7 +46,13 @@ impl Btb {
             target: 0,
             used: 0,
         };
+        let on_miss = match params.miss.as_str() {
+            "misfetch" => OnMiss::Misfetch,
+            "stall" => OnMiss::Stall,
+            _ => OnMiss::FallThrough,
+        };
         Ok(Self {
+            on_miss,
             entries: vec![empty; entries as usize],
             ways: ways as usize,
             set_mask: sets - 1,
@@ -83,8 +98,17 @@ impl Btb {
 mod tests {
     use super::*;
 
+    fn params(entries: u64, ways: u64) -> BtbParams {
+        let miss = "fall_through".to_owned();
+        BtbParams {
+            entries,
+            ways,
+            miss,
+        }
+    }
+
     fn btb(entries: u64, ways: u64) -> Btb {
-        Btb::new(&BtbParams { entries, ways }).unwrap()
+        Btb::new(&params(entries, ways)).unwrap()
     }
 
     /// Looks up a transfer and enters it; whether it was there.
@@ -138,7 +162,7 @@ mod tests {
     #[test]
     fn impossible_geometries_are_refused() {
         for (entries, ways, part) in [(12, 4, "3.00 sets"), (10, 4, "2.50"), (4, 8, "0.50")] {
-            let error = Btb::new(&BtbParams { entries, ways }).unwrap_err();
+            let error = Btb::new(&params(entries, ways)).unwrap_err();
             assert!(error.contains(part), "{error}");
         }
     }

@@ -7,6 +7,8 @@ counters! {
     pub struct BranchCounters {
         /// Conditional branches.
         branches: "instructions",
+        /// Those that were taken.
+        branches_taken: "instructions",
         /// Those whose direction was mispredicted.
         branches_mispredicted: "instructions",
         /// Returns.
@@ -17,6 +19,8 @@ counters! {
         indirect_jumps: "instructions",
         /// Those whose target was mispredicted or not known.
         indirect_jumps_mispredicted: "instructions",
+        /// Jumps and calls to a fixed target.
+        fixed_jumps: "instructions",
         /// Look-ups in the branch target buffer, those on wrong ways included.
         btb_lookups: "look-ups",
         /// Transfers that were taken and looked up in the branch target buffer in vain.

@@ -30,7 +30,7 @@ pub use counters::BranchCounters;
 pub use params::{BranchParams, BtbParams};
 pub use transfer::Transfer;
 
-use btb::Btb;
+use btb::{Btb, OnMiss};
 use direction::{Basis, Direction};
 use return_stack::{Mark, ReturnStack};
 
@@ -113,6 +113,13 @@ impl Predictors {
         })
     }
 
+    /// Whether fetch waits for the target of what is taken and not in the buffer.
+    #[inline]
+    #[must_use]
+    pub fn stalls_on_miss(&self) -> bool {
+        self.btb.on_miss == OnMiss::Stall
+    }
+
     /// What `context` does from now on is counted in the counters of this mode.
     pub fn set_mode(&mut self, context: usize, mode: usize) {
         self.contexts[context].mode = mode;
@@ -148,6 +155,8 @@ impl Predictors {
                 self.btb.target(pc)
             }
         };
+        let unseen = target.is_none() && self.btb.on_miss == OnMiss::FallThrough;
+        let taken = taken && !(unseen && transfer == Transfer::Branch);
         self.contexts[context].pass(transfer, next, taken);
         Prediction {
             taken,
@@ -226,6 +235,7 @@ impl Predictors {
         match transfer {
             Transfer::Branch => {
                 counters.branches += 1;
+                counters.branches_taken += u64::from(taken);
                 counters.branches_mispredicted += u64::from(prediction.taken != taken);
             }
             Transfer::Return => {
@@ -237,7 +247,7 @@ impl Predictors {
                 counters.indirect_jumps_mispredicted += elsewhere;
             }
             // Decode reads their target off the instruction.
-            Transfer::Jump | Transfer::Call => {}
+            Transfer::Jump | Transfer::Call => counters.fixed_jumps += 1,
         }
         counters.btb_misses += u64::from(taken && prediction.target.is_none());
     }

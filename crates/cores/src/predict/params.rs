@@ -34,5 +34,11 @@ params! {
         entries: int(1..=1048576),
         /// Associativity; the least recently used entry of a set is replaced.
         ways: int(1..=1048576),
+        /// What fetch does at a branch or jump that the buffer does not hold, returns by the return stack
+        /// aside. fall_through: it continues with the next instruction, so that a conditional branch is
+        /// predicted not taken; decode finds where a direct jump leads (core.misfetch_cycles), execution all
+        /// else. misfetch: as fall_through, but decode also redirects to the target of a conditional branch
+        /// that section branch predicts taken. stall: it waits until decode, or execution, knows the target.
+        miss: choice("fall_through", "misfetch", "stall"),
     }
 }

@@ -36,13 +36,18 @@ pub(super) fn params(kind: &str) -> BranchParams {
     }
 }
 
-const BTB: BtbParams = BtbParams {
-    entries: 1024,
-    ways: 4,
-};
+fn btb(entries: u64, ways: u64, miss: &str) -> BtbParams {
+    let miss = miss.into();
+    BtbParams {
+        entries,
+        ways,
+        miss,
+    }
+}
 
+/// Predictors whose directions do not depend on what the buffer holds.
 fn predictors(kind: &str) -> Predictors {
-    Predictors::new(&params(kind), &BTB, 2).unwrap()
+    Predictors::new(&params(kind), &btb(1024, 4, "misfetch"), 2).unwrap()
 }
 
 /// A transfer as it runs alone: predicted, put right if that was wrong, retired. What was predicted.
@@ -192,11 +197,13 @@ fn every_kind_of_transfer_is_counted_and_finds_its_target() {
     }
     let expected = BranchCounters {
         branches: 2,
+        branches_taken: 2,
         branches_mispredicted: 2,
         returns: 4,
         returns_mispredicted: 1,
         indirect_jumps: 4,
         indirect_jumps_mispredicted: 2,
+        fixed_jumps: 4,
         btb_lookups: 12,
         btb_misses: 6,
     };
@@ -218,6 +225,24 @@ fn what_is_not_taken_is_not_in_the_buffer() {
         None
     );
     assert_eq!(predictors.counters[0].btb_misses, 0);
+}
+
+#[test]
+fn a_branch_that_the_buffer_does_not_hold_is_predicted_not_taken_where_fetch_falls_through() {
+    for (miss, first) in [("fall_through", false), ("misfetch", true), ("stall", true)] {
+        let mut predictors = Predictors::new(&params("taken"), &btb(1024, 4, miss), 1).unwrap();
+        // The first time it misses, the second it does not; jumps are always taken.
+        for expected in [first, true] {
+            let prediction = run(&mut predictors, 0, (0x4000, Transfer::Branch, true, 0x5000));
+            assert_eq!(prediction.taken, expected, "{miss}");
+            assert_eq!(predictors.contexts[0].history & 1, 1, "{miss}");
+        }
+        let jump = predictors.predict(0, 0x6000, 0x6004, Transfer::Jump);
+        assert!(jump.taken && jump.target.is_none(), "{miss}");
+        let counters = &predictors.counters[0];
+        assert_eq!(counters.branches_mispredicted, u64::from(!first), "{miss}");
+        assert_eq!(counters.btb_misses, 1, "{miss}");
+    }
 }
 
 const TRANSFERS: [Transfer; 6] = [
@@ -316,16 +341,14 @@ fn sizes_are_checked_whichever_policy_uses_them() {
         for kind in ["hybrid", "bimodal"] {
             let mut params = params(kind);
             set(&mut params);
-            let (section, problem) = Predictors::new(&params, &BTB, 1).unwrap_err();
+            let (section, problem) =
+                Predictors::new(&params, &btb(1024, 4, "stall"), 1).unwrap_err();
             let expected = format!("{message} is not a power of two");
             assert_eq!((section, problem), ("branch", expected));
         }
     }
-    let btb = BtbParams {
-        entries: 12,
-        ways: 4,
-    };
-    let (section, problem) = Predictors::new(&params("hybrid"), &btb, 1).unwrap_err();
+    let params = params("hybrid");
+    let (section, problem) = Predictors::new(&params, &btb(12, 4, "stall"), 1).unwrap_err();
     assert_eq!(section, "btb");
     assert!(problem.contains("power of two"), "{problem}");
 }
@@ -342,11 +365,7 @@ fn the_smallest_tables_work() {
             bimodal_entries: 1,
             return_stack_entries: 0,
         };
-        let btb = BtbParams {
-            entries: 1,
-            ways: 1,
-        };
-        let mut predictors = Predictors::new(&params, &btb, 1).unwrap();
+        let mut predictors = Predictors::new(&params, &btb(1, 1, "misfetch"), 1).unwrap();
         let mut random = Random::new(9);
         (0..1000).for_each(|_| {
             run(&mut predictors, 0, any(&mut random));

@@ -1,12 +1,12 @@
 //! What becomes of cycles: accounts, counters and distributions.
 
 use loiter_memory::{TlbCounters, WalkerCounters};
-use loiter_observe::{Accounts, Slot};
+use loiter_observe::{Accounts, Purpose, Slot};
 use loiter_types::{CoreId, Cycle};
 
 use super::context::{Context, Fetch, Oldest, Stage};
 use super::core::{Chip, Core, CoreState};
-use super::counters::{Histograms, SmtCounters, SmtModeCounters};
+use super::counters::{Histograms, SmtCounters, SmtModeCounters, SmtPurposeCounters};
 use crate::WaitCounters;
 use crate::predict::BranchCounters;
 
@@ -49,6 +49,12 @@ impl Chip {
     ) -> impl Iterator<Item = (CoreId, &[SmtModeCounters; 2], &[BranchCounters; 2])> {
         let states = self.cores.iter().map(|core| &core.state);
         states.map(|state| (state.id, &state.modes, &state.predictors.counters))
+    }
+
+    /// Counters by core and by [`loiter_observe::Purpose`].
+    pub fn purpose_counters(&self) -> impl Iterator<Item = (CoreId, &[SmtPurposeCounters; 3])> {
+        let states = self.cores.iter().map(|core| &core.state);
+        states.map(|state| (state.id, &state.purposes))
     }
 
     /// How the cycles of each core are distributed.
@@ -137,10 +143,17 @@ impl CoreState {
         counters.queue_full_cycles += cycles * u64::from(self.queue_full);
         counters.registers_full_cycles += cycles * u64::from(self.registers_full);
         let (integer, fp) = (self.queues.occupancy(0), self.queues.occupancy(1));
+        if self.queue_full {
+            for (purpose, entries) in self.purposes.iter_mut().zip(self.in_queue) {
+                purpose.full_queue_entries += cycles * entries;
+            }
+        }
         counters.integer_queue_occupancy += cycles * integer;
         counters.fp_queue_occupancy += cycles * fp;
         self.histograms.integer_queue.count(integer, cycles);
         self.histograms.fp_queue.count(fp, cycles);
+        let polling = self.in_queue[Purpose::Polling as usize];
+        self.histograms.polling_queued.count(polling, cycles);
     }
 }
 

@@ -4,7 +4,7 @@
 use loiter_hart::{Access, Detached, Hart};
 use loiter_isa::{Class, Inst, decode};
 use loiter_memory::Level;
-use loiter_observe::{Accounts, Course, Doing, Slot};
+use loiter_observe::{Accounts, Course, Doing, Purpose, Slot};
 use loiter_types::{AddressSpace, ContextId, Cycle, HartId, PhysAddr};
 
 use super::counters::ModeGroup;
@@ -43,7 +43,7 @@ pub(super) enum How {
     Apart,
     /// The hart, when it is the oldest; nothing behind it is held up but what needs its result.
     Oldest,
-    /// The same, and loads behind it wait: fences and atomics.
+    /// The same, and loads behind it wait: fences, and atomics that acquire.
     Barrier,
     /// The same, and nothing behind it is fetched before: it may change how the hart executes.
     Serial,
@@ -77,6 +77,7 @@ pub(super) struct Entry {
     /// The translation of its data's address was looked up, or walked for.
     pub(super) translated: bool,
     pub(super) transfer: Option<Transfer>,
+    pub(super) purpose: Purpose,
     pub(super) done: Detached,
     /// Where fetch went on behind it.
     pub(super) predicted: u64,
@@ -97,6 +98,12 @@ impl Entry {
     #[inline(always)]
     pub(super) fn behind(&self) -> u64 {
         self.pc.wrapping_add(u64::from(self.inst.len))
+    }
+
+    /// Whether it is one of [`Context::barriers`].
+    #[inline(always)]
+    pub(super) fn is_barrier(&self) -> bool {
+        self.how == How::Barrier || self.class == Class::Atomic
     }
 
     /// Whether this transfer, which has executed, leads away.
@@ -143,6 +150,8 @@ pub(super) struct Context {
     /// As many as a power of two, as are `predictions`.
     pub(super) entries: Box<[Entry]>,
     predictions: Box<[Prediction]>,
+    /// Of a transfer: `led` when it was fetched.
+    led_then: Box<[u64]>,
     pub(super) capacity: u64,
     /// The window: instructions `head..tail`, of which `head..renamed` have left the front end.
     pub(super) head: u64,
@@ -153,11 +162,13 @@ pub(super) struct Context {
     /// Loads and stores of the renamed window, oldest first.
     pub(super) loads: Places,
     pub(super) stores: Places,
-    /// Fences and atomics of the renamed window.
+    /// Atomics, and fences that hold loads back, of the renamed window.
     pub(super) barriers: Places,
     pub(super) buffer: StoreBuffer,
     /// Ownership of the line of the oldest buffered store has been asked for.
     pub(super) owning: bool,
+    /// A fence has retired that orders the buffered stores, or some of them, before stores to come.
+    pub(super) fenced: bool,
     /// When the oldest buffered store may ask again, if it was refused.
     pub(super) drain_from: Cycle,
     /// Instructions that have not issued.
@@ -191,6 +202,11 @@ pub(super) struct Context {
     pub(super) opens_at: u64,
     /// The mark of what was fetched last; [`NO_MARK`] behind a probe which says that the hart waits, or does not.
     pub(super) fetch_mark: u8,
+    /// What an instruction with that mark is for.
+    pub(super) fetch_purpose: Purpose,
+    /// Cycles in which it could have been fetched from, but for those in which a transfer that turned out to be
+    /// mispredicted had led it astray.
+    led: u64,
     /// The [`super::ModeGroup`] of its hart's mode.
     pub(super) mode: usize,
     /// What cycles from the last one charged on are charged to.
@@ -241,6 +257,7 @@ impl Context {
             stale: false,
             translated: false,
             transfer: None,
+            purpose: Purpose::Useful,
             seq: 0,
             pc: 0,
             predicted: 0,
@@ -265,6 +282,7 @@ impl Context {
             hart_index: 0,
             entries: vec![entry; room].into(),
             predictions: vec![prediction; room].into(),
+            led_then: vec![0; room].into(),
             capacity: capacity as u64,
             head: 0,
             renamed: 0,
@@ -275,6 +293,7 @@ impl Context {
             barriers: Places::new(capacity),
             buffer,
             owning: false,
+            fenced: false,
             drain_from: now,
             unissued: 0,
             queued: [0; 2],
@@ -296,6 +315,8 @@ impl Context {
             course: Course::default(),
             opens_at: NOTHING_OPEN,
             fetch_mark: 0,
+            fetch_purpose: Purpose::Useful,
+            led: 0,
             mode: 0,
             slot_now: Slot::Vacant,
             retired_now: false,
@@ -329,6 +350,25 @@ impl Context {
         &mut self.predictions[n as usize & (self.predictions.len() - 1)]
     }
 
+    /// It could be fetched from in this cycle.
+    #[inline(always)]
+    pub(super) fn is_led(&mut self) {
+        self.led += 1;
+    }
+
+    /// Instruction `n`, a transfer, is fetched.
+    #[inline(always)]
+    pub(super) fn note_transfer(&mut self, n: u64) {
+        self.led_then[n as usize & (self.led_then.len() - 1)] = self.led;
+    }
+
+    /// Transfer `n` was mispredicted. Returns in how many cycles the context could have been fetched from since, as
+    /// far as no other has returned them.
+    pub(super) fn misled_since(&mut self, n: u64) -> u64 {
+        let then = self.led_then[n as usize & (self.led_then.len() - 1)];
+        std::mem::replace(&mut self.led, then) - then
+    }
+
     /// Whether instruction `n` is still the one that had age `seq`.
     #[inline(always)]
     pub(super) fn has(&self, n: u64, seq: u64) -> bool {
@@ -359,7 +399,7 @@ impl Context {
         self.mode = ModeGroup::of(mode) as usize;
         self.course.set_mode(mode);
         self.accounts.changed(self.course.activity(doing));
-        self.fetch_mark = self.course.mark();
+        self.sees_mark(self.course.mark());
         let fetch_space = hart.address_space(Access::Fetch);
         if fetch_space != self.fetch_space {
             self.fetch_space = fetch_space;
@@ -388,7 +428,13 @@ impl Context {
     pub(super) fn open_interval(&mut self, n: u64, mark: u8) {
         self.accounts.open(n, mark);
         self.opens_at = self.opens_at.min(n);
+        self.sees_mark(mark);
+    }
+
+    /// What is fetched from now on has `mark`.
+    fn sees_mark(&mut self, mark: u8) {
         self.fetch_mark = mark;
+        self.fetch_purpose = self.course.purpose(mark);
     }
 
     /// The instruction has retired with which the oldest open interval begins.
@@ -399,6 +445,9 @@ impl Context {
             self.course.comes_to(mark);
             self.accounts
                 .settle_first(self.course.activity(Doing::Executing));
+            if self.fetch_mark != NO_MARK {
+                self.sees_mark(self.fetch_mark);
+            }
         }
         self.see_first_open();
     }
@@ -417,7 +466,7 @@ impl Context {
     #[inline(never)]
     pub(super) fn see_last_mark(&mut self) {
         let last = self.accounts.last_mark();
-        self.fetch_mark = last.unwrap_or(self.course.mark());
+        self.sees_mark(last.unwrap_or(self.course.mark()));
     }
 
     fn see_first_open(&mut self) {

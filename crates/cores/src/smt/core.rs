@@ -4,15 +4,16 @@ use loiter_hart::{Hart, HartState};
 use loiter_isa::{Inst, SINK, decode};
 use loiter_machine::Machine;
 use loiter_memory::{Tlb, TlbParams, Wheel};
-use loiter_observe::{Course, Doing, Slot};
+use loiter_observe::{Course, Doing, Purpose, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 
 use super::awake::ContextSet;
 use super::context::{Context, Fetch, NO_LINE, NO_MARK, Stage};
-use super::counters::{Histograms, SmtCounters, SmtModeCounters};
+use super::counters::{Histograms, SmtCounters, SmtModeCounters, SmtPurposeCounters};
 use super::oracle::Oracle;
 use super::params::SmtParams;
 use super::policy::{FetchPolicy, Shares};
+use super::ports::DataPorts;
 use super::queue::Queues;
 use super::ranked::Ranked;
 use super::registers::{File, NONE, Registers};
@@ -34,6 +35,8 @@ pub(super) enum Event {
     Access,
     /// A transfer finds that fetch went the wrong way.
     Redirect,
+    /// Decode finds that a direct branch or jump leads elsewhere than fetch continued.
+    Misfetch,
     /// What was refused may be asked for again.
     Retry,
 }
@@ -54,6 +57,7 @@ pub(super) struct CoreState {
     pub(super) params: SmtParams,
     pub(super) fetch_policy: FetchPolicy,
     pub(super) fetch_line_log2: u32,
+    pub(super) data_line_log2: u32,
     pub(super) registers: Registers,
     pub(super) queues: Queues,
     pub(super) predictors: Predictors,
@@ -65,8 +69,11 @@ pub(super) struct CoreState {
     pub(super) events: Wheel<Due>,
     /// Registers whose readers may issue in the next cycle.
     pub(super) waking: Vec<(u8, u64, u64)>,
+    /// Atomics and instructions of the hardware lock that have begun in this cycle.
+    pub(super) synchronised: u64,
     pub(super) div_free: Cycle,
     pub(super) fp_div_free: Cycle,
+    pub(super) ports: DataPorts,
     /// Loads that wait for older stores, a bit each, by address.
     pub(super) waits_for_stores: Vec<bool>,
     /// When those bits are forgotten next.
@@ -77,6 +84,10 @@ pub(super) struct CoreState {
     pub(super) counters: SmtCounters,
     /// By [`super::ModeGroup`].
     pub(super) modes: [SmtModeCounters; 2],
+    /// By [`loiter_observe::Purpose`].
+    pub(super) purposes: [SmtPurposeCounters; 3],
+    /// Entries of the integer queue, likewise.
+    pub(super) in_queue: [u64; 3],
     pub(super) histograms: Histograms,
     /// Instructions that retired in this cycle.
     pub(super) retired_now: u64,
@@ -89,6 +100,10 @@ pub(super) struct CoreState {
     /// Whether a full queue, or the want of a register, kept an instruction in the front end.
     pub(super) queue_full: bool,
     pub(super) registers_full: bool,
+    /// `core.rename_order = "in_order"`.
+    pub(super) renames_in_order: bool,
+    /// `core.atomic_order = "annotated"`.
+    pub(super) atomics_annotated: bool,
     /// `wait.pause_cycles = 1`.
     pub(super) pause_is_nop: bool,
     /// Something happened in this cycle, so that something may in the next.
@@ -101,8 +116,8 @@ pub(super) struct CoreState {
     pub(super) awake: ContextSet,
     /// When the first nap of the others ends by its limit.
     pub(super) naps_end: Cycle,
-    /// Stores that performed in this cycle: who, and where.
-    pub(super) performed: Vec<(HartId, PhysAddr)>,
+    /// Stores that performed in this cycle: who, and where how many bytes.
+    pub(super) performed: Vec<(HartId, PhysAddr, u64)>,
     due: Vec<Due>,
     /// Contexts by what they are preferred by.
     pub(super) order: Ranked,
@@ -127,22 +142,21 @@ pub struct Chip {
 }
 
 impl Chip {
-    /// A chip of `cores` cores with vacant contexts, at cycle `now`. `line_bytes` is the line of the
-    /// second level, `fetch_line_log2` that of the instruction caches.
+    /// A chip of `cores` cores with vacant contexts, at cycle `now`. `lines` are those of the caches: bytes of the
+    /// second level's, log2 of the bytes of the instruction caches' and of the data caches'.
     ///
     /// # Errors
     /// The section and what contradicts what.
     pub fn new(
         params: &SmtParams,
         cores: usize,
-        line_bytes: u64,
-        fetch_line_log2: u32,
+        lines: (u64, u32, u32),
         now: Cycle,
     ) -> Result<Self, (&'static str, String)> {
         params.check()?;
         let mut all = Vec::with_capacity(cores);
         for id in 0..cores {
-            all.push(Core::new(id, params, line_bytes, fetch_line_log2, now)?);
+            all.push(Core::new(id, params, lines, now)?);
         }
         Ok(Self {
             cores: all,
@@ -258,12 +272,13 @@ impl Chip {
 
     fn tell_of_performed(&mut self, place: usize) {
         let mut performed = std::mem::take(&mut self.cores[place].state.performed);
-        for (hart, addr) in performed.drain(..) {
+        for (hart, addr, bytes) in performed.drain(..) {
             for core in &mut self.cores {
-                let line_log2 = core.state.fetch_line_log2;
+                let line_log2 = core.state.data_line_log2;
+                let lines = lines(addr, bytes, line_log2);
                 for context in &mut core.contexts {
                     if context.hart != Some(hart) {
-                        context.written(addr, line_log2);
+                        context.written(lines, line_log2);
                     }
                 }
             }
@@ -291,8 +306,7 @@ impl Core {
     fn new(
         id: usize,
         params: &SmtParams,
-        line_bytes: u64,
-        fetch_line_log2: u32,
+        (line_bytes, fetch_line_log2, data_line_log2): (u64, u32, u32),
         now: Cycle,
     ) -> Result<Self, (&'static str, String)> {
         let contexts = params.contexts as usize;
@@ -313,6 +327,7 @@ impl Core {
                 ready: Ranked::new(),
                 id: CoreId::new(id),
                 fetch_line_log2,
+                data_line_log2,
                 registers: Registers::new(
                     31 * contexts + core.integer_registers as usize,
                     32 * contexts + core.fp_registers as usize,
@@ -325,19 +340,25 @@ impl Core {
                 ended_walks: Vec::new(),
                 events: Wheel::default(),
                 waking: Vec::new(),
+                synchronised: 0,
                 div_free: now,
                 fp_div_free: now,
+                ports: DataPorts::new(&params.units),
                 waits_for_stores: vec![false; core.store_wait_entries as usize],
                 waits_clear_at: next_multiple(now, core.store_wait_clear_cycles),
                 next_seq: 1,
                 nothing: decode(0),
                 counters: SmtCounters::default(),
                 modes: Default::default(),
+                purposes: Default::default(),
+                in_queue: [0; 3],
                 histograms: Histograms::new(params),
                 retired_now: 0,
                 shares: Shares::new(params, params.contexts),
                 without_share: 0,
                 naps: WaitCounters::default(),
+                renames_in_order: core.rename_order == "in_order",
+                atomics_annotated: core.atomic_order == "annotated",
                 pause_is_nop: params.wait.pause_cycles == 1,
                 counted_to: now,
                 queue_full: false,
@@ -370,6 +391,7 @@ impl Core {
         let next = self.cycle(now, shared);
         if cfg!(debug_assertions) && next > now.after(1) && shared.unhandled.is_none() {
             let (counters, counted_to) = (self.state.counters.clone(), self.state.counted_to);
+            let purposes = self.state.purposes.clone();
             let histograms = self.state.histograms.clone();
             let again = self.cycle(now.after(1), shared);
             debug_assert!(
@@ -379,6 +401,7 @@ impl Core {
             );
             (self.state.counters, self.state.counted_to) = (counters, counted_to);
             self.state.histograms = histograms;
+            self.state.purposes = purposes;
         }
         next
     }
@@ -387,11 +410,13 @@ impl Core {
     pub(super) fn cycle<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
         self.count_skipped(now);
         self.state.active = false;
+        self.state.synchronised = 0;
         self.end_naps(now);
         for c in self.state.awake {
             self.contexts[c].settle(now);
         }
         self.wake();
+        self.state.ports.begin_cycle();
         if self.state.walker.due <= now && !self.state.draining {
             self.go_on_walking(now, shared);
         }
@@ -498,14 +523,9 @@ impl Core {
             }
             match event {
                 Event::Wake => self.wake_readers(c, n, seq),
-                Event::Access => {
-                    let Core { state, contexts } = self;
-                    contexts[c as usize].access(c as usize, n, state, now, shared);
-                    if O::PIPELINE {
-                        contexts[c as usize].tell_accessed(state, n, now, shared);
-                    }
-                }
+                Event::Access => self.access(now, (c as usize, n), shared),
                 Event::Redirect => self.redirect(c as usize, n, now),
+                Event::Misfetch => self.misfetched(c as usize, n, now),
                 Event::Retry => {}
             }
         }
@@ -513,22 +533,45 @@ impl Core {
         self.state.due = due;
     }
 
-    /// A transfer whose way fetch did not know: what is behind it goes, and fetch goes the right way.
+    /// A transfer that was mispredicted has executed: fetch continues where it leads.
     fn redirect(&mut self, c: usize, n: u64, now: Cycle) {
+        let entry = self.contexts[c].entry(n);
+        let transfer = entry.transfer.expect("only transfers redirect");
+        let (next, taken) = (entry.done.next, entry.is_taken(transfer));
+        // Decode may have been there in the meantime.
+        if entry.predicted != next {
+            self.fetch_from(c, n, (next, taken), now.after(1));
+            self.contexts[c].correct_oracle(&self.state);
+        }
+    }
+
+    /// Decode has reached a direct branch or jump that is predicted taken: fetch continues at its target,
+    /// if it does not yet.
+    fn misfetched(&mut self, c: usize, n: u64, now: Cycle) {
+        let entry = self.contexts[c].entry(n);
+        let target = entry.pc.wrapping_add(entry.inst.imm as i64 as u64);
+        // Once it has executed, it redirects fetch itself.
+        if entry.predicted != target && entry.stage != Stage::Done {
+            self.fetch_from(c, n, (target, true), now);
+        }
+    }
+
+    /// What follows transfer `n` is squashed, and fetch continues at `next` from cycle `from` on; the context's
+    /// history and return stack have seen it `taken` or not.
+    fn fetch_from(&mut self, c: usize, n: u64, (next, taken): (u64, bool), from: Cycle) {
         let Core { state, contexts } = self;
         let context = &mut contexts[c];
+        state.counters.misled_contexts += context.misled_since(n);
         squash::behind(context, state, n);
-        context.correct_oracle(state);
-        let entry = context.entry(n);
+        let entry = context.entry_mut(n);
+        entry.predicted = next;
         let transfer = entry.transfer.expect("only transfers redirect");
-        let (next, behind) = (entry.done.next, entry.behind());
-        let taken = entry.is_taken(transfer);
+        let behind = entry.behind();
         let checkpoint = context.prediction(n).checkpoint;
         state
             .predictors
             .recover(c, &checkpoint, Some((transfer, behind, taken)));
-        context.entry_mut(n).predicted = next;
-        context.fetch_at(next, now.after(1), Slot::Branch);
+        context.fetch_at(next, from, Slot::Branch);
     }
 }
 
@@ -538,6 +581,13 @@ impl CoreState {
     pub(super) fn wake_register(&mut self, register: u16) {
         let waiters = self.registers.wake(register);
         self.queues.wake(waiters);
+    }
+
+    /// An instruction with this purpose leaves its entry of a queue.
+    #[inline(always)]
+    pub(super) fn leave_queue(&mut self, slot: u8, queue: usize, purpose: Purpose) {
+        self.queues.remove(slot);
+        self.in_queue[purpose as usize] -= u64::from(queue == 0);
     }
 
     #[inline(always)]
@@ -561,10 +611,9 @@ impl Context {
         self.empty = empty;
     }
 
-    /// A store of another hart has written the line of `addr`.
-    fn written(&mut self, addr: PhysAddr, line_log2: u32) {
-        let line = addr.block(line_log2);
-        if self.lines_read & line_bit(line) == 0 {
+    /// A store of another hart has written these lines.
+    fn written(&mut self, written: Lines, line_log2: u32) {
+        if self.lines_read & written.bits() == 0 {
             return;
         }
         self.lines_read = 0;
@@ -574,9 +623,9 @@ impl Context {
             if entry.bytes == 0 || entry.stage != Stage::Done {
                 continue;
             }
-            let own = entry.addr.block(line_log2);
-            entry.stale |= own == line && !oldest;
-            self.lines_read |= line_bit(own);
+            let own = lines(entry.addr, entry.bytes, line_log2);
+            entry.stale |= own.meets(written) && !oldest;
+            self.lines_read |= own.bits();
         }
     }
 }
@@ -586,8 +635,30 @@ pub(super) fn next_multiple(now: Cycle, cycles: u64) -> Cycle {
     Cycle((now.0 / cycles + 1) * cycles)
 }
 
-/// The bit of a line in `lines_read`.
+/// The lines of an access: the first and the last, mostly the same.
+#[derive(Clone, Copy)]
+pub(super) struct Lines(u64, u64);
+
+/// The lines of `bytes` bytes at `addr`.
 #[inline(always)]
-pub(super) fn line_bit(line: u64) -> u64 {
-    1 << ((line ^ line >> 6 ^ line >> 12) & 63)
+pub(super) fn lines(addr: PhysAddr, bytes: u64, line_log2: u32) -> Lines {
+    Lines(
+        addr.block(line_log2),
+        PhysAddr(addr.0 + bytes - 1).block(line_log2),
+    )
+}
+
+impl Lines {
+    /// Their bits in `lines_read`.
+    #[inline(always)]
+    pub(super) fn bits(self) -> u64 {
+        let bit = |line: u64| 1 << ((line ^ line >> 6 ^ line >> 12) & 63);
+        bit(self.0) | bit(self.1)
+    }
+
+    /// Whether a line is one of both.
+    #[inline(always)]
+    fn meets(self, other: Lines) -> bool {
+        self.0 <= other.1 && other.0 <= self.1
+    }
 }

@@ -19,12 +19,16 @@ counters! {
         zero_retire_cycles: "cycles",
         /// Contexts that could have been fetched from, summed over cycles.
         fetchable_contexts: "contexts",
+        /// Those of them that had gone on behind a transfer which was mispredicted, summed over cycles.
+        misled_contexts: "contexts",
         /// Cycles in which an instruction could not be renamed because its queue, or its context's share
         /// of it, was full.
         queue_full_cycles: "cycles",
         /// Cycles in which an instruction could not be renamed because no register was free, or its
         /// context's share of them was used up.
         registers_full_cycles: "cycles",
+        /// Cycles that buffered stores waited for a port of the data cache.
+        store_port_wait_cycles: "cycles",
         /// Instructions in the integer queue, summed over cycles.
         integer_queue_occupancy: "instructions",
         /// Instructions in the floating-point queue, summed over cycles.
@@ -77,6 +81,30 @@ counters! {
         dtlb_misses: "accesses",
         /// Traps entered from there, interrupts included.
         traps: "events",
+        /// Those that were environment calls and breakpoints.
+        environment_calls: "events",
+        /// Returns from traps retired.
+        trap_returns: "instructions",
+    }
+}
+
+counters! {
+    /// Counters of what an out-of-order core did for one [`Purpose`](loiter_observe::Purpose). What an
+    /// instruction is for is decided when it is fetched.
+    pub struct SmtPurposeCounters {
+        /// Instructions fetched, on the right way or a wrong one.
+        fetched: "instructions",
+        /// Instructions squashed after they were fetched.
+        squashed: "instructions",
+        /// Instructions that integer units began, squashed ones included.
+        integer_issued: "instructions",
+        /// Entries of the integer queue in cycles in which an instruction could not be renamed because its
+        /// queue, or its context's share of it, was full; summed over those cycles.
+        full_queue_entries: "instructions",
+        /// Loads that looked up the data cache.
+        load_lookups: "accesses",
+        /// Those that found no line.
+        load_misses: "accesses",
     }
 }
 
@@ -177,6 +205,8 @@ pub struct Histograms {
     pub(super) fetchable: Histogram,
     pub(super) integer_queue: Histogram,
     pub(super) fp_queue: Histogram,
+    /// Of the integer queue, entries of instructions that look for work.
+    pub(super) polling_queued: Histogram,
 }
 
 impl Histograms {
@@ -195,12 +225,13 @@ impl Histograms {
             fetchable: new("fetchable_contexts", "contexts", params.contexts),
             integer_queue: new("integer_queue", "instructions", core.integer_queue_entries),
             fp_queue: new("fp_queue", "instructions", core.fp_queue_entries),
+            polling_queued: new("polling_queued", "instructions", core.integer_queue_entries),
         }
     }
 
     /// All of them.
     #[must_use]
-    pub fn all(&self) -> [&Histogram; 7] {
+    pub fn all(&self) -> [&Histogram; 8] {
         [
             &self.fetched,
             &self.issued,
@@ -209,6 +240,7 @@ impl Histograms {
             &self.fetchable,
             &self.integer_queue,
             &self.fp_queue,
+            &self.polling_queued,
         ]
     }
 }

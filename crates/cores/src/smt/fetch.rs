@@ -7,13 +7,25 @@ use loiter_observe::{Activity, Doing, Probe, Slot};
 use loiter_types::{Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
 use super::context::{Context, Fetch, How, NO_MARK, Stage};
-use super::core::{Core, CoreState};
+use super::core::{Core, CoreState, Event};
 use super::registers::NONE;
 use crate::predict::{Prediction, Transfer};
+use crate::shared::is_lock;
 use crate::{Observer, Shared};
 
-/// Where fetch goes on behind a transfer whose target nobody knows: at no instruction.
+/// Where fetch continues after a transfer whose target it waits for: at no instruction.
 const UNKNOWN: u64 = u64::MAX;
+
+/// What comes of a context that is chosen for fetch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Served {
+    /// So many instructions.
+    Fetched(u64),
+    /// The line, or the translation of its address, is not there.
+    Misses,
+    /// A context that goes before it has its bank of the instruction cache.
+    Conflicts,
+}
 
 impl Core {
     /// Fetches from the contexts that the policy prefers.
@@ -33,13 +45,18 @@ impl Core {
                 break;
             }
             let c = self.state.order.get(at).1 as usize;
-            let fetched = self.contexts[c].fetch(c, &mut self.state, now, left, &mut banks, shared);
+            let served = self.contexts[c].fetch(c, &mut self.state, now, left, &mut banks, shared);
+            let fetched = match served {
+                Served::Fetched(count) => count,
+                Served::Misses | Served::Conflicts => 0,
+            };
             if O::PIPELINE {
                 self.contexts[c].tell_fetched(&self.state, fetched, now, shared);
             }
             self.state.modes[self.contexts[c].mode].fetched += fetched;
             left -= fetched;
-            contexts -= u64::from(fetched > 0);
+            let misses = served == Served::Misses && self.state.params.core.fetch_miss_uses_slot;
+            contexts -= u64::from(fetched > 0 || misses);
         }
         let fetched = most - left;
         self.state.histograms.fetched.count(fetched, 1);
@@ -54,9 +71,10 @@ impl Core {
         state.order.clear();
         let mut front = 0;
         for (turn, c) in state.awake.from(state.turn).enumerate() {
-            let context = &contexts[c];
+            let context = &mut contexts[c];
             front += context.in_front();
             if context.is_fetchable(now) {
+                context.is_led();
                 let rank = state.fetch_policy.rank(context);
                 state.order.insert(rank << 8 | turn as u64, c as u8);
             }
@@ -67,7 +85,7 @@ impl Core {
 
 impl Context {
     /// Fetches at most `most` instructions of one line. `banks` are those of the instruction cache that
-    /// are taken in this cycle. Answers how many it fetched.
+    /// are taken in this cycle.
     fn fetch<O: Observer>(
         &mut self,
         c: usize,
@@ -76,7 +94,7 @@ impl Context {
         most: u64,
         banks: &mut u64,
         shared: &mut Shared<'_, O>,
-    ) -> u64 {
+    ) -> Served {
         if self.accounts.activity() == Activity::Pausing {
             // The pause is over.
             self.reconsider(now, &shared.harts[self.hart_index], Doing::Executing);
@@ -84,17 +102,17 @@ impl Context {
         core.predictors.set_mode(c, self.mode);
         let mut pc = self.fetch_pc;
         if !self.fetch_translated(c, core, now, VirtAddr(pc), shared) {
-            return 0;
+            return Served::Misses;
         }
         let hart = &mut shared.harts[self.hart_index];
         let Ok(first) = hart.locate(shared.machine, VirtAddr(pc), 2, Access::Fetch) else {
             self.fault(core, now, pc);
-            return 1;
+            return Served::Fetched(1);
         };
         let line = first.block(core.fetch_line_log2);
         let bank = 1 << (line & (core.params.core.fetch_banks - 1));
         if *banks & bank != 0 {
-            return 0;
+            return Served::Conflicts;
         }
         *banks |= bank;
         if shared.machine.is_ram(first, 2) && !self.line_is_there(core, first, line, shared) {
@@ -118,7 +136,7 @@ impl Context {
                     self.empty = Slot::FetchMiss;
                 }
             }
-            return 0;
+            return Served::Misses;
         }
         let virtual_line = pc >> core.fetch_line_log2;
         let room = (self.capacity - (self.tail - self.head)).min(most);
@@ -138,7 +156,7 @@ impl Context {
                     undecoded = core.nothing;
                     if !self.decode(pc, shared, &mut undecoded) {
                         self.fault(core, now, pc);
-                        return fetched + 1;
+                        return Served::Fetched(fetched + 1);
                     }
                     &undecoded
                 }
@@ -154,7 +172,7 @@ impl Context {
                 core.active = true;
                 continue;
             }
-            let how = how(inst, fp_off, core.pause_is_nop);
+            let how = how(inst, fp_off, core);
             let hart = &mut shared.harts[self.hart_index];
             let foreseen = self.foresee(pc, inst, how, hart, shared.machine);
             let goes_on = self.enter(c, core, now, pc, inst, how, foreseen);
@@ -164,7 +182,7 @@ impl Context {
                 break;
             }
         }
-        fetched
+        Served::Fetched(fetched)
     }
 
     /// Looks up the instruction cache. A line that has just come serves, also if others have pushed it
@@ -245,6 +263,7 @@ impl Context {
         let transfer = Transfer::of(inst);
         let mut next = behind;
         let n = self.tail;
+        let seq = core.next_seq;
         if let Some(transfer) = transfer {
             let prediction = match foreseen {
                 Some(next) => Prediction {
@@ -256,18 +275,22 @@ impl Context {
             };
             *self.prediction_mut(n) = prediction;
             if prediction.taken {
-                let direct = matches!(transfer, Transfer::Branch | Transfer::Jump | Transfer::Call);
-                next = if direct {
+                let stalls = core.predictors.stalls_on_miss();
+                let unknown = if stalls { UNKNOWN } else { behind };
+                next = prediction.target.unwrap_or(unknown);
+                if matches!(transfer, Transfer::Branch | Transfer::Jump | Transfer::Call) {
                     let target = pc.wrapping_add(inst.imm as i64 as u64);
-                    if prediction.target != Some(target) {
-                        let bubble = core.params.core.misfetch_cycles;
-                        self.fetch_from = now.after(1 + bubble);
-                        self.empty = Slot::Branch;
+                    if next != target {
+                        let decoded = now.after(1 + core.params.core.misfetch_cycles);
+                        if stalls {
+                            self.fetch_from = decoded;
+                            self.empty = Slot::Branch;
+                            next = target;
+                        } else {
+                            core.schedule(decoded, Event::Misfetch, c, n, seq);
+                        }
                     }
-                    target
-                } else {
-                    prediction.target.unwrap_or(UNKNOWN)
-                };
+                }
             }
         }
         self.push(core, now, pc, inst, how, transfer, next);
@@ -316,6 +339,11 @@ impl Context {
         if inst.mark() != self.fetch_mark {
             self.open_interval(n, inst.mark());
         }
+        if transfer.is_some() {
+            self.note_transfer(n);
+        }
+        self.entry_mut(n).purpose = self.fetch_purpose;
+        core.purposes[self.fetch_purpose as usize].fetched += 1;
         self.tail += 1;
         self.unissued += 1;
     }
@@ -323,24 +351,27 @@ impl Context {
 
 /// Who brings an instruction to its end.
 #[inline(always)]
-fn how(inst: &Inst, fp_off: bool, pause_is_nop: bool) -> How {
+fn how(inst: &Inst, fp_off: bool, core: &CoreState) -> How {
     match inst.op.class() {
         Class::Alu | Class::Branch | Class::Jump | Class::Mul | Class::Div => How::Apart,
         Class::Load | Class::Store if !fp_off => How::Apart,
-        _ => how_otherwise(inst, fp_off, pause_is_nop),
+        _ => how_otherwise(inst, fp_off, core),
     }
 }
 
-fn how_otherwise(inst: &Inst, fp_off: bool, pause_is_nop: bool) -> How {
+fn how_otherwise(inst: &Inst, fp_off: bool, core: &CoreState) -> How {
     let touches_fp = || inst.rd != loiter_isa::SINK && inst.rd >= 32 || inst.rs2 >= 32;
     match (inst.op.class(), inst.op) {
         // It writes two registers.
         (_, Op::AmocasQ) => How::Serial,
-        (Class::Pause, _) if pause_is_nop => How::Apart,
+        (Class::Pause, _) if core.pause_is_nop => How::Apart,
         (Class::Csr | Class::System | Class::Pause | Class::Nap | Class::Probe, _)
         | (_, Op::FenceI | Op::SfenceVma) => How::Serial,
         // Memory is ordered but for stores before loads.
         (Class::Fence, _) if !inst.orders_stores_before_loads() => How::Apart,
+        (Class::Atomic, op) if core.atomics_annotated && !is_lock(op) && !inst.acquires() => {
+            How::Oldest
+        }
         (Class::Fence | Class::Atomic, _) => How::Barrier,
         (
             Class::FpAdd

@@ -11,7 +11,7 @@ use loiter_memory::{Request, RequestKind};
 use loiter_types::{Cycle, PhysAddr, VirtAddr};
 
 use super::context::{Context, How, Stage};
-use super::core::{Core, CoreState, Event, line_bit, next_multiple};
+use super::core::{Core, CoreState, Event, lines, next_multiple};
 use super::params::SmtLatencyParams;
 use super::registers::NONE;
 use super::rename::is_fp;
@@ -28,7 +28,9 @@ impl Core {
             self.state.waits_for_stores.fill(false);
         }
         let units = &self.state.params.units;
-        let (integer, fp) = (units.integer, units.floating_point);
+        // What the hart runs has begun.
+        let integer = units.integer.saturating_sub(self.state.synchronised);
+        let fp = units.floating_point;
         if self.state.queues.has_ready(0) {
             self.issue_from(0, integer, now, shared);
         }
@@ -55,7 +57,8 @@ impl Core {
         let CoreState { queues, ready, .. } = &mut self.state;
         queues.oldest_first(queue, ready);
         let units = &self.state.params.units;
-        let (mut accesses, mut ports) = (units.load_store, units.data_ports);
+        let mut accesses = units.load_store;
+        let mut ports = self.state.ports.for_loads();
         for at in 0..self.state.ready.len() {
             if left == 0 {
                 break;
@@ -68,7 +71,7 @@ impl Core {
             }
             let (c, n) = (queued.context as usize, queued.n);
             let context = &mut self.contexts[c];
-            let class = context.entry(n).class;
+            let (class, purpose) = (context.entry(n).class, context.entry(n).purpose);
             let begins = match class {
                 Class::Load => accesses > 0 && ports > 0 && context.load_may_issue(n, &self.state),
                 Class::Store => accesses > 0,
@@ -82,13 +85,36 @@ impl Core {
             left -= 1;
             accesses -= u64::from(matches!(class, Class::Load | Class::Store));
             ports -= u64::from(class == Class::Load);
-            self.state.queues.remove(slot);
+            self.state.leave_queue(slot, queue, purpose);
             context.queued[queue] -= 1;
             self.state.counters.issued += 1;
+            self.state.purposes[purpose as usize].integer_issued += u64::from(queue == 0);
             context.unissued -= 1;
             context.issue(c, n, &mut self.state, now, shared);
             if O::PIPELINE {
                 context.tell_issued(&self.state, n, now, shared);
+            }
+            if class == Class::Load && self.state.params.latency.load_cycles == 1 {
+                self.access(now, (c, n), shared);
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Load `n` of context `c`, if it has its address, accesses the data cache.
+    pub(super) fn access<O: Observer>(
+        &mut self,
+        now: Cycle,
+        (c, n): (usize, u64),
+        shared: &mut Shared<'_, O>,
+    ) {
+        let Core { state, contexts } = self;
+        let context = &mut contexts[c];
+        if context.entry(n).stage == Stage::Issued {
+            context.access(c, n, state, now, shared);
+            if O::PIPELINE {
+                context.tell_accessed(state, n, now, shared);
             }
         }
     }
@@ -100,13 +126,15 @@ fn read(machine: &mut Machine, addr: PhysAddr, width: Width) -> u64 {
 }
 
 impl Context {
-    /// Whether a load may go now: no fence or atomic stands before it, and if it was once ahead of a
-    /// store that it should have waited for, no store does whose address is not known.
+    /// Whether a load may go now: no fence stands before it, nor an atomic that acquires; and if it was once
+    /// ahead of a store that it should have waited for, no atomic does, and no store whose address is not known.
     fn load_may_issue(&self, n: u64, core: &CoreState) -> bool {
-        if self.barriers.front().is_some_and(|barrier| barrier < n) {
+        let waits = core.waits_for_stores[wait_index(core, self.entry(n).pc)];
+        let mut barriers = self.barriers.iter().take_while(|&barrier| barrier < n);
+        if barriers.any(|barrier| waits || self.entry(barrier).how != How::Oldest) {
             return false;
         }
-        !core.waits_for_stores[wait_index(core, self.entry(n).pc)]
+        !waits
             || self
                 .stores
                 .iter()
@@ -147,8 +175,10 @@ impl Context {
         match class {
             Class::Load => {
                 entry.stage = Stage::Issued;
-                let at = now.after(latency.load_cycles - 1);
-                core.schedule(at, Event::Access, c, n, seq);
+                if latency.load_cycles > 1 {
+                    let at = now.after(latency.load_cycles - 1);
+                    core.schedule(at, Event::Access, c, n, seq);
+                }
                 return;
             }
             Class::Store => {
@@ -196,6 +226,7 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
+        core.ports.load_accesses();
         if !self.data_translated(c, n, Access::Load, core, now, shared) {
             return;
         }
@@ -220,6 +251,7 @@ impl Context {
         } else if self.looked_up(shared.memory.load(core.id, addr), core) {
             let value = read(shared.machine, addr, width);
             self.loaded(c, n, value, now.after(1), core);
+            core.purposes[self.entry(n).purpose as usize].load_lookups += 1;
         } else {
             let request = Request {
                 kind: RequestKind::Load,
@@ -231,7 +263,12 @@ impl Context {
             let asked = shared.memory.miss(now, request);
             core.modes[self.mode].count_data_miss(&asked);
             match asked {
-                Ok(missed) => self.entry_mut(n).stage = Stage::Missing(missed.level),
+                Ok(missed) => {
+                    let counters = &mut core.purposes[self.entry(n).purpose as usize];
+                    counters.load_lookups += 1;
+                    counters.load_misses += 1;
+                    self.entry_mut(n).stage = Stage::Missing(missed.level);
+                }
                 Err(until) => {
                     // Until then it has not read, and stores find nothing to hold against it.
                     self.entry_mut(n).bytes = 0;
@@ -301,8 +338,8 @@ impl Context {
 
     /// A load has its bytes; what needs its result can issue in cycle `at`.
     pub(super) fn loaded(&mut self, c: usize, n: u64, bytes: u64, at: Cycle, core: &mut CoreState) {
-        let line = self.entry(n).addr.block(core.fetch_line_log2);
-        self.lines_read |= line_bit(line);
+        let entry = self.entry(n);
+        self.lines_read |= lines(entry.addr, entry.bytes, core.data_line_log2).bits();
         let register_read = core.params.core.register_read_cycles;
         let entry = self.entry_mut(n);
         entry.done.value = extend(&entry.inst, bytes);
@@ -366,7 +403,20 @@ impl Context {
         entry.bytes = width.bytes();
         entry.stage = Stage::Done;
         entry.due = due;
-        let end = addr.0 + width.bytes();
+        self.squash_violations(c, n, (addr, width.bytes()), core, now);
+    }
+
+    /// Squashes from the first load on that is behind `n` and has read, or is about to read, one of the bytes that
+    /// `n` has stored, or has from an older store.
+    pub(super) fn squash_violations(
+        &mut self,
+        c: usize,
+        n: u64,
+        (addr, bytes): (PhysAddr, u64),
+        core: &mut CoreState,
+        now: Cycle,
+    ) {
+        let end = addr.0 + bytes;
         let violated = self.loads.iter().find(|&load| {
             let entry = self.entry(load);
             load > n

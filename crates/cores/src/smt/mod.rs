@@ -32,6 +32,7 @@ mod params;
 mod pipeline;
 mod places;
 mod policy;
+mod ports;
 mod queue;
 mod ranked;
 mod registers;
@@ -42,5 +43,7 @@ mod squash;
 mod translate;
 
 pub use self::core::Chip;
-pub use self::counters::{Histogram, Histograms, ModeGroup, SmtCounters, SmtModeCounters, total};
+pub use self::counters::{
+    Histogram, Histograms, ModeGroup, SmtCounters, SmtModeCounters, SmtPurposeCounters, total,
+};
 pub use self::params::{SmtCoreParams, SmtLatencyParams, SmtParams, SmtUnitParams};

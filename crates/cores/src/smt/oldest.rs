@@ -3,7 +3,7 @@
 
 use loiter_hart::{Access, Accessed, DataPort, Exec, Flow, access_width};
 use loiter_isa::csr::number::STIMECMP;
-use loiter_isa::{Class, Op, SINK, Width, dispatch};
+use loiter_isa::{Class, Inst, Op, SINK, Width, dispatch};
 use loiter_machine::{AccessFault, Machine};
 use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Doing, Slot};
@@ -17,6 +17,7 @@ use super::retire::Oldness;
 use super::squash;
 use super::translate::{oldest_addr, oldest_kind};
 use crate::shared::{Before, is_lock};
+use crate::store_buffer::Forward;
 use crate::{Observer, PipelineStage, PipelineStep, Shared};
 
 impl Context {
@@ -45,8 +46,7 @@ impl Context {
             }
             return Oldness::Gone;
         }
-        let drains = !matches!(class, Class::Csr | Class::System | Class::Pause);
-        if drains && !self.buffer.is_empty() {
+        if !self.buffer.is_empty() && self.drains(core, &self.entry(n).inst) {
             return Oldness::Waits;
         }
         let hart = &mut shared.harts[self.hart_index];
@@ -63,6 +63,9 @@ impl Context {
         if matches!(class, Class::Load | Class::Store | Class::Atomic)
             && let Some((kind, addr, slot)) = self.oldest_access(n, shared)
         {
+            if class == Class::Atomic && !self.atomic_may_begin(n, (kind, addr), core) {
+                return Oldness::Waits;
+            }
             let owned = kind == RequestKind::Own
                 && self.looked_up(shared.memory.store(core.id, addr), core);
             if !owned {
@@ -100,6 +103,35 @@ impl Context {
             }
         }
         self.run_by_hart(c, core, now, shared)
+    }
+
+    /// Whether the oldest instruction, which the hart runs, waits for all buffered stores.
+    fn drains(&self, core: &CoreState, inst: &Inst) -> bool {
+        match inst.op.class() {
+            Class::Csr | Class::System | Class::Pause => false,
+            Class::Atomic if core.atomics_annotated && !is_lock(inst.op) => {
+                inst.releases() || self.fenced
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether the oldest instruction, an atomic, finds no buffered store to its bytes, and a synchronisation unit,
+    /// which it then has. To a device it follows all stores.
+    fn atomic_may_begin(
+        &self,
+        n: u64,
+        (kind, addr): (RequestKind, PhysAddr),
+        core: &mut CoreState,
+    ) -> bool {
+        let width = access_width(self.entry(n).inst.op).expect("an atomic has a width");
+        let waits = match kind {
+            RequestKind::Device => !self.buffer.is_empty(),
+            _ => self.buffer.forward(addr, width) != Forward::Memory,
+        };
+        let begins = !waits && core.synchronised < core.params.units.synchronisation;
+        core.synchronised += u64::from(begins);
+        begins
     }
 
     /// What the oldest instruction, a load, store or atomic that the hart runs, asks of memory first:
@@ -176,13 +208,15 @@ impl Context {
         let before = Before::of(hart, &inst);
         let mut port = Port {
             machine: shared.machine,
-            stored: None,
+            stored: Stored::default(),
         };
         let mut exec = Exec::<_, true>::new(hart, &mut port);
         let flow = dispatch(&mut exec, &inst);
         exec.finish();
-        if let Some(addr) = port.stored {
-            core.performed.push((self.seated(), addr));
+        let stored = port.stored;
+        for &(addr, bytes) in stored.parts() {
+            core.performed.push((self.seated(), addr, bytes));
+            self.squash_violations(c, n, (addr, bytes), core, now);
         }
         if let Flow::Trap(trap) = flow {
             self.trap(c, core, now, trap, shared);
@@ -246,6 +280,7 @@ impl Context {
         };
         if slot == Slot::TrapEntry {
             self.course.returns();
+            core.modes[self.mode].trap_returns += 1;
         }
         self.fetch_at(hart.pc, now.after(cycles), slot);
         self.check_interrupts |= flow == Flow::Interrupts;
@@ -260,7 +295,32 @@ impl Context {
 /// The machine itself, for an instruction whose context has no store on its way; notes where it stores.
 struct Port<'a> {
     machine: &'a mut Machine,
-    stored: Option<PhysAddr>,
+    stored: Stored,
+}
+
+/// Where an instruction has stored how many bytes: in one place, or in two, at the end of one page and at the start
+/// of another.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stored {
+    parts: [(PhysAddr, u64); 2],
+    count: usize,
+}
+
+impl Stored {
+    fn add(&mut self, addr: PhysAddr, bytes: u64) {
+        if let Some(last) = self.parts[..self.count].last_mut()
+            && last.0.0 + last.1 == addr.0
+        {
+            last.1 += bytes;
+            return;
+        }
+        self.parts[self.count] = (addr, bytes);
+        self.count += 1;
+    }
+
+    fn parts(&self) -> &[(PhysAddr, u64)] {
+        &self.parts[..self.count]
+    }
 }
 
 impl DataPort for Port<'_> {
@@ -275,7 +335,7 @@ impl DataPort for Port<'_> {
         width: Width,
         value: u64,
     ) -> Result<(), AccessFault> {
-        self.stored = Some(addr);
+        self.stored.add(addr, width.bytes());
         self.machine.store(hart, addr, width, value)
     }
 

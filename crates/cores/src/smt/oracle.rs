@@ -121,7 +121,7 @@ impl Oracle {
                 }
             }
             // As if nobody came between.
-            (How::Barrier, Class::Atomic) => match inst.op {
+            (How::Barrier | How::Oldest, Class::Atomic) => match inst.op {
                 Op::ScW | Op::ScD => Some(0),
                 _ => {
                     let width = access_width(inst.op)?;

@@ -17,8 +17,11 @@ params! {
         /// Which contexts are fetched from: those with the fewest instructions before issue, or in turn.
         fetch_policy: choice("icount", "round_robin"),
         /// Banks of the instruction cache, interleaved by lines, a power of two. Two contexts are not
-        /// fetched from one bank in a cycle.
+        /// fetched from one bank in a cycle, and so not from one line.
         fetch_banks: int(1..=64),
+        /// Whether a context whose fetch misses the instruction cache or its translation buffer is one of
+        /// those fetched from in that cycle, so that no other gets its turn.
+        fetch_miss_uses_slot: bool,
         /// Instructions in the front end, up to renaming, of all contexts: where the first of them find
         /// no room behind it, nobody is fetched from.
         fetch_buffer_entries: int(1..=256),
@@ -28,6 +31,9 @@ params! {
         misfetch_cycles: int(0..=32),
         /// Instructions renamed in a cycle, of all contexts.
         rename_width: int(1..=32),
+        /// in_order: in the order of fetch, whatever the context, up to the first that does not fit.
+        /// by_context: each context in its order; one that is stopped does not stop others.
+        rename_order: choice("in_order", "by_context"),
         /// Cycles of register read between issue and execution: they delay what a misprediction
         /// redirects, and retirement.
         register_read_cycles: int(0..=16),
@@ -64,6 +70,9 @@ params! {
         store_wait_entries: int(1..=65536),
         /// Cycles after which those bits are forgotten.
         store_wait_clear_cycles: int(1..=100000000),
+        /// What atomics are ordered with, all of which run when they are the oldest. annotated: one with rl
+        /// waits for the store buffer, loads behind one with aq wait for it. full: so for all atomics.
+        atomic_order: choice("annotated", "full"),
     }
 }
 
@@ -74,10 +83,17 @@ params! {
         integer: int(1..=32),
         /// Those that can do loads and stores.
         load_store: int(1..=32),
+        /// Those that can do atomics and the instructions of the hardware lock.
+        synchronisation: int(1..=32),
         /// Floating-point units.
         floating_point: int(1..=32),
         /// Ports of the data cache.
         data_ports: int(1..=32),
+        /// Whether a buffered store that accesses the data cache takes one of its ports. Loads come first.
+        stores_take_ports: bool,
+        /// Cycles in which buffered stores find no port before loads leave them one; only where stores
+        /// take ports.
+        store_patience_cycles: int(1..=1000),
     }
 }
 
@@ -177,11 +193,20 @@ impl SmtParams {
                 ),
             ));
         }
+        if units.synchronisation > units.integer {
+            return Err((
+                "units",
+                format!(
+                    "synchronisation = {} is more than integer = {}; atomics are done by integer units",
+                    units.synchronisation, units.integer
+                ),
+            ));
+        }
         if units.data_ports > units.load_store {
             return Err((
                 "units",
                 format!(
-                    "data_ports = {} is more than load_store = {}; only loads use a port",
+                    "data_ports = {} is more than load_store = {}; they alone use a port beside buffered stores",
                     units.data_ports, units.load_store
                 ),
             ));

@@ -38,6 +38,24 @@ impl Ranked {
         self.count += 1;
     }
 
+    /// Takes the first out.
+    #[inline(always)]
+    pub(super) fn take_first(&mut self) -> Option<u8> {
+        self.count = self.count.checked_sub(1)?;
+        let first = self.keys[0] as u8;
+        self.keys.copy_within(1..=self.count, 0);
+        Some(first)
+    }
+
+    /// Rank of the first; more than any when there is none.
+    #[inline(always)]
+    pub(super) fn first_rank(&self) -> u64 {
+        match self.count {
+            0 => u64::MAX,
+            _ => self.keys[0] >> 8,
+        }
+    }
+
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.count
@@ -66,6 +84,11 @@ mod tests {
             expected.sort_unstable();
             let got: Vec<_> = (0..ranked.len()).map(|at| ranked.get(at)).collect();
             assert_eq!(got, expected);
+            for (rank, what) in expected {
+                assert_eq!(ranked.first_rank(), rank);
+                assert_eq!(ranked.take_first(), Some(what));
+            }
+            assert_eq!((ranked.first_rank(), ranked.take_first()), (u64::MAX, None));
         }
     }
 }

@@ -9,6 +9,7 @@ use super::registers::{File, NONE};
 use crate::{Observer, Shared};
 
 /// What keeps an instruction in the front end.
+#[derive(PartialEq, Eq)]
 enum Full {
     Queue,
     Registers,
@@ -22,38 +23,39 @@ impl Core {
         // The context first whose instructions were fetched first.
         self.state.order.clear();
         for c in self.state.awake {
-            let context = &self.contexts[c];
-            if context.renamed < context.tail {
-                let front = context.entry(context.renamed);
-                if front.due <= now {
-                    self.state.order.insert(front.seq, c as u8);
-                }
+            if let Some(seq) = self.contexts[c].to_rename(now) {
+                self.state.order.insert(seq, c as u8);
             }
         }
-        for at in 0..self.state.order.len() {
-            let c = self.state.order.get(at).1 as usize;
-            let context = &mut self.contexts[c];
-            while left > 0 && context.renamed < context.tail {
-                let n = context.renamed;
-                if context.entry(n).due > now {
+        let in_order = self.state.renames_in_order;
+        while left > 0
+            && let Some(c) = self.state.order.take_first()
+        {
+            let Core { state, contexts } = self;
+            let context = &mut contexts[c as usize];
+            // Up to there no other context has an instruction that was fetched before.
+            let first_of_others = match in_order {
+                true => state.order.first_rank(),
+                false => u64::MAX,
+            };
+            while left > 0
+                && let Some(seq) = context.to_rename(now)
+            {
+                if seq > first_of_others {
+                    state.order.insert(seq, c);
                     break;
                 }
-                match context.rename(c, &mut self.state, now) {
-                    Ok(()) => {
-                        left -= 1;
-                        if O::PIPELINE {
-                            context.tell_renamed(&self.state, now, shared);
-                        }
+                if let Err(full) = context.rename(c as usize, state, now) {
+                    state.queue_full |= full == Full::Queue;
+                    state.registers_full |= full == Full::Registers;
+                    if in_order {
+                        state.order.clear();
                     }
-                    Err(Full::Queue) => {
-                        self.state.queue_full = true;
-                        break;
-                    }
-                    Err(Full::Registers) => {
-                        self.state.registers_full = true;
-                        break;
-                    }
-                    Err(Full::Order) => break,
+                    break;
+                }
+                left -= 1;
+                if O::PIPELINE {
+                    context.tell_renamed(state, now, shared);
                 }
             }
         }
@@ -62,12 +64,23 @@ impl Core {
 }
 
 impl Context {
+    /// The age of the oldest instruction of the front end, if that has come to renaming.
+    #[inline(always)]
+    fn to_rename(&self, now: Cycle) -> Option<u64> {
+        if self.renamed == self.tail {
+            return None;
+        }
+        let front = self.entry(self.renamed);
+        (front.due <= now).then_some(front.seq)
+    }
+
     /// Renames the oldest instruction of the front end.
     #[inline(always)]
     fn rename(&mut self, c: usize, core: &mut CoreState, now: Cycle) -> Result<(), Full> {
         let n = self.renamed;
         let entry = self.entry(n);
         let (inst, class, how, seq) = (entry.inst, entry.class, entry.how, entry.seq);
+        let purpose = entry.purpose;
         let apart = how == How::Apart;
         let queue = usize::from(is_fp(class));
         let of_queue = self.queued[queue] >= core.shares.queues[queue];
@@ -110,6 +123,7 @@ impl Context {
                 pending += u8::from(core.registers.waits(source, slot));
             }
             core.queues.insert(slot, c as u8, n, seq, pending);
+            core.in_queue[purpose as usize] += u64::from(queue == 0);
             self.queued[queue] += 1;
         } else {
             self.unissued -= 1;
@@ -119,7 +133,7 @@ impl Context {
             Class::Store => self.stores.push(n),
             _ => {}
         }
-        if how == How::Barrier {
+        if self.entry(n).is_barrier() {
             self.barriers.push(n);
         }
         let entry = self.entry_mut(n);

@@ -64,12 +64,19 @@ impl Core {
 
     /// The oldest store of each context performs if the core owns its line, and else asks for it.
     pub(super) fn drain_stores<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
-        for c in self.state.awake {
+        for c in self.state.awake.from(self.state.ports.first_to_drain()) {
             let context = &mut self.contexts[c];
-            if !context.buffer.is_empty() && !context.owning && context.drain_from <= now {
+            if context.buffer.is_empty() || context.owning || context.drain_from > now {
+                continue;
+            }
+            self.state.active = true;
+            if self.state.ports.store_accesses(c) {
                 context.drain_store(&mut self.state, now, shared);
+            } else {
+                self.state.counters.store_port_wait_cycles += 1;
             }
         }
+        self.state.ports.end_drain();
     }
 }
 
@@ -80,7 +87,6 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
-        core.active = true;
         let addr = self.buffer.next().expect("a store that waits");
         if self.looked_up(shared.memory.store(core.id, addr), core) {
             self.buffer.send_next();
@@ -117,7 +123,8 @@ impl Context {
         shared.perform_stores(hart, store.parts(), now);
         self.buffer.acknowledge();
         self.owning = false;
-        core.performed.push((hart, store.addr));
+        self.fenced &= !self.buffer.is_empty();
+        core.performed.push((hart, store.addr, store.bytes));
     }
 
     /// Takes a pending interrupt, if the oldest instruction is not in the middle of an access. Answers
@@ -182,6 +189,10 @@ impl Context {
                 self.buffer.push(entry.addr, width, entry.data);
                 core.active = true;
             }
+            Class::Fence => {
+                let inst = &self.entry(n).inst;
+                self.fenced |= inst.orders_stores() && !self.buffer.is_empty();
+            }
             class => core.modes[self.mode].fp_operations += u64::from(is_fp(class)),
         }
         let entry = self.entry(n);
@@ -236,7 +247,7 @@ impl Context {
         self.accounts.retired();
         let entry = self.entry(n);
         let (replaced, rd) = (entry.replaced, entry.inst.rd);
-        let (class, how) = (entry.class, entry.how);
+        let (class, barrier) = (entry.class, entry.is_barrier());
         if entry.destination != NONE && replaced != NONE {
             core.registers.release(replaced);
             self.renamings[File::of(rd) as usize] -= 1;
@@ -251,7 +262,7 @@ impl Context {
             Class::Store => self.stores.retire(n),
             _ => {}
         }
-        if how == How::Barrier {
+        if barrier {
             self.barriers.retire(n);
         }
         self.foreseen_retires();
@@ -289,6 +300,7 @@ impl Context {
     ) {
         squash::from_and_recover(self, core, c, self.head);
         core.modes[self.mode].traps += 1;
+        core.modes[self.mode].environment_calls += u64::from(trap.is_asked_for());
         core.active = true;
         shared.enter_trap(self.hart_index, trap, now);
         let hart = &shared.harts[self.hart_index];

@@ -2,7 +2,7 @@
 
 use loiter_isa::Class;
 
-use super::context::{Context, Fetch, How, NOTHING_OPEN, Stage};
+use super::context::{Context, Fetch, NOTHING_OPEN, Stage};
 use super::core::CoreState;
 use super::registers::{File, NONE};
 
@@ -18,6 +18,9 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
     }
     core.active = true;
     core.modes[context.mode].squashed += context.tail - first;
+    for n in first..context.tail {
+        core.purposes[context.entry(n).purpose as usize].squashed += 1;
+    }
     context.squashed_from = context.squashed_from.min(context.entry(first).seq);
     context.unforesee(first);
     if context.opens_at != NOTHING_OPEN {
@@ -35,13 +38,13 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
             for source in entry.sources {
                 core.registers.forget(source, slot);
             }
-            core.queues.remove(slot);
+            core.leave_queue(slot, queue, entry.purpose);
             context.queued[queue] -= 1;
             context.unissued -= 1;
         }
         let entry = context.entry(n);
         let (destination, replaced, rd) = (entry.destination, entry.replaced, entry.inst.rd);
-        let (class, how) = (entry.class, entry.how);
+        let (class, barrier) = (entry.class, entry.is_barrier());
         if destination != NONE {
             core.registers.release(destination);
             context.renamings[File::of(rd) as usize] -= 1;
@@ -52,7 +55,7 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
             Class::Store => context.stores.squash(n),
             _ => {}
         }
-        if how == How::Barrier {
+        if barrier {
             context.barriers.squash(n);
         }
     }

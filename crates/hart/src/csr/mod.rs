@@ -1,6 +1,7 @@
 //! Control and status registers of M, S and U mode (privileged manual 1.12, with Sstc and Svadu).
 //! Performance-monitoring events are left out: their registers read as the manual says of a hart
-//! without them (zero, writes ignored).
+//! without them (zero, writes ignored). Triggers too: a hart without one has none of the registers of
+//! Sdtrig (debug specification 1.0), so an access to `tselect` and those that follow is illegal.
 
 mod pmp;
 mod status;

@@ -1,4 +1,4 @@
-use super::status::{MPP, MPP_SHIFT, TW};
+use super::status::{MPP, MPP_SHIFT, MPRV, TW};
 use super::*;
 use crate::trap::Cause;
 use crate::trap::Trap;
@@ -93,4 +93,119 @@ fn the_writer_of_minstret_reads_its_value_next() {
     let mut csr = csrs();
     csr.write(MINSTRET, 100, 41);
     assert_eq!(csr.read(MINSTRET, 42, false), Some(100));
+}
+
+/// `mstatus.MPRV` after the return `leave` with this `mstatus`.
+fn lends_rights_after(
+    mstatus: u64,
+    leave: impl FnOnce(&mut CsrFile) -> Option<u64>,
+) -> (bool, Privilege) {
+    let mut csr = csrs();
+    csr.write(MSTATUS, mstatus | MPRV, 0);
+    assert_ne!(csr.read(MSTATUS, 0, false).unwrap() & MPRV, 0);
+    leave(&mut csr).expect("a return that is legal");
+    (csr.mstatus & MPRV != 0, csr.privilege)
+}
+
+/// Privileged manual 1.12, 3.1.6.1: MRET or SRET that changes the mode to one less privileged than M
+/// also sets MPRV = 0.
+#[test]
+fn a_return_to_a_lower_mode_takes_back_lent_rights() {
+    for (mode, lends) in [
+        (Privilege::User, false),
+        (Privilege::Supervisor, false),
+        (Privilege::Machine, true),
+    ] {
+        let mstatus = (mode as u64) << MPP_SHIFT;
+        let found = lends_rights_after(mstatus, CsrFile::leave_machine_trap);
+        assert_eq!(found, (lends, mode));
+    }
+    for (spp, mode) in [(0, Privilege::User), (1 << 8, Privilege::Supervisor)] {
+        let found = lends_rights_after(spp, CsrFile::leave_supervisor_trap);
+        assert_eq!(found, (false, mode));
+    }
+}
+
+/// With `mstatus.MPRV` set, accesses of machine mode have the rights of MPP, whatever has changed MPP last.
+#[test]
+fn lent_rights_are_those_of_the_mode_that_trapped_last() {
+    let mut csr = csrs();
+    csr.write(MSTATUS, MPRV, 0);
+    assert_eq!(csr.data_mode().privilege, Privilege::User);
+    // A trap of machine mode itself, and the return from it, which leaves the least mode in MPP.
+    csr.enter_trap(Trap::Exception(Cause::Breakpoint, 0), 4);
+    assert_eq!(csr.data_mode().privilege, Privilege::Machine);
+    csr.leave_machine_trap();
+    assert_eq!(csr.privilege, Privilege::Machine);
+    assert_eq!(csr.data_mode().privilege, Privilege::User);
+    assert_eq!(csr.fetch_mode().privilege, Privilege::Machine);
+}
+
+/// Bit 0 of `mepc` and `sepc` is always zero.
+#[test]
+fn exceptions_do_not_return_to_odd_addresses() {
+    let mut csr = csrs();
+    for register in [MEPC, SEPC] {
+        for (value, kept) in [(0x8000_0001, 0x8000_0000), (u64::MAX, !1), (6, 6)] {
+            csr.write(register, value, 0);
+            assert_eq!(csr.read(register, 0, false), Some(kept), "{register:#x}");
+        }
+    }
+    csr.write(MEPC, 0x8000_0103, 0);
+    csr.write(SEPC, 0x8000_0205, 0);
+    csr.write(MSTATUS, MPP, 0);
+    assert_eq!(csr.leave_machine_trap(), Some(0x8000_0102));
+    assert_eq!(csr.leave_supervisor_trap(), Some(0x8000_0204));
+}
+
+/// An instruction counts when `mcountinhibit.IR` is clear as it begins: the one that stops the counter does,
+/// those up to the one that starts it again do not.
+#[test]
+fn a_stopped_counter_of_instructions_has_counted_the_one_that_stopped_it() {
+    let mut csr = csrs();
+    csr.write(MCOUNTINHIBIT, 4, 41);
+    for retired in [42, 50] {
+        assert_eq!(csr.read(MINSTRET, retired, false), Some(42));
+    }
+    csr.write(MCOUNTINHIBIT, 0, 60);
+    assert_eq!(csr.read(MINSTRET, 61, false), Some(42));
+    assert_eq!(csr.read(MINSTRET, 70, false), Some(51));
+    assert_eq!(csr.read(INSTRET, 70, false), Some(51));
+}
+
+#[test]
+fn a_counter_that_is_written_while_it_stands_goes_on_standing() {
+    let mut csr = csrs();
+    csr.clock.cycle = 1000;
+    csr.write(MCOUNTINHIBIT, 5, 100);
+    csr.write(MCYCLE, 7, 101);
+    csr.write(MINSTRET, 9, 102);
+    csr.clock.cycle = 5000;
+    assert_eq!(csr.read(MCYCLE, 500, false), Some(7));
+    assert_eq!(csr.read(MINSTRET, 500, false), Some(9));
+    // From here on both count, from what was written.
+    csr.write(MCOUNTINHIBIT, 0, 500);
+    csr.clock.cycle = 5003;
+    assert_eq!(csr.read(MCYCLE, 503, false), Some(10));
+    assert_eq!(csr.read(MINSTRET, 503, false), Some(11));
+    // Each by itself: one that counts goes on when the other is stopped.
+    csr.write(MCOUNTINHIBIT, 4, 600);
+    csr.clock.cycle = 5010;
+    assert_eq!(csr.read(MCYCLE, 700, false), Some(17));
+    assert_eq!(csr.read(MINSTRET, 700, false), Some(9 + 600 - 500));
+}
+
+/// Debug specification 1.0, chapter Sdtrig: where no trigger is implemented the extension is absent, and an
+/// access to `tselect` that is illegal says so; registers of debug mode are nobody else's.
+#[test]
+fn there_are_no_triggers_and_no_registers_of_debug_mode() {
+    for privilege in [Privilege::Machine, Privilege::Supervisor, Privilege::User] {
+        let mut csr = csrs();
+        csr.privilege = privilege;
+        for number in (TSELECT..=0x7bf).chain([SCONTEXT]) {
+            for writes in [false, true] {
+                assert_eq!(csr.read(number, 0, writes), None, "{number:#x}");
+            }
+        }
+    }
 }

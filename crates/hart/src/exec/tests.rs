@@ -1,5 +1,6 @@
 //! Exceptions of each shape of instruction: the cause, the value, and that nothing else happened.
 
+use loiter_isa::csr::number::MSTATUS;
 use loiter_isa::{Op, decode};
 use loiter_machine::{AccessFault, Machine, MachineConfig};
 use loiter_types::{HartId, PhysAddr};
@@ -109,6 +110,18 @@ fn an_access_across_the_end_of_ram_fails_whole() {
 }
 
 #[test]
+fn a_load_tells_the_address_of_the_part_that_nothing_answers() {
+    for (address, value) in [
+        (RAM_END - 4, RAM_END),
+        (RAM_END - 1, RAM_END),
+        (RAM_END + 3, RAM_END + 3),
+    ] {
+        let expected = exception(Cause::LoadAccess, value);
+        assert_eq!(trap(Op::Ld, address - LOAD_IMM), expected, "{address:#x}");
+    }
+}
+
+#[test]
 fn misaligned_atomics_trap_whatever_is_there() {
     for base in [RAM, NOWHERE] {
         assert_eq!(
@@ -190,6 +203,80 @@ fn a_rounding_mode_that_does_not_exist_is_found_when_it_is_used() {
     assert_eq!(run(&mut hart, &mut machine, dynamic, 0), expected);
     let fixed = encoding(Op::FaddD) & !0x7000;
     assert_eq!(run(&mut hart, &mut machine, fixed, 0), Flow::Next);
+}
+
+#[test]
+fn compare_and_swap_stores_where_all_compares_equal() {
+    let (value, swap) = (0x1111_2222_8000_0001_u64, 0x3333_4444_5555_6666);
+    let upper = 0x7777_8888_9999_aaaa_u64;
+    // Lower and upper word as memory has them, what is expected there, and what is there then.
+    let words = [(Op::AmocasW, 4), (Op::AmocasD, 8), (Op::AmocasQ, 16)];
+    for (op, bytes) in words {
+        for differs in [None, Some(0), Some(bytes - 1)] {
+            let (mut machine, mut hart) = (machine(), hart());
+            for (offset, word) in [(0, value), (8, upper)] {
+                machine
+                    .store(HartId::new(0), PhysAddr(RAM + offset), Width::D, word)
+                    .expect("RAM");
+            }
+            // Bytes above a word do not count, nor what its register holds there.
+            let expected = match op {
+                Op::AmocasW => (u128::from(!value) >> 32 << 32) | u128::from(value as u32),
+                _ => u128::from(upper) << 64 | u128::from(value),
+            };
+            let expected = expected ^ differs.map_or(0, |byte| 0x10_u128 << (8 * byte));
+            (hart.regs[10], hart.regs[11]) = (expected as u64, (expected >> 64) as u64);
+            (hart.regs[12], hart.regs[13]) = (swap, !swap);
+            // The address where no pair of registers is.
+            hart.regs[14] = RAM;
+            let bits = encoding(op) & !(0x1f << 15) | 14 << 15;
+            let mut exec = Exec::<_, true>::new(&mut hart, &mut machine);
+            assert_eq!(dispatch(&mut exec, &decode(bits)), Flow::Next);
+            exec.finish();
+            let read = match op {
+                Op::AmocasW => value as u32 as i32 as u64,
+                _ => value,
+            };
+            assert_eq!(hart.regs[10], read, "{op:?}");
+            if op == Op::AmocasQ {
+                assert_eq!(hart.regs[11], upper);
+            }
+            let mut kept = |offset, old, new| {
+                let found = machine.load(PhysAddr(RAM + offset), Width::D);
+                let expected = if differs.is_none() { new } else { old };
+                assert_eq!(found.expect("RAM"), expected, "{op:?}, {differs:?}");
+            };
+            let word = value >> 32 << 32 | u64::from(swap as u32);
+            kept(0, value, if op == Op::AmocasW { word } else { swap });
+            kept(8, upper, if op == Op::AmocasQ { !swap } else { upper });
+        }
+    }
+}
+
+/// Here every floating-point instruction makes FS dirty, and SD says so, but stores, which change nothing.
+#[test]
+fn what_changes_floating_point_state_makes_it_dirty() {
+    const INITIAL: u64 = 1 << 13;
+    const DIRTY: u64 = 3 << 13 | 1 << 63;
+    for (op, changes) in [
+        (Op::FaddD, true),
+        (Op::FeqD, true),
+        (Op::FcvtLD, true),
+        (Op::Fld, true),
+        (Op::FmvDX, true),
+        (Op::Fsd, false),
+        (Op::Fsw, false),
+        (Op::FmvXD, true),
+        (Op::FclassD, true),
+    ] {
+        let (mut machine, mut hart) = (machine(), hart());
+        hart.csr.write(MSTATUS, INITIAL, 0);
+        let status = |hart: &Hart| hart.csr.read(MSTATUS, 0, false).expect("mstatus") & DIRTY;
+        assert_eq!(status(&hart), INITIAL);
+        assert_eq!(run(&mut hart, &mut machine, encoding(op), RAM), Flow::Next);
+        let expected = if changes { DIRTY } else { INITIAL };
+        assert_eq!(status(&hart), expected, "{op:?}");
+    }
 }
 
 #[test]

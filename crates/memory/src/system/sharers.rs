@@ -22,13 +22,40 @@ impl MemorySystem {
         self.events.insert(at, Event::Share(owner, number));
     }
 
-    pub(crate) fn fill_owned(&mut self, core: CoreId, addr: PhysAddr) {
+    /// Fills a line that is to be the core's own. Returns the changed line that it replaced.
+    pub(crate) fn fill_owned(&mut self, core: CoreId, addr: PhysAddr) -> Option<PhysAddr> {
         let first = &mut self.first[core.index()];
-        fill_data(first, &self.l2, core, addr);
+        let changed = fill_data(first, &self.l2, core, addr);
         let index = self.l2.find(self.l2.line(addr));
         let own = index.is_some_and(|index| self.l2.lines[index].owner == Some(core));
         if let Lookup::Hit(index) = first.data.find(first.data.line(addr)) {
             first.owned[index] = own;
+        }
+        changed
+    }
+
+    /// A changed line that the data cache of `core` has lost, if there is one, goes to the second level.
+    pub(super) fn write_back(&mut self, now: Cycle, core: CoreId, changed: Option<PhysAddr>) {
+        if let (Some(addr), Some(bus)) = (changed, &mut self.first[core.index()].bus)
+            && bus.write_back(now)
+        {
+            self.l2.write_back(now, addr);
+        }
+    }
+
+    /// The parts of a second-level line that the data cache of `core` has changed go there.
+    pub(super) fn write_back_parts(&mut self, now: Cycle, core: CoreId, line: u64) {
+        let bytes = self.l2.line_bytes();
+        let data = &self.first[core.index()].data;
+        let from = data.line(PhysAddr(line * bytes));
+        let to = data.line(PhysAddr(line * bytes + bytes - 1));
+        for part in from..=to {
+            let first = &self.first[core.index()];
+            if let Lookup::Hit(index) = first.data.find(part)
+                && first.owned[index]
+            {
+                self.write_back(now, core, Some(PhysAddr(line * bytes)));
+            }
         }
     }
 
@@ -102,25 +129,31 @@ pub(crate) fn cores_of(mut sharers: [u64; SHARER_WORDS]) -> impl Iterator<Item =
     })
 }
 
-/// Fills a first-level line unless it came by another miss, or was lost again while on its way.
-pub(crate) fn fill(cache: &mut Cache, l2: &L2, core: CoreId, addr: PhysAddr) {
+/// Fills a first-level line unless it came by another miss, or was lost again while on its way. Returns
+/// where it is and the line that it replaced.
+pub(crate) fn fill(
+    cache: &mut Cache,
+    l2: &L2,
+    core: CoreId,
+    addr: PhysAddr,
+) -> Option<(usize, Option<u64>)> {
     let shared = l2.find(l2.line(addr)).is_some_and(|index| {
         l2.lines[index].sharers[core.index() / 64] >> (core.index() % 64) & 1 == 1
     });
     let line = cache.line(addr);
-    if shared && cache.find(line) == Lookup::Miss {
-        cache.fill(line);
-    }
+    (shared && cache.find(line) == Lookup::Miss).then(|| cache.fill(line))
 }
 
-/// As [`fill`], of a data cache: a line that has just come is not the core's own.
-pub(crate) fn fill_data(first: &mut FirstLevel, l2: &L2, core: CoreId, addr: PhysAddr) {
-    let line = first.data.line(addr);
-    let was_there = first.data.find(line) != Lookup::Miss;
-    fill(&mut first.data, l2, core, addr);
-    if let Lookup::Hit(index) = first.data.find(line)
-        && !was_there
-    {
-        first.owned[index] = false;
-    }
+/// As [`fill`], of a data cache: a line that has just come is not the core's own. Returns the changed line
+/// that it replaced.
+pub(crate) fn fill_data(
+    first: &mut FirstLevel,
+    l2: &L2,
+    core: CoreId,
+    addr: PhysAddr,
+) -> Option<PhysAddr> {
+    let (index, replaced) = fill(&mut first.data, l2, core, addr)?;
+    let changed = std::mem::replace(&mut first.owned[index], false);
+    let replaced = replaced.filter(|_| changed)?;
+    Some(PhysAddr(replaced << first.data.line_log2()))
 }

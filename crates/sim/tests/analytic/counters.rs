@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use loiter_observe::{Activity, Slot};
+use loiter_observe::{Activity, Purpose, Slot};
 
 use crate::support::paging::Paged;
 use crate::support::{Bench, DATA};
@@ -27,7 +27,7 @@ const TIMER: &str = "li t0, 0x200bff8; ld t1, 0(t0); addi t1, t1, 20; li t0, 0x2
 const MODES: &str = "auipc t1, 0; addi t1, t1, 16; csrrw x0, 0x305, t1; j over
      csrrs t0, 0x341, x0; addi t0, t0, 4; csrrw x0, 0x341, t0; mret
      over: ecall; li t0, 0x6000; csrrs x0, 0x300, t0; fadd.d f1, f2, f3
-     slti x0, x0, 5; nop; nop; slti x0, x0, 6; idle_1: nop; plain_1: pause; li t0, 4096; add a2, a0, t0; lr.d t0, (a2); wrs.sto
+     slti x0, x0, 5; nop; nop; slti x0, x0, 6; idle_1: nop; acquire_1: nop; plain_1: pause; li t0, 4096; add a2, a0, t0; lr.d t0, (a2); wrs.sto
      li t0, -1; csrrw x0, 0x3b0, t0; li t0, 31; csrrw x0, 0x3a0, t0;
      auipc t1, 0; addi t1, t1, 24; csrrw x0, 0x341, t1; li t0, 1; slli t0, t0, 11; csrrw x0, 0x300, t0; mret
      auipc t1, 0; addi t1, t1, 20; csrrw x0, 0x141, t1; csrrw x0, 0x100, x0; sret
@@ -194,7 +194,9 @@ fn kind(component: &str) -> String {
             let part = rest.trim_start_matches(digits);
             let modes = [".user", ".kernel"].into_iter();
             let part = modes.fold(part, |part, mode| part.strip_prefix(mode).unwrap_or(part));
-            format!("core{part}")
+            let purposes = Purpose::ALL.iter().map(|purpose| purpose.word());
+            let is_purpose = purposes.into_iter().any(|word| part == format!(".{word}"));
+            format!("core{}", if is_purpose { ".purpose" } else { part })
         }
         None => component.to_owned(),
     }

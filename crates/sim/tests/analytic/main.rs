@@ -4,8 +4,10 @@
 mod accounts;
 mod caches;
 mod counters;
+mod in_flight;
 mod latency;
 mod misses;
+mod purposes;
 mod selection;
 mod sharing;
 mod smt;

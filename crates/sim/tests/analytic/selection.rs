@@ -327,3 +327,25 @@ fn the_spin_loop_takes_its_time_alone_and_among_four() {
         }
     }
 }
+
+/// Contexts that have never been selected are equal: the lower number goes first.
+#[test]
+fn at_the_start_the_lower_number_goes_first() {
+    for machine in ["t1", "t2"] {
+        let parameters = Bench::new(machine).parameters();
+        let (contexts, pipes) = (
+            parameters.number("core.contexts") as usize,
+            parameters.number("core.pipes") as usize,
+        );
+        // The first instruction of all, and so the first request for its line, is everybody's.
+        let bench = (0..contexts).fold(Bench::new(machine), |bench, hart| {
+            bench.hart(hart, "mark; nop; done: wfi; j done")
+        });
+        let outcome = bench.for_cycles(20_000).run();
+        let first: Vec<u64> = (0..contexts).map(|hart| outcome.times(hart)[0]).collect();
+        for of_pipe in first.chunks(contexts / pipes) {
+            assert!(of_pipe.is_sorted(), "{machine}: {first:?}");
+            assert_ne!(of_pipe.first(), of_pipe.last(), "{machine}: {first:?}");
+        }
+    }
+}

@@ -115,7 +115,7 @@ fn misses_overlap_as_far_as_registers_and_the_bus_allow() {
     let setup = format!("li a5, {DATA}; li t1, 0; li a3, 65536; li a4, 16711680");
     let block = "add t1, t1, a3; and t1, t1, a4; add t2, a5, t1; ld t0, 0(t2)";
     let latency = number("l2.hit_latency_cycles");
-    for (mshrs, fill_cycles, each) in [
+    for (mshrs, line_cycles, each) in [
         (1, 2, latency),
         (2, 2, latency / 2),
         (32, 2, 2),
@@ -123,8 +123,8 @@ fn misses_overlap_as_far_as_registers_and_the_bus_allow() {
         (1, 40, 40),
     ] {
         let mshrs = format!("l1d.mshrs={mshrs}");
-        let fill = format!("l1d.fill_cycles={fill_cycles}");
-        let set = [mshrs.as_str(), fill.as_str()];
+        let line = format!("bus.line_cycles={line_cycles}");
+        let set = [mshrs.as_str(), line.as_str()];
         assert_eq!(steady(&set, bare, &setup, block), COUNT * each, "{set:?}");
     }
     let perfect = steady(&["l1d.perfect=true"], bare, &setup, block);

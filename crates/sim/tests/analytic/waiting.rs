@@ -161,6 +161,27 @@ fn wrs_has_an_entry_and_an_exit() {
     }
 }
 
+#[test]
+fn wrs_gives_up_when_its_limit_is_over() {
+    const EXIT: u64 = 7;
+    let setup = format!("li a0, {DATA}; lr.d t0, (a0)");
+    for machine in MACHINES {
+        for (wait, limit) in [
+            ("wrs.nto", "nap_long_limit_cycles"),
+            ("wrs.sto", "nap_short_limit_cycles"),
+        ] {
+            for cycles in [1, 2, 1000] {
+                let bench = Bench::new(machine)
+                    .set(&format!("wait.{limit}={cycles}"))
+                    .set(&format!("wait.wrs_exit_cycles={EXIT}"));
+                let expected = cycles + EXIT + to_mark(&bench.parameters());
+                let took = duration(&bench, &setup, wait);
+                assert_eq!(took, expected, "{machine}: {wait} for {cycles}");
+            }
+        }
+    }
+}
+
 /// A store by a sibling or by another core: how much later a longer exit lets the hart go on.
 #[test]
 fn the_exit_latency_of_wrs_adds_to_the_way_of_the_store() {
@@ -332,5 +353,37 @@ fn shares_that_a_sleeper_gives_back_are_used() {
             kept * 10 > alone * 12,
             "{sharing} {kind}: {kept} beside {alone}"
         );
+    }
+}
+
+/// A limit at which the end of time comes before it does is none.
+#[test]
+fn a_lock_whose_limit_lies_beyond_all_cycles_is_waited_for() {
+    let holder = format!(
+        "li a0, {DATA}; lock.acquire (a0), x0, done
+         li t0, 20000; wait: addi t0, t0, -1; bnez t0, wait
+         lock.release (a0)
+         done: wfi; j done"
+    );
+    for machine in ["t1", "t2", "smt8"] {
+        for limit in (-12_000..0).step_by(800).chain([-1]) {
+            let waiter = format!(
+                "li a0, {DATA}; li a1, {limit}; li t0, 1000; wait: addi t0, t0, -1; bnez t0, wait
+                 lock.acquire (a0), a1, late
+                 li t1, 1; end t1; exit
+                 late: li t1, 2; end t1; exit"
+            );
+            let outcome = Bench::new(machine)
+                .set("hart.isa=+xloiterlock")
+                .set("wait.lock_exit_cycles=5000")
+                .hart(0, &holder)
+                .hart(1, &waiter)
+                .run();
+            let values: Vec<u64> = outcome.marks(1).iter().map(|mark| mark.value).collect();
+            assert_eq!(values, [1], "{machine}: {limit}");
+            assert!(outcome.result.cycles > 20_000, "{machine}: {limit}");
+            let naps = outcome.counter("core0.wait", "lock_naps");
+            assert_eq!(naps, 1, "{machine}: {limit}");
+        }
     }
 }

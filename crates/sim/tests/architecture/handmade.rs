@@ -4,6 +4,7 @@
 //! helpers; the rest is the test's.
 
 use loiter_isa::Op;
+use loiter_isa::csr::number::MSCRATCH;
 use loiter_sim::RunResult;
 
 use crate::generator::asm::{Assembler, GP, Label};
@@ -108,13 +109,24 @@ impl Guest {
 
     /// Executes as many `nop`s as `count` says, at most `most`.
     pub(crate) fn nops(&mut self, count: u8, most: usize) {
+        self.some_of(count, most, |asm| asm.i(Op::Addi, 0, 0, 0));
+    }
+
+    /// Reads `mscratch` as often as `count` says, at most `most` times; nothing is fetched behind a read
+    /// of a CSR on an out-of-order core.
+    pub(crate) fn csr_reads(&mut self, count: u8, most: usize) {
+        self.some_of(count, most, |asm| asm.csrr(T4, MSCRATCH));
+    }
+
+    /// Executes `one`, an instruction of four bytes, as often as `count` says, at most `most` times.
+    fn some_of(&mut self, count: u8, most: usize, one: impl Fn(&mut Assembler)) {
         let end = self.asm.label();
         self.asm.la(T4, end);
         self.asm.i(Op::Slli, T5, count, 2);
         self.asm.r(Op::Sub, T4, T4, T5);
         self.asm.i(Op::Jalr, 0, T4, 0);
         for _ in 0..most {
-            self.asm.i(Op::Addi, 0, 0, 0);
+            one(&mut self.asm);
         }
         self.asm.bind(end);
     }

@@ -147,7 +147,16 @@ fn timing_parameters_do_not_change_results() {
 const SMT_VARIANTS: &[&[&str]] = &[
     &["branch.kind=oracle", "l1i.perfect=true", "l1d.perfect=true"],
     &["branch.kind=not_taken", "core.fetch_policy=round_robin"],
-    &["l1d.mshrs=1", "l1i.mshrs=1", "l1d.fill_cycles=9"],
+    &["l1d.mshrs=1", "l1i.mshrs=1", "bus.line_cycles=9"],
+    &["btb.miss=stall", "core.rename_order=by_context"],
+    // Decode is so late that jumps have executed before.
+    &[
+        "btb.miss=misfetch",
+        "btb.entries=4",
+        "core.front_cycles=1",
+        "core.misfetch_cycles=9",
+        "latency.load_cycles=2",
+    ],
     &[
         "l1d.size_kib=1",
         "l1i.size_kib=1",

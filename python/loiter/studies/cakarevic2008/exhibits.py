@@ -1,12 +1,12 @@
-"""The paper's tables and figures, and its statements in words, from the measurements."""
+"""The paper's tables and figures, from the measurements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from loiter import reference
-from loiter.studies.base import Chart, Grid, Line, Mark, Statement
+from loiter.studies.base import Chart, Grid, Line, Mark
 from loiter.studies.cakarevic2008 import grid
 from loiter.studies.cakarevic2008.grid import (
     BENCHMARKS,
@@ -14,14 +14,13 @@ from loiter.studies.cakarevic2008.grid import (
     MULTIPLE,
     OTHER_CORE,
     OTHER_LOOPS,
-    OTHER_PIPE,
     SAME,
     SINGLE,
     Cell,
     with_spinners,
 )
 from loiter.studies.cakarevic2008.measurements import Measurements, NotMeasured
-from loiter.studies.cakarevic2008.points import best_delay, nanoseconds
+from loiter.studies.cakarevic2008.points import best_at_three, nanoseconds
 
 SINGLE_AVERAGE = "single average"
 MULTIPLE_AVERAGE = "multiple average"
@@ -51,80 +50,120 @@ def grids(measurements: Measurements, wanted: Iterable[str]) -> list[Grid]:
     return [table for table in found if table.rows]
 
 
-def statements(measurements: Measurements) -> list[Statement]:
-    """What the paper says in words."""
-    return [
-        *(_default_is_worst(measurements, machine) for machine in grid.MACHINES),
-        *(_l2miss_is_best(measurements, machine) for machine in grid.MACHINES),
-        _fdiv_hurts_mbv_fp(measurements),
-        _elsewhere(measurements, "t2", OTHER_PIPE, "the other pipe", LOOPS, limit=3.0),
-        _elsewhere(measurements, "t1", OTHER_CORE, "the other core", ("casx", "l2miss"), limit=2.0),
-    ]
-
-
 def _published(key: str) -> float:
     return float(reference.lookup(grid.PAPER, f"result.{key}"))
 
 
+Series = Mapping[str, tuple[str, str, int, str]]
+"""By name: machine, place, number and loop of the spinners."""
+
+
 def _figure(
-    measurements: Measurements,
+    m: Measurements,
     name: str,
     title: str,
-    where: tuple[str, str, int],
+    series: Series,
     groups: tuple[str, ...],
     marks: tuple[Mark, ...] = (),
     lines: tuple[Line, ...] = (),
 ) -> list[Chart]:
     """One chart of slowdowns; nothing where a run is missing."""
-    machine, place, spinners = where
     values: dict[tuple[str, str], tuple[float, float]] = {}
     try:
         for group in groups:
             members = AVERAGES.get(group, (group,))
-            for loop in LOOPS:
-                slowdowns = [
-                    measurements.slowdown(cell) for cell in with_spinners(machine, place, spinners, members, [loop])
-                ]
-                mean = sum(each.percent for each in slowdowns) / len(slowdowns)
+            for each, (machine, place, spinners, loop) in series.items():
+                slowdowns = [m.slowdown(cell) for cell in with_spinners(machine, place, spinners, members, [loop])]
+                mean = sum(one.percent for one in slowdowns) / len(slowdowns)
                 # Independent runs: the deviation of their mean.
-                deviation = sum(each.deviation**2 for each in slowdowns) ** 0.5 / len(slowdowns)
-                values[group, loop] = (mean, deviation)
+                deviation = sum(one.deviation**2 for one in slowdowns) ** 0.5 / len(slowdowns)
+                values[group, each] = (mean, deviation)
     except NotMeasured:
         return []
     averages = frozenset(groups) & frozenset(AVERAGES)
     caption = f"{BARS} {DERIVED}"
-    return [Chart(name, title, caption, "slowdown, percent", groups, LOOPS, values, marks, lines, averages)]
+    return [Chart(name, title, caption, "slowdown, percent", groups, tuple(series), values, marks, lines, averages)]
+
+
+def _by_loop(exhibit: str) -> Series:
+    machine, place, spinners = grid.PLACES[exhibit]
+    return {loop: (machine, place, spinners, loop) for loop in LOOPS}
+
+
+def _title(exhibit: str) -> str:
+    return next(each.title for each in grid.EXHIBITS if each.id == exhibit)
+
+
+_SINGLE_GROUPS = (*SINGLE, SINGLE_AVERAGE)
+_MULTIPLE_GROUPS = (*MULTIPLE, MULTIPLE_AVERAGE, ALL_AVERAGE)
+
+
+def _pair(
+    m: Measurements,
+    exhibit: str,
+    single: tuple[Mark, ...] = (),
+    multiple: tuple[Mark, ...] = (),
+    lines: tuple[Line, ...] = (),
+) -> list[Chart]:
+    """(a) the single- and (b) the multiple-behaviour benchmarks."""
+    series, title = _by_loop(exhibit), _title(exhibit)
+    return [
+        *_figure(m, f"{exhibit}-a", f"{title}; (a) single behaviour", series, _SINGLE_GROUPS, single),
+        *_figure(m, f"{exhibit}-b", f"{title}; (b) multiple behaviour", series, _MULTIPLE_GROUPS, multiple, lines),
+    ]
 
 
 def _figure_4(m: Measurements) -> list[Chart]:
-    below = _published("t1_other_1_spinner_each_average_below")
-    marks = (
-        Mark("add", ("default",), _published("t1_default_1_spinner_add")),
-        Mark("mbv_fp", ("fdiv",), _published("t1_fdiv_1_spinner_mbv_fp")),
-        Mark(SINGLE_AVERAGE, ("default",), _published("t1_default_1_spinner_single_average")),
-        Mark(MULTIPLE_AVERAGE, ("default",), _published("t1_default_1_spinner_multiple_average")),
-        Mark(ALL_AVERAGE, ("default",), _published("t1_default_1_spinner_all_average")),
-        Mark(ALL_AVERAGE, OTHER_LOOPS, below, bound=True),
-    )
-    groups = (*SINGLE, SINGLE_AVERAGE, *MULTIPLE, MULTIPLE_AVERAGE, ALL_AVERAGE)
-    return _figure(m, "figure_4", "Figure 4: T1, one spinner in the same core", ("t1", SAME, 1), groups, marks)
+    return [*_default_spinners(m, "t1", "figure_4-t1"), *_default_spinners(m, "t2", "figure_4-t2")]
+
+
+def _default_spinners(m: Measurements, machine: str, name: str) -> list[Chart]:
+    counts = {1: "1 spinner", 3: "3 spinners"}
+    series = {each: (machine, SAME, count, "default") for count, each in counts.items()}
+    groups = (*_SINGLE_GROUPS, *_MULTIPLE_GROUPS)
+    keys = {SINGLE_AVERAGE: "single_average", MULTIPLE_AVERAGE: "multiple_average", ALL_AVERAGE: "all_average"}
+    published = reference.lookup(grid.PAPER, "result")
+    marks = [
+        Mark(group, (each,), published[key])
+        for group, words in (("add", "add"), *keys.items())
+        for count, each in counts.items()
+        if (key := f"{machine}_default_{count}_spinner{'s' if count > 1 else ''}_{words}") in published
+    ]
+    title = f"Figure 4: {machine.upper()}, one and three default spinners in the same {_PART[machine]}"
+    return _figure(m, name, title, series, groups, tuple(marks))
+
+
+_PART = {"t1": "core", "t2": "pipe"}
 
 
 def _figure_5(m: Measurements) -> list[Chart]:
-    marks = (
-        Mark(SINGLE_AVERAGE, ("default",), _published("t1_default_3_spinners_single_average")),
-        Mark(SINGLE_AVERAGE, OTHER_LOOPS, _published("t1_other_3_spinners_single_average")),
+    single = (
+        Mark("add", ("default",), _published("t1_default_1_spinner_add")),
+        Mark(SINGLE_AVERAGE, ("default",), _published("t1_default_1_spinner_single_average")),
+        Mark(SINGLE_AVERAGE, OTHER_LOOPS, _published("t1_other_1_spinner_single_each_average_below"), bound=True),
     )
-    title = "Figure 5: T1, three spinners in the same core, single-behaviour benchmarks"
-    return _figure(m, "figure_5", title, ("t1", SAME, 3), (*SINGLE, SINGLE_AVERAGE), marks)
+    below = _published("t1_other_but_fdiv_1_spinner_multiple_each_average_below")
+    multiple = (
+        Mark("mbv_fp", ("fdiv",), _published("t1_fdiv_1_spinner_mbv_fp")),
+        Mark(MULTIPLE_AVERAGE, ("default",), _published("t1_default_1_spinner_multiple_average")),
+        *(Mark(MULTIPLE_AVERAGE, (loop,), below, bound=True) for loop in OTHER_LOOPS if loop != "fdiv"),
+        Mark(ALL_AVERAGE, ("default",), _published("t1_default_1_spinner_all_average")),
+    )
+    return _pair(m, "figure_5", single, multiple)
 
 
-def _multiple(m: Measurements, machine: str) -> tuple[tuple[Mark, ...], tuple[Line, ...]]:
-    best = best_delay(m, machine, MULTIPLE)
-    marks = (
+def _three_spinners(m: Measurements, exhibit: str, machine: str, single: tuple[Mark, ...]) -> list[Chart]:
+    try:
+        best = best_at_three(m, machine, MULTIPLE)
+    except NotMeasured:
+        return []
+    multiple = [
         Mark(MULTIPLE_AVERAGE, ("default",), _published(f"{machine}_default_3_spinners_multiple_average")),
         Mark(MULTIPLE_AVERAGE, (best,), _published(f"{machine}_best_3_spinners_multiple_average")),
-    )
+        Mark(ALL_AVERAGE, ("default",), _published(f"{machine}_default_3_spinners_all_average")),
+    ]
+    if machine == "t2":
+        multiple.append(Mark(ALL_AVERAGE, ("l2miss",), _published("t2_l2miss_3_spinners_average_below"), bound=True))
     lines = (
         Line("published highest (default)", _published(f"{machine}_default_3_spinners_multiple_max"), "default"),
         Line(
@@ -133,70 +172,35 @@ def _multiple(m: Measurements, machine: str) -> tuple[tuple[Mark, ...], tuple[Li
             best,
         ),
     )
-    return marks, lines
+    return _pair(m, exhibit, single, tuple(multiple), lines)
 
 
 def _figure_6(m: Measurements) -> list[Chart]:
-    try:
-        marks, lines = _multiple(m, "t1")
-    except NotMeasured:
-        return []
-    title = "Figure 6: T1, three spinners in the same core, multiple-behaviour benchmarks"
-    return _figure(m, "figure_6", title, ("t1", SAME, 3), (*MULTIPLE, MULTIPLE_AVERAGE), marks, lines)
+    single = (
+        Mark(SINGLE_AVERAGE, ("default",), _published("t1_default_3_spinners_single_average")),
+        Mark(SINGLE_AVERAGE, OTHER_LOOPS, _published("t1_other_3_spinners_single_average")),
+    )
+    return _three_spinners(m, "figure_6", "t1", single)
 
 
 def _figure_7(m: Measurements) -> list[Chart]:
-    try:
-        marks, lines = _multiple(m, "t2")
-    except NotMeasured:
-        return []
-    title = "Figure 7: T2, three spinners in the same pipe, multiple-behaviour benchmarks"
-    where = ("t2", SAME, 3)
-    averages = (
-        Mark(ALL_AVERAGE, ("default",), _published("t2_default_3_spinners_all_average")),
-        Mark(ALL_AVERAGE, ("l2miss",), _published("t2_l2miss_3_spinners_average_below"), bound=True),
-    )
-    return [
-        *_figure(m, "figure_7", title, where, (*MULTIPLE, MULTIPLE_AVERAGE), marks, lines),
-        *_figure(
-            m,
-            "figure_7-single",
-            "T2, three spinners in the same pipe, single-behaviour benchmarks and the average of all",
-            where,
-            (*SINGLE, SINGLE_AVERAGE, ALL_AVERAGE),
-            averages,
-        ),
-    ]
+    derived = float(reference.lookup(grid.PAPER, "further.t2_default_3_spinners_single_average"))
+    return _three_spinners(m, "figure_7", "t2", (Mark(SINGLE_AVERAGE, ("default",), derived),))
 
 
 def _figure_8(m: Measurements) -> list[Chart]:
-    groups = (*BENCHMARKS, ALL_AVERAGE)
     below = _published("t2_other_pipe_4_spinners_each_average_below")
+    single = (Mark(SINGLE_AVERAGE, LOOPS, below, bound=True),)
+    return _pair(m, "figure_8", single, (Mark(MULTIPLE_AVERAGE, LOOPS, below, bound=True),))
+
+
+def _other_core(m: Measurements) -> list[Chart]:
     highest = Line("published highest (casx, l2miss)", _published("t1_other_core_4_casx_or_l2miss_max"), "casx")
-    return [
-        *_figure(
-            m,
-            "figure_8-t2",
-            "Figure 8: T2, four spinners in the other pipe",
-            ("t2", OTHER_PIPE, 4),
-            groups,
-            (Mark(ALL_AVERAGE, LOOPS, below, bound=True),),
-        ),
-        *_figure(
-            m,
-            "figure_8-t1",
-            "Figure 8: T1, four spinners in the other core",
-            ("t1", OTHER_CORE, 4),
-            groups,
-            lines=(highest,),
-        ),
-    ]
-
-
-def _t2_1_spinner(m: Measurements) -> list[Chart]:
-    marks = (Mark(ALL_AVERAGE, ("default",), _published("t2_default_1_spinner_all_average")),)
     groups = (*BENCHMARKS, ALL_AVERAGE)
-    return _figure(m, "t2_1_spinner", "T2, one spinner in the same pipe", ("t2", SAME, 1), groups, marks)
+    return [
+        *_figure(m, "t1_other_core", _title("t1_other_core"), _by_loop("t1_other_core"), groups, lines=(highest,)),
+        *_figure(m, "t2_other_core", _title("t2_other_core"), _by_loop("t2_other_core"), groups),
+    ]
 
 
 _FIGURES: tuple[Callable[[Measurements], list[Chart]], ...] = (
@@ -205,7 +209,7 @@ _FIGURES: tuple[Callable[[Measurements], list[Chart]], ...] = (
     _figure_6,
     _figure_7,
     _figure_8,
-    _t2_1_spinner,
+    _other_core,
 )
 
 
@@ -336,57 +340,3 @@ def _loaded(m: Measurements, machine: str, loop: str) -> str:
         return "–"
     means = [m.spinning(cell).mean_cycles * 1000 / m.clock_mhz(machine) for cell in cells]
     return f"{min(means):.1f} to {max(means):.1f}"
-
-
-def _judge(text: str, judge: Callable[[], tuple[bool, str]]) -> Statement:
-    try:
-        holds, detail = judge()
-    except NotMeasured as missing:
-        return Statement(text, None, f"not measured: {missing.cell.label}")
-    return Statement(text, holds, detail)
-
-
-def _averages(
-    m: Measurements, machine: str, place: str, spinners: int, benchmarks: tuple[str, ...]
-) -> dict[str, float]:
-    return {loop: m.average(with_spinners(machine, place, spinners, benchmarks, [loop])) for loop in LOOPS}
-
-
-def _ranking(averages: dict[str, float]) -> str:
-    return ", ".join(f"{loop} {value:.1f} %" for loop, value in sorted(averages.items(), key=lambda pair: -pair[1]))
-
-
-def _default_is_worst(m: Measurements, machine: str) -> Statement:
-    def judge() -> tuple[bool, str]:
-        groups = {name: _averages(m, machine, SAME, 3, members) for name, members in AVERAGES.items()}
-        holds = all(max(averages, key=averages.__getitem__) == "default" for averages in groups.values())
-        return holds, _ranking(groups[ALL_AVERAGE])
-
-    return _judge(f"{machine.upper()}: the default loop costs most (three spinners, every average)", judge)
-
-
-def _l2miss_is_best(m: Measurements, machine: str) -> Statement:
-    def judge() -> tuple[bool, str]:
-        averages = _averages(m, machine, SAME, 3, BENCHMARKS)
-        return averages["l2miss"] <= min(averages.values()) + 1.0, _ranking(averages)
-
-    return _judge(f"{machine.upper()}: l2miss costs least, or within a point of it (three spinners)", judge)
-
-
-def _fdiv_hurts_mbv_fp(m: Measurements) -> Statement:
-    def judge() -> tuple[bool, str]:
-        by_loop = {loop: m.slowdown(Cell("t1", "mbv_fp", loop, SAME, 1)).percent for loop in LOOPS}
-        return max(by_loop, key=by_loop.__getitem__) == "fdiv", _ranking(by_loop)
-
-    return _judge("T1: of all loops fdiv hurts mbv_fp most (one spinner)", judge)
-
-
-def _elsewhere(
-    m: Measurements, machine: str, place: str, words: str, loops: tuple[str, ...], limit: float
-) -> Statement:
-    def judge() -> tuple[bool, str]:
-        averages = {loop: m.average(with_spinners(machine, place, 4, loops=[loop])) for loop in loops}
-        return max(averages.values()) < limit, _ranking(averages)
-
-    text = f"{machine.upper()}: four spinners in {words} cost little (averages below {limit:g} %; {', '.join(loops)})"
-    return _judge(text, judge)

@@ -43,6 +43,7 @@ class Measurements:
     def __init__(self, results: Mapping[str, Result]) -> None:
         self._results = results
         self._timings: dict[Cell, fame.Timing] = {}
+        self._stacks: dict[Cell, dict[str, float]] = {}
 
     def has(self, cell: Cell) -> bool:
         """Was this cell run?"""
@@ -73,6 +74,11 @@ class Measurements:
     def highest(self, cells: Iterable[Cell]) -> tuple[Cell, float]:
         """The cell with the highest slowdown."""
         return max(((cell, self.slowdown(cell).percent) for cell in cells), key=lambda pair: pair[1])
+
+    def lost_percent(self, cell: Cell, slot: str) -> float:
+        """Context-cycles that the benchmark lost to one thing more than alone, in percent of its time alone."""
+        alone = self._stack(Cell(cell.machine, cell.benchmark))
+        return (self._stack(cell).get(slot, 0.0) - alone.get(slot, 0.0)) / sum(alone.values()) * 100
 
     def spinning(self, cell: Cell) -> Spinning:
         """What the spinners of a cell did."""
@@ -109,6 +115,18 @@ class Measurements:
             return self._results[cell.label]
         except KeyError:
             raise NotMeasured(cell) from None
+
+    def _stack(self, cell: Cell) -> dict[str, float]:
+        """Cycles an instruction of the benchmark's context, by what became of them; their sum is its CPI."""
+        if cell not in self._stacks:
+            result = self._result(cell)
+            instructions = sum(row["instructions"] for row in result.rows("activities") if row["context"] == 0)
+            found: dict[str, float] = {}
+            for row in result.rows("accounts"):
+                if row["context"] == 0:
+                    found[row["slot"]] = found.get(row["slot"], 0.0) + row["cycles"] / instructions
+            self._stacks[cell] = found
+        return self._stacks[cell]
 
     def _measure(self, cell: Cell) -> fame.Timing:
         result = self._result(cell)

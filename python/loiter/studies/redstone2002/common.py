@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
@@ -20,6 +20,13 @@ Of = Callable[[Group, str], float]
 
 PAPER = "redstone2002"
 SOURCE = "Redstone 2002"
+
+RATIO = Tolerance(15, relative=True)
+"""Of IPC, ratios and sizes."""
+ABOUT = Tolerance(25, relative=True)
+"""Of what is published as "about"."""
+SHARE = Tolerance(30, relative=True, points=2)
+"""Of shares and gains in percent: points alone would pass anything for a small share."""
 
 
 @dataclass(frozen=True)
@@ -148,13 +155,18 @@ class Spec:
     id: str
     unit: str
     source: str
-    tolerance: Tolerance
+    tolerance: Tolerance | None
     note: str = ""
 
     def point(self, ours: Value | None, note: str = "") -> Point:
         """The value beside ours."""
         published = reference.lookup(PAPER, self.id)
         return Point(self.id, self.unit, ours, published, self.source, note or self.note, self.tolerance)
+
+    def over(self, runs: Sequence[float]) -> Point:
+        """The value beside the mean of several runs, and their interval."""
+        interval = (min(runs), max(runs)) if len(runs) > 1 else None
+        return replace(self.point(mean(runs)), interval=interval)
 
 
 def bars(

@@ -1,5 +1,6 @@
 //! How contexts share fetch.
 
+use super::ALL_FP_ON;
 use crate::support::{Bench, Outcome};
 
 const CYCLES: u64 = 20_000;
@@ -88,29 +89,131 @@ fn two_lines_of_one_bank_are_not_fetched_in_a_cycle() {
     }
 }
 
+#[test]
+fn contexts_that_want_one_line_are_not_fetched_in_one_cycle() {
+    // Hart 1's code is the line after hart 0's, to which it jumps; or it has the same in a line of its own.
+    for (code, a_cycle) in [("j .+-64", 4), (LOOP, 8)] {
+        let outcome = bench(&["core.fetch_banks=64"])
+            .hart(0, LOOP)
+            .hart(1, code)
+            .run();
+        let [first, second] = [0, 1].map(|hart| retired(&outcome, hart, INSTRUCTIONS));
+        assert_rate(first + second, a_cycle, code);
+        assert!(first.abs_diff(second) <= CYCLES / 100, "{first}, {second}");
+    }
+}
+
+/// Two contexts go round in a line each, a third goes from line to line of one set, which has room for two of the
+/// three. It is preferred, and takes a turn of the others for each line, and where a miss uses a slot, another.
+#[test]
+fn a_fetch_that_misses_is_one_of_those_of_its_cycle() {
+    let far = ".rept 16383; nop; .endr";
+    let misses = format!("again: j .+65536; {far}; j .+65536; {far}; mark; j again");
+    for (uses, lost_turns) in [(true, 2), (false, 1)] {
+        let rule = format!("core.fetch_miss_uses_slot={uses}");
+        let counts = [1, 2].map(|times| {
+            let bench = bench(&[&rule]).for_cycles(times * CYCLES);
+            let outcome = bench.hart(0, LOOP).hart(1, LOOP).hart(2, &misses).run();
+            let loops = retired(&outcome, 0, INSTRUCTIONS) + retired(&outcome, 1, INSTRUCTIONS);
+            (loops, retired(&outcome, 2, 3))
+        });
+        // Of steady cycles.
+        let (loops, lines) = (counts[1].0 - counts[0].0, counts[1].1 - counts[0].1);
+        assert!(lines > CYCLES / 50, "{lines}");
+        let lost = 2 * INSTRUCTIONS * CYCLES - loops;
+        let expected = lost_turns * INSTRUCTIONS * lines;
+        assert!(
+            lost.abs_diff(expected) * 50 < expected,
+            "{rule}: {lost} of {expected}"
+        );
+    }
+}
+
+/// One context divides, and its divides fill their queue of two; the other adds. In order, four instructions of
+/// each follow one another, and those of the second pass as seldom as those of the first.
+#[test]
+fn what_does_not_fit_stops_all_that_was_fetched_after_it_where_renaming_is_in_order() {
+    let divides = format!(
+        "{ALL_FP_ON}; .line; again: mark; fdiv.d f4, f1, f1; fdiv.d f5, f1, f1; fdiv.d f6, f1, f1; j again"
+    );
+    let latency = bench(&[])
+        .parameters()
+        .number("latency.fp_div_double_cycles");
+    let both = |order: &str| {
+        let order = format!("core.rename_order={order}");
+        // Room in the front end for all that both windows hold.
+        let set = [
+            order.as_str(),
+            "core.fp_queue_entries=2",
+            "core.reorder_entries=64",
+            "core.fetch_buffer_entries=256",
+        ];
+        let counts = [1, 2].map(|times| {
+            let bench = bench(&set).for_cycles(times * CYCLES);
+            let outcome = bench.hart(0, &divides).hart(1, LOOP).run();
+            let full = outcome.counter("core0", "queue_full_cycles");
+            let [divided, beside] = [0, 1].map(|hart| retired(&outcome, hart, INSTRUCTIONS));
+            [divided, beside, full]
+        });
+        // Of steady cycles.
+        let [divided, beside, full] = [0, 1, 2].map(|n| counts[1][n] - counts[0][n]);
+        assert!((CYCLES * 96 / 100..=CYCLES).contains(&full), "{full}");
+        [divided, beside]
+    };
+    let divided = INSTRUCTIONS * CYCLES / (3 * latency);
+    let [stopped, beside] = both("in_order");
+    assert!(
+        stopped.abs_diff(divided) <= 2 * INSTRUCTIONS,
+        "{stopped} of {divided}"
+    );
+    // Of the windows, of 64 each, the first has up to eight instructions behind renaming.
+    assert!(
+        (stopped..=stopped * 64 / 56).contains(&beside),
+        "{stopped} and {beside}"
+    );
+    let [stopped, beside] = both("by_context");
+    assert!(
+        stopped.abs_diff(divided) <= 2 * INSTRUCTIONS,
+        "{stopped} of {divided}"
+    );
+    assert_rate(beside, INSTRUCTIONS, "by context");
+}
+
 /// One context executes a chain, the other could use every unit. ICOUNT "prevents any one thread from
 /// filling the IQ" (Tullsen et al. 1996, 5.2): of the chain is fetched only as long as no more of it waits
 /// than of the other. In turn, both are fetched from alike; the chain fills the queue, and then the other
 /// gets an entry whenever one of the chain issues.
 #[test]
 fn icount_keeps_a_context_that_waits_from_filling_the_queue() {
-    let code = |what: &str| format!(".line; again: mark; .rept 15; {what}; .endr; j again");
-    let (chain, free) = (code("mul a1, a1, a1"), code("addi x5, x0, 1"));
-    let latency = bench(&[]).parameters().number("latency.mul_cycles");
-    let both = |policy: &str| {
-        let set = format!("core.fetch_policy={policy}");
-        let outcome = bench(&[&set]).hart(0, &chain).hart(1, &free).run();
-        [0, 1].map(|hart| retired(&outcome, hart, 16))
-    };
-    let [chained, alongside] = both("icount");
-    let [chained_in_turn, alongside_in_turn] = both("round_robin");
-    for chained in [chained, chained_in_turn] {
-        let most = CYCLES / latency * 16 / 15;
-        assert!((most * 97 / 100..=most).contains(&chained), "{chained}");
+    const LATENCY: u64 = 8;
+    let code =
+        |what: &str| format!("{ALL_FP_ON}; .line; again: mark; .rept 15; {what}; .endr; j again");
+    // Of either queue.
+    for (link, other) in [
+        ("mul a1, a1, a1", "addi x5, x0, 1"),
+        ("fmul.d f1, f1, f1", "fadd.d f4, f2, f2"),
+    ] {
+        let (chain, free) = (code(link), code(other));
+        let both = |policy: &str| {
+            let set = [
+                format!("core.fetch_policy={policy}"),
+                format!("latency.mul_cycles={LATENCY}"),
+                format!("latency.fp_mul_cycles={LATENCY}"),
+            ];
+            let set = set.each_ref().map(String::as_str);
+            let outcome = bench(&set).hart(0, &chain).hart(1, &free).run();
+            [0, 1].map(|hart| retired(&outcome, hart, 16))
+        };
+        let [chained, alongside] = both("icount");
+        let [chained_in_turn, alongside_in_turn] = both("round_robin");
+        for chained in [chained, chained_in_turn] {
+            let most = CYCLES / LATENCY * 16 / 15;
+            assert!((most * 97 / 100..=most).contains(&chained), "{chained}");
+        }
+        assert!(
+            alongside_in_turn < 2 * chained_in_turn,
+            "{link}: {alongside_in_turn}"
+        );
+        assert!(alongside > 4 * chained, "{link}: {alongside}");
     }
-    assert!(
-        alongside_in_turn < 2 * chained_in_turn,
-        "{alongside_in_turn}"
-    );
-    assert!(alongside > 4 * chained, "{alongside}");
 }

@@ -1,6 +1,14 @@
 //! The out-of-order core in closed forms: what limits a stream of instructions, one limit at a time.
 
+mod accounts;
 mod fetch;
+mod limits;
+mod misfetch;
+mod order;
+mod ordering;
+mod ownership;
+mod paths;
+mod redirects;
 mod scaling;
 mod window;
 
@@ -123,6 +131,25 @@ fn loads_are_limited_by_units_and_by_ports() {
     ] {
         let found = steady(&set, &setup, "ld x5, 0(a0); ld x6, 8(a0); ld x7, 16(a0)");
         assert_eq!(found, 3 * COUNT / a_cycle, "{set:?}");
+    }
+}
+
+#[test]
+fn atomics_are_limited_by_synchronisation_units_which_are_integer_units() {
+    let setup = format!("li a0, {DATA}; li x5, 1");
+    let atomics = "amoadd.d x0, x5, (a0); amoadd.d x0, x5, (a0); amoadd.d x0, x5, (a0); amoadd.d x0, x5, (a0)";
+    for (units, a_cycle) in [(1, 1), (2, 2), (4, 4)] {
+        let set = format!("units.synchronisation={units}");
+        let found = steady(&[&set], &setup, atomics);
+        assert_eq!(found, 4 * COUNT / a_cycle, "{set}");
+    }
+    // Two of each six are atomics, so that what is left of the units has four to do.
+    let mixed = "amoadd.d x0, x5, (a0); amoadd.d x0, x5, (a0)
+         addi x6, x0, 1; addi x7, x0, 1; addi x28, x0, 1; addi x29, x0, 1";
+    for (integer, cycles) in [(6, 2), (4, 3), (3, 4)] {
+        let set = format!("units.integer={integer}");
+        let set = [set.as_str(), "units.load_store=2"];
+        assert_eq!(steady(&set, &setup, mixed), COUNT * cycles / 2, "{set:?}");
     }
 }
 

@@ -39,10 +39,10 @@ fn throughput_grows_with_contexts_until_the_units_are_busy() {
         (
             "loads",
             "li a0, 0x81000000; sd a0, 0(a0)",
-            "ld a0, 0(a0); ld a0, 0(a0)",
-            3,
+            "ld a0, 0(a0); ld a0, 0(a0); ld a0, 0(a0); ld a0, 0(a0)",
+            5,
             4,
-            (2, 2),
+            (4, 2),
         ),
     ] {
         let code = format!("{setup}\n.line\nagain: mark\n{block}\nj again");

@@ -5,6 +5,7 @@
 //!
 //! Beside instructions: `nop`, `li rd, n`, `mv rd, rs`, `j label`, `beqz`/`bnez rs, label`; branch targets may be `.+n`;
 //! `mark rs` leaves the work mark "begins" with the value of rs, `end rs` the mark "ends" (neither takes any time);
+//! atomics end in `.aq`, `.rl` or `.aqrl` where they are so ordered;
 //! `exit` ends the run by the test finisher.
 
 use std::collections::HashMap;
@@ -122,7 +123,7 @@ impl<'a> Line<'a> {
     }
 
     fn instruction(&mut self) {
-        let mnemonic = self.mnemonic;
+        let (mnemonic, order) = without_order(self.mnemonic);
         let (pattern, mask) = pattern(mnemonic);
         let operands = self.operands.len();
         match pattern & 0x7f {
@@ -170,8 +171,9 @@ impl<'a> Line<'a> {
             0x2f => {
                 let (_, base) = self.address(operands - 1);
                 let source = if operands > 2 { self.register(1) } else { 0 };
-                self.words
-                    .push(pattern | self.register(0) << 7 | base << 15 | source << 20);
+                self.words.push(
+                    pattern | self.register(0) << 7 | base << 15 | source << 20 | order << 25,
+                );
             }
             0x0f if operands == 2 => {
                 let sets = access_set(self.operands[0]) << 4 | access_set(self.operands[1]);
@@ -283,6 +285,13 @@ impl<'a> Line<'a> {
         let offset = if offset.is_empty() { 0 } else { number(offset) };
         (offset, register(base))
     }
+}
+
+/// A mnemonic without the order that it ends with, if it is of an atomic, and that order.
+fn without_order(mnemonic: &str) -> (&str, u32) {
+    let orders = [(".aqrl", 3), (".aq", 2), (".rl", 1)].into_iter();
+    let mut found = orders.filter_map(|(word, bits)| Some((mnemonic.strip_suffix(word)?, bits)));
+    found.next().unwrap_or((mnemonic, 0))
 }
 
 fn pattern(mnemonic: &str) -> (u32, u32) {

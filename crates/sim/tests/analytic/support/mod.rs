@@ -23,6 +23,9 @@ pub const WAIT: &str = "li t0, 3000; wait: addi t0, t0, -1; bnez t0, wait";
 /// Length of a `pause`, by which the harts of a test wait until all others have begun or gone to sleep.
 pub const PAUSE: u64 = 20_000;
 
+/// Cycles after which a program that ought to end itself hangs.
+const HANGS: u64 = 20_000_000;
+
 /// A preset with changes, and a program for some of its harts.
 #[derive(Clone)]
 pub struct Bench {
@@ -61,7 +64,7 @@ impl Bench {
         self
     }
 
-    /// Ends after `cycles` at the latest; without, the program must end itself.
+    /// Ends after `cycles`; without, the program must end itself before it [hangs][HANGS].
     pub fn for_cycles(mut self, cycles: u64) -> Self {
         self.max_cycles = Some(cycles);
         self
@@ -94,7 +97,7 @@ impl Bench {
             bootargs: String::new(),
             fast_forward: false,
             phases: None,
-            max_cycles: self.max_cycles,
+            max_cycles: Some(self.max_cycles.unwrap_or(HANGS)),
             waiting: self.waiting(),
             observe: Observation::default(),
         };
@@ -180,7 +183,7 @@ fn place(words: &mut Vec<u32>, source: &str, kinds: &mut BTreeMap<u64, &'static 
     let (code, labels) = assemble_with_labels(source, BASE + 4 * at as u64);
     words.extend(code);
     for (label, addr) in labels {
-        let known = ["lock", "idle", "switch", "plain"].into_iter();
+        let known = ["lock", "idle", "switch", "acquire", "plain"].into_iter();
         let word = label.split('_').next().unwrap_or_default();
         kinds.extend(known.filter(|kind| *kind == word).map(|kind| (addr, kind)));
     }

@@ -231,11 +231,15 @@ impl Environments<'_> {
         let permissions = self.random.pick(&[0, 1, 3, 4, 5, 7, 1, 3]);
         let byte = permissions | if lock { 0x80 } else { 0 };
         if !lock && self.random.chance(8) {
-            // A page of page tables that the walk may not read; those above may hold entries for code,
-            // too. Where a walk may read but not write, QEMU 7.2 sets accessed and dirty nevertheless.
+            // A page of page tables that the walk may not read, or not write; those above may hold entries
+            // for code, too.
             let entry = self.random.pick(&self.spaces.entries);
             if entry.level < 2 {
-                let byte = self.random.pick(&[0, 4]) | NAPOT;
+                let byte = match self.target.excludes(Exclusion::ProtectedTable) {
+                    true => self.random.pick(&[0, 4]),
+                    false => self.random.pick(&[0, 4, 1, 5]),
+                };
+                let byte = byte | NAPOT;
                 return (byte, napot(entry.at & !(SPAN[0] - 1), SPAN[0]));
             }
         }

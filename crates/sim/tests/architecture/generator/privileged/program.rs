@@ -76,7 +76,7 @@ pub(crate) fn generate_privileged(settings: PrivilegedSettings) -> PrivilegedPro
     // Only where all is open do accesses cross pages; what an access does that finds nothing in one of
     // two pages is an implementation's choice.
     let nowhere = protection != Protection::Open;
-    let spaces = Spaces::new(settings.spaces, nowhere, random);
+    let spaces = Spaces::new(settings.spaces, nowhere, settings.target, random);
     let identity = random.chance(50);
     let mut environments = Environments {
         random: &mut *random,

@@ -5,6 +5,7 @@
 //! Places of the arena are the same in all spaces, and of two kinds: where one space maps data, no
 //! space maps code, so that a jump never runs what is no program and a store never changes code.
 
+use super::super::exclusions::{Exclusion, Target};
 use super::super::random::Random;
 use super::layout::{
     CODE_BYTES, CODE_FRAMES, DATA_FRAMES, FRAMES, RAM, SPAN, TABLES, USER_DATA, frame,
@@ -82,6 +83,8 @@ pub(super) struct Spaces {
     pub(super) globals: bool,
     /// Whether pages of the arena may lie where nothing answers.
     pub(super) nowhere: bool,
+    /// Whether small pages of code may, too.
+    pub(super) half_nowhere: bool,
 }
 
 /// `index` gigapages from zero, sign-extended as Sv39 wants it.
@@ -172,7 +175,7 @@ struct Maker<'a> {
 
 impl Spaces {
     /// So many random address spaces.
-    pub(super) fn new(count: u64, nowhere: bool, random: &mut Random) -> Self {
+    pub(super) fn new(count: u64, nowhere: bool, target: Target, random: &mut Random) -> Self {
         let plan = Plan::new(random);
         let globals = random.chance(50);
         let mut maker = Maker {
@@ -184,6 +187,7 @@ impl Spaces {
                 entries: Vec::new(),
                 globals,
                 nowhere,
+                half_nowhere: !target.excludes(Exclusion::HalfNowhere),
             },
             asid: 0,
         };
@@ -203,8 +207,7 @@ impl Spaces {
             (2, _) => RAM,
             _ => 0,
         };
-        // QEMU 7.2 stops at an instruction whose second half lies in a page where nothing answers.
-        let nowhere = self.nowhere && (level > 0 || kind == Kind::Data);
+        let nowhere = self.nowhere && (level > 0 || kind == Kind::Data || self.half_nowhere);
         let target = match random.below(100) {
             0..4 if nowhere => 1 << 45,
             4..7 if nowhere => 1 << 55,
