@@ -313,6 +313,8 @@ impl Context {
         core.counters.branches += u64::from(branch);
         core.counters.branches_taken += u64::from(taken);
         let (cycles, slot) = core.simple[self.class as usize][usize::from(taken)];
+        let known = now.after(core.params.latency.branch_confirmed_cycles);
+        self.firm_at = self.firm_at.max(if branch { known } else { Cycle(0) });
         if matches!(flow, Flow::Next | Flow::Jump) {
             self.retire(&before, now, shared);
             self.pay(core, now, cycles, slot, false);

@@ -7,6 +7,7 @@
 //!   "issue"`), or goes on until it needs a result that is not there (`"use"`).
 //! - Behind a load that hits, a context is ready only on the assumption of the hit until the hit is
 //!   confirmed (`latency.load_confirmed_cycles`); until then it is taken only when no other is ready.
+//!   After a branch that is not taken likewise (`latency.branch_confirmed_cycles`).
 //! - With `core.alternates`, a context that issued in the last cycle gives way to any other that is
 //!   ready, even one behind an unconfirmed hit.
 //! - Selection learns who was selected `core.selection_lag_cycles` later; until then it goes by what

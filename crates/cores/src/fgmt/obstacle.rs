@@ -51,7 +51,10 @@ impl Context {
             if core.retracts {
                 return Chance::LosesSlot;
             }
-            self.stall(now, free, Slot::UnitBusy);
+            match free {
+                Cycle::NEVER => self.block(now, Waits::Unit, Slot::UnitBusy),
+                free => self.stall(now, free, Slot::UnitBusy),
+            }
             return Chance::Waits;
         }
         if core.full_stops_thread && self.store_buffer_full(now) {

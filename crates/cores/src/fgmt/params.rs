@@ -59,6 +59,9 @@ params! {
         branch_taken_cycles: int(1..=1000),
         /// Conditional branch that is not taken.
         branch_not_taken_cycles: int(1..=1000),
+        /// Until a branch that is not taken is known to be right and its context is ready without
+        /// reservation.
+        branch_confirmed_cycles: int(1..=1000),
         /// Unconditional jump.
         jump_cycles: int(1..=1000),
         /// Integer load that hits the first level.

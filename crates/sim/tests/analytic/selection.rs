@@ -17,9 +17,11 @@ enum Kind {
     /// The branch back, on what was loaded last or on a constant.
     BackOnLoad,
     Back,
+    /// A branch that is never taken.
+    Stay,
 }
 
-use Kind::{Add, Back, BackOnLoad, Csr, Div, Fence, Load, Mul, Use};
+use Kind::{Add, Back, BackOnLoad, Csr, Div, Fence, Load, Mul, Stay, Use};
 
 /// The default spin loop of the paper: load, barrier, branch, and the nop of the delay slot.
 const SPIN: &[Kind] = &[Add, Load, Fence, BackOnLoad];
@@ -27,7 +29,7 @@ const ADDS: &[Kind] = &[Add, Add, Add, Add, Add, Back];
 const MULS: &[Kind] = &[Mul, Mul, Add, Back];
 const LOADS: &[Kind] = &[Load, Use, Load, Load, Use, Add, Back];
 const DIVIDES: &[Kind] = &[Div, Fence, Back];
-const MIXED: &[Kind] = &[Load, Add, Mul, Csr, Add, BackOnLoad];
+const MIXED: &[Kind] = &[Load, Add, Mul, Csr, Stay, Add, BackOnLoad];
 
 const LOOPS: &[&[Kind]] = &[SPIN, ADDS, MULS, LOADS, DIVIDES, MIXED];
 
@@ -50,6 +52,7 @@ impl Kind {
             Csr => "csrrs a5, 0x340, x0",
             BackOnLoad => "bnez t0, top",
             Back => "bnez a6, top",
+            Stay => "bne x0, x0, .+8",
         }
     }
 
@@ -102,9 +105,17 @@ impl Kind {
             Csr => stall(latency("csr")),
             BackOnLoad => Step {
                 reads: true,
+                confirmed: latency("branch_confirmed"),
                 ..stall(latency("branch_taken"))
             },
-            Back => stall(latency("branch_taken")),
+            Back => Step {
+                confirmed: latency("branch_confirmed"),
+                ..stall(latency("branch_taken"))
+            },
+            Stay => Step {
+                confirmed: latency("branch_confirmed"),
+                ..stall(latency("branch_not_taken"))
+            },
         }
     }
 }
@@ -257,6 +268,8 @@ fn every_issue_is_where_the_rule_says_with_other_parameters() {
             &["core.alternates=false", "core.selection_lag_cycles=2"],
         ),
         ("t1", 4, &["latency.load_confirmed_cycles=3"]),
+        ("t1", 4, &["latency.branch_confirmed_cycles=8"]),
+        ("t2", 8, &["latency.branch_confirmed_cycles=1"]),
         ("t1", 4, &["core.pipes=2", "core.selection_lag_cycles=1"]),
         ("t1", 4, &["core.stall=use"]),
         ("t2", 8, &["core.alternates=true"]),

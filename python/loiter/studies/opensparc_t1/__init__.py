@@ -24,12 +24,12 @@ class OpensparcT1:
     title = "The T1 beside the RTL of its core"
     citation = "OpenSPARC T1 1.1.7, RTL of the core, simulated with four threads (reference/opensparc_t1_rtl.toml)"
     method = (
-        "Each kernel of rtl_kernels.S runs on context 0 of a core, alone or with spinners in the same core. The cycles of "
-        "an operation are those of a round less those of an empty round, divided by the operations of a round."
+        "Each kernel of rtl_kernels.S runs on context 0 of a core, alone or with spinners in the same core. The cycles "
+        "of an operation are those of a round less those of an empty round, divided by the operations of a round."
     )
     legend = (
-        "A value is a miss when it is more than 2 % and more than half a cycle from the RTL's; a slowdown, when the time "
-        "that it stands for is more than 2 % from it."
+        "A value is a miss when it is more than 2 % and more than half a cycle from the RTL's; a slowdown, when the "
+        "time that it stands for is more than 2 % from it."
     )
     exhibits = (Exhibit("slots", "Cycles of operations and loops, alone and beside spinners"),)
     scales: Mapping[str, str] = {name: f"{ROUNDS * factor} rounds in a repetition" for name, factor in SCALES.items()}

@@ -38,7 +38,7 @@ PROGRAMS = ("add", "mulx", "l1_hit", "l2_hit", "baa")
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """A kernel on context 0, beside so many spinners of a loop in the same core. The loop by itself: the kernel `hold`."""
+    """A kernel on context 0, beside so many spinners of a loop in the same core. The loop alone: the kernel `hold`."""
 
     kernel: str
     loop: str = ""

@@ -172,7 +172,7 @@ pub fn predict(contexts: &[Context], rule: Rule, mut favoured: usize, until: u64
                 state.result = now + step.result;
             }
             if step.confirmed != 0 {
-                state.firm = now + step.confirmed;
+                state.firm = state.firm.max(now + step.confirmed);
             }
             state.ready = now + step.stall;
             state.selected.push(now);
