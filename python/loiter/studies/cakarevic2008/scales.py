@@ -1,7 +1,7 @@
 """The three scales: how much work one repetition is, and what a run is expected to cost.
 
-The only table to edit when runs are too long or too short. Footprints that exceed a cache exceed it at every scale; with
-the smaller matrices of `quick`, CPI alone on the T1 is within 3 % of that with the paper's.
+The only table to edit when runs are too long or too short. Footprints that exceed a cache exceed it at every scale;
+with the smaller matrices of `quick`, CPI alone on the T1 is within 3 % of that with the paper's.
 Repetitions are the same work with and without spinners, because both read this table.
 """
 
