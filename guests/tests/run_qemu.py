@@ -38,6 +38,8 @@ ACTIVE = {
     "mbv_int": "iterations=1 footprint_kib=16384",
     "hold": "iterations=1000",
     "intmix": "iterations=1",
+    "rtl_load": "iterations=20",
+    "rtl_element": "iterations=20",
 }
 
 

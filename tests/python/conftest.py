@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import fake_native
 from loiter import engine as engines
 from loiter import resources
-from loiter.engine import Engine
+from loiter.engine import Engine, Json, Progress
 
 TASKS = [
     *("add", "mulx", "baa", "l1_hit", "l2_hit", "hash", "sort", "mbv_fp", "mbv_int", "hold"),
@@ -38,6 +39,25 @@ def write_data(root: Path) -> None:
         (root / "machines" / f"{name}.toml").write_text(text)
     for name, tasks in (("spinloops", TASKS), ("hello", ["hello"])):
         (root / "guests" / f"{name}.elf").write_bytes(fake_native.ELF + json.dumps({"tasks": tasks}).encode())
+
+
+HANGS_CYCLES = 2_000_000_000
+"""More than any run of a test needs."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_run_hangs() -> Iterator[None]:
+    """A run in this process that says no limit has one; those of commands end with the command's time."""
+    run = Engine.run
+
+    def limited(self: Engine, request: Json, elf: bytes, progress: Progress | None = None) -> Json:
+        if request.get("max_cycles") is None:
+            request = request | {"max_cycles": HANGS_CYCLES}
+        return run(self, request, elf, progress)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Engine, "run", limited)
+        yield
 
 
 @pytest.fixture

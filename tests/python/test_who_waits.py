@@ -46,6 +46,8 @@ INSTRUCTIONS = 400_000
 # behind beq, as does the first look of one that then waits.
 ROUNDS = {"zawrs": (r"\blr\.w ", 9, 10), "-zawrs": (r"\bpause$", 8, 8 + 5)}
 LOCK = re.compile(r" _raw_spin_lock(_irq|_irqsave|_bh)?\+")
+# Routines that take a spin lock, wherever they are in them.
+ROUTINE = re.compile(r" _raw_spin_(lock(_irq|_irqsave|_bh)?|trylock(_bh)?)\+")
 
 
 @pytest.fixture
@@ -87,6 +89,10 @@ def test_instructions_that_spin_are_those_that_a_trace_has_in_the_loops(isa: str
     # A few more wait for something else: for a mutex, or for another hart to leave a task.
     assert least * rounds <= instructions["spinning"] <= 1.1 * most * rounds
     assert cycles["spinning"] > instructions["spinning"] / 8, "at most eight retire in a cycle"
+    # What else is executed in a routine that takes a lock takes it.
+    inside = sum(bool(ROUTINE.search(line)) for line in said)
+    assert inside - instructions["spinning"] <= instructions["acquiring"] <= inside - least * rounds
+    assert instructions["acquiring"] > 0
     assert (cycles["napping"] > 0) == (isa == "zawrs")
     assert 0 < instructions["interrupt"] < instructions["kernel"]
     manifest = store.read(contended / "on").manifest
@@ -96,6 +102,7 @@ def test_instructions_that_spin_are_those_that_a_trace_has_in_the_loops(isa: str
     run(contended, *sets, "--waiting", "off", "--out", "off")
     without, retired = activities(contended / "off")
     assert "spinning" not in without
+    assert "acquiring" not in without
     assert sum(without.values()) == sum(cycles.values())
     assert sum(retired.values()) == sum(instructions.values())
     for same in ("user", "machine", "idle", "napping"):

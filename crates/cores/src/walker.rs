@@ -125,6 +125,8 @@ pub(crate) struct Walker<P> {
     through_l1d: bool,
     /// Of an entry in the data cache.
     load_cycles: u64,
+    /// For what-if runs: its reads hit and do not touch the cache.
+    bypasses_caches: bool,
     walks: Vec<Option<Walk<P>>>,
     /// Walks that wait for their turn, in order.
     queue: VecDeque<Walk<P>>,
@@ -140,10 +142,19 @@ impl<P: Copy> Walker<P> {
             core,
             through_l1d: params.reads == "l1d",
             load_cycles,
+            bypasses_caches: false,
             walks: vec![None; params.walks as usize],
             queue: VecDeque::new(),
             due: Cycle::NEVER,
             counters: WalkerCounters::default(),
+        }
+    }
+
+    /// The same, for what-if runs perhaps with reads that hit and do not touch the cache.
+    pub(crate) fn bypassing_caches(self, bypasses_caches: bool) -> Self {
+        Self {
+            bypasses_caches,
+            ..self
         }
     }
 
@@ -273,6 +284,10 @@ impl<P: Copy> Walker<P> {
             tag: TAG | at as u64,
         };
         walk.due = Cycle::NEVER;
+        if self.bypasses_caches {
+            self.counters.reads += 1;
+            return self.entry_is_read(at, now.after(self.load_cycles), shared);
+        }
         if self.through_l1d {
             request.kind = RequestKind::Load;
             if shared.memory.load(self.core, entry) {

@@ -23,11 +23,17 @@ const MOST_WRITES: u32 = 64;
 /// Bytes of a write that are decoded anew rather than the whole page forgotten.
 const MOST_BYTES: u64 = 256;
 
+/// Decoded pages that are kept, 256 MiB of records: of a guest that runs more, one page at a time is forgotten,
+/// in the order in which they were decoded.
+const MOST_PAGES: usize = 8192;
+
 /// The instructions of one page.
 pub(crate) type Instructions = [Inst; HALFWORDS];
 
 struct Page {
     instructions: Box<Instructions>,
+    /// Of RAM.
+    number: usize,
     /// Since it was decoded.
     writes: u32,
 }
@@ -57,14 +63,22 @@ impl CodeMarks {
 }
 
 /// The decoded pages of a machine, shared by its harts.
-#[derive(Default)]
 pub struct CodeCache {
     pages: Vec<Page>,
     /// Index into `pages` plus one, by page of RAM; 0: not decoded.
     index: Vec<u32>,
     /// Indices into `pages` that are free.
     free: Vec<u32>,
+    /// Pages that are kept at most, and the one that is forgotten next when there are so many.
+    most: usize,
+    forgets: usize,
     marks: CodeMarks,
+}
+
+impl Default for CodeCache {
+    fn default() -> Self {
+        Self::with_room(MOST_PAGES)
+    }
 }
 
 impl CodeCache {
@@ -72,6 +86,17 @@ impl CodeCache {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    fn with_room(most: usize) -> Self {
+        Self {
+            pages: Vec::new(),
+            index: Vec::new(),
+            free: Vec::new(),
+            most,
+            forgets: 0,
+            marks: CodeMarks::default(),
+        }
     }
 
     /// Code carries `marks` from now on, and no others.
@@ -133,20 +158,36 @@ impl CodeCache {
         if number >= self.index.len() {
             self.index.resize(number + 1, 0);
         }
-        let n = self.free.pop().map_or(self.pages.len(), |n| n as usize);
-        if n == self.pages.len() {
-            self.pages.push(Page {
-                instructions: Box::new([decode(0); HALFWORDS]),
-                writes: 0,
-            });
-        }
+        let n = match self.free.pop() {
+            Some(n) => n as usize,
+            None if self.pages.len() < self.most => {
+                self.pages.push(Page {
+                    instructions: Box::new([decode(0); HALFWORDS]),
+                    number,
+                    writes: 0,
+                });
+                self.pages.len() - 1
+            }
+            None => self.forget_next(machine),
+        };
         let page = &mut self.pages[n];
-        page.writes = 0;
+        (page.number, page.writes) = (number, 0);
         let page = &mut page.instructions[..];
         decode_slots(machine, &self.marks, addr, page, 0..=HALFWORDS - 1);
         self.index[number] = u32::try_from(n + 1).expect("fewer than 2^32 pages");
         machine.pages.mark_code(addr);
         Some(n)
+    }
+
+    /// Forgets the page whose turn it is, when none is free. Answers its place.
+    fn forget_next(&mut self, machine: &mut Machine) -> usize {
+        let n = self.forgets;
+        self.forgets = (n + 1) % self.pages.len();
+        let number = self.pages[n].number;
+        self.index[number] = 0;
+        let addr = PhysAddr(RAM_BASE + ((number as u64) << PAGE_LOG2));
+        machine.pages.unmark_code(addr);
+        n
     }
 
     /// The decoded page that holds `addr`, if it has been decoded.
@@ -208,3 +249,7 @@ fn decode_slots(
     }
     marks.paint(base, page, slots);
 }
+
+#[cfg(test)]
+#[path = "code_tests.rs"]
+mod tests;

@@ -196,9 +196,12 @@ impl Cache {
         }
     }
 
-    /// Takes every line out.
-    pub fn clear(&mut self) {
+    /// Takes every line out. Returns how many there were.
+    pub fn clear(&mut self) -> u64 {
+        let lines = self.tags.iter().filter(|&&tag| tag != INVALID).count();
         self.tags.fill(INVALID);
+        self.used.fill(0);
+        lines as u64
     }
 }
 

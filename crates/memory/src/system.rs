@@ -286,6 +286,12 @@ impl MemorySystem {
         hit
     }
 
+    /// The instruction cache of `core` loses all lines.
+    pub fn empty_instructions(&mut self, core: CoreId) {
+        let first = &mut self.first[core.index()];
+        first.instruction_counters.invalidations += first.instructions.clear();
+    }
+
     /// Looks up the data cache for a load; the same rule.
     #[inline]
     pub fn load(&mut self, core: CoreId, addr: PhysAddr) -> bool {

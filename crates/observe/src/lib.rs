@@ -19,4 +19,6 @@ mod recorder;
 pub use accounts::{Accounts, Change, Slot};
 pub use activity::{Activity, CodeKind, Course, Doing, Mode, Purpose};
 pub use probe::{Probe, ProbeCode};
-pub use recorder::{LockReads, Mark, MarkKind, Moment, Observer, Recorder, Report, Silent};
+pub use recorder::{
+    LockReads, Mark, MarkKind, Moment, OTHER_LOCKS, Observer, Recorder, Report, Silent,
+};

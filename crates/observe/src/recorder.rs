@@ -115,7 +115,7 @@ pub struct Report {
 pub struct LockReads {
     /// The hart.
     pub hart: HartId,
-    /// Address of the lock.
+    /// Address of the lock, or [`OTHER_LOCKS`].
     pub lock: u64,
     /// Number of reads.
     pub reads: u64,
@@ -164,6 +164,12 @@ impl LockReads {
     }
 }
 
+/// Locks of harts whose reads are kept apart. A program names locks by addresses, and may name any.
+const MOST_LOCKS: usize = 1 << 16;
+
+/// Stands for all locks for which there was no room: the address of no word.
+pub const OTHER_LOCKS: u64 = u64::MAX;
+
 /// Keeps marks, reports and lock reads.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
@@ -196,6 +202,22 @@ impl Recorder {
         });
     }
 
+    fn lock_read(&mut self, moment: Moment, lock: u64) {
+        let known = self.lock_reads.get_mut(&(moment.hart, lock));
+        if let Some(known) = known.filter(|_| lock != OTHER_LOCKS) {
+            return known.read(moment.cycle);
+        }
+        let full = self.lock_reads.len() >= MOST_LOCKS || lock == OTHER_LOCKS;
+        let lock = if full { OTHER_LOCKS } else { lock };
+        let reads = self.lock_reads.entry((moment.hart, lock));
+        let reads = reads.or_insert_with(|| LockReads::new(moment.hart, lock));
+        match full {
+            // Times between reads of different locks say nothing.
+            true => reads.reads += 1,
+            false => reads.read(moment.cycle),
+        }
+    }
+
     fn forget_last_read(&mut self, hart: HartId, lock: u64) {
         if let Some(reads) = self.lock_reads.get_mut(&(hart, lock)) {
             reads.last = None;
@@ -219,11 +241,7 @@ impl Observer for Recorder {
             self.mark(moment, kind, value);
         }
         match probe {
-            Probe::LockRead(lock) => self
-                .lock_reads
-                .entry((moment.hart, lock))
-                .or_insert_with(|| LockReads::new(moment.hart, lock))
-                .read(moment.cycle),
+            Probe::LockRead(lock) => self.lock_read(moment, lock),
             Probe::ReportName(name) => {
                 self.names.insert(moment.hart, name);
             }
@@ -272,6 +290,30 @@ mod tests {
             (9, 16)
         );
         assert_eq!(reads.log2_histogram, [0, 0, 0, 2, 1]);
+    }
+
+    #[test]
+    fn locks_without_end_are_counted_together() {
+        let mut recorder = Recorder::default();
+        let locks = MOST_LOCKS as u64 + 1000;
+        for round in 0..2 {
+            for lock in 0..locks {
+                let cycle = round * locks + lock;
+                recorder.probe(at(cycle), Probe::LockRead(64 * lock));
+            }
+        }
+        // A lock that a program puts there itself is one of them.
+        recorder.probe(at(2 * locks), Probe::LockRead(OTHER_LOCKS));
+        let rows: Vec<_> = recorder.lock_reads().collect();
+        assert_eq!(rows.len(), MOST_LOCKS + 1);
+        let (others, known) = rows.split_last().unwrap();
+        assert!(
+            known
+                .iter()
+                .all(|reads| (reads.reads, reads.intervals) == (2, 1))
+        );
+        assert_eq!((others.lock, others.reads), (OTHER_LOCKS, 2 * 1000 + 1));
+        assert_eq!(others.intervals, 0);
     }
 
     #[test]

@@ -269,6 +269,7 @@ impl MachineFile {
                 itlb: self.section("itlb"),
                 dtlb: self.section("dtlb"),
                 walker: self.section("walker"),
+                refill: self.section("walker"),
             };
             return CoreKind::Smt(Box::new(smt), memory);
         }

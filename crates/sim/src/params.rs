@@ -2,7 +2,7 @@
 
 use loiter_cores::fgmt::{CoreParams, FgmtParams, FpuParams, LatencyParams};
 use loiter_cores::predict::{BranchParams, BtbParams};
-use loiter_cores::smt::{SmtCoreParams, SmtLatencyParams, SmtParams, SmtUnitParams};
+use loiter_cores::smt::{RefillParams, SmtCoreParams, SmtLatencyParams, SmtParams, SmtUnitParams};
 use loiter_cores::{DivideParams, WaitParams};
 use loiter_memory::{
     BusParams, L1MissParams, L1Params, L2Params, MemoryConfig, MemoryParams, TlbParams,
@@ -85,7 +85,10 @@ pub(crate) fn sections(kind: &str) -> Vec<Section> {
             ("btb", BtbParams::infos()),
             ("itlb", TlbParams::infos()),
             ("dtlb", TlbParams::infos()),
-            ("walker", WalkerParams::infos()),
+            (
+                "walker",
+                [RefillParams::infos(), WalkerParams::infos()].concat(),
+            ),
             ("bus", BusParams::infos()),
             ("l1i", first_level()),
             ("l1d", first_level()),

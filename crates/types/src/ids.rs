@@ -126,7 +126,7 @@ impl Cycle {
     #[inline(always)]
     #[must_use]
     pub fn after(self, cycles: u64) -> Cycle {
-        Cycle(self.0 + cycles)
+        Cycle(self.0.saturating_add(cycles))
     }
 
     /// Cycles from `earlier` to `self`.
@@ -144,6 +144,25 @@ impl fmt::Display for Cycle {
             f.write_str("never")
         } else {
             write!(f, "cycle {}", self.0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cycle_comes_after_never() {
+        for (from, cycles, expected) in [
+            (Cycle(5), 3, Cycle(8)),
+            (Cycle::NEVER, 0, Cycle::NEVER),
+            (Cycle::NEVER, 1, Cycle::NEVER),
+            (Cycle(u64::MAX - 5), 4, Cycle(u64::MAX - 1)),
+            (Cycle(u64::MAX - 5), 6, Cycle::NEVER),
+            (Cycle(1), u64::MAX, Cycle::NEVER),
+        ] {
+            assert_eq!(from.after(cycles), expected);
         }
     }
 }

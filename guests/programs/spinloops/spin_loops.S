@@ -2,8 +2,8 @@
 #
 # The five spin loops of Cakarevic et al., WIOSCA 2008:
 #
-#     ldub, membar, branch taken, nop      on SPARC, the nop in the delay slot
-#     lbu, fence r,r, [delay], nop, bnez   here, where a branch has no delay slot
+#     ldub, membar, [delay], branch taken, nop    on SPARC, the nop in the delay slot
+#     nop, lbu, fence r,r, [delay], bnez          here: the nop follows the branch back, as the delay slot does
 #
 # The delay goes after the barrier and before the branch. Each delay takes its own last result as operand and leaves it
 # as it was: the dependence from one iteration to the next is real, and every iteration does the same.
@@ -23,11 +23,11 @@
 # A loop begins a cache line, so that none straddles two in one build and not in another.
 .macro SPIN delay:vararg
     .balign 64
-1:  lbu     t0, 0(a0)
+1:  nop
+    lbu     t0, 0(a0)
     slti    x0, a0, LOITER_PROBE_LOCK_READ
     fence   r, r
     \delay
-    nop
     bnez    t0, 1b
     ret
 .endm

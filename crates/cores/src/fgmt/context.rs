@@ -23,6 +23,10 @@ pub(super) enum Waits {
     Walk,
     /// A load, atomic or device access under way.
     Access,
+    /// The line of its load, which has returned, to fill the first level.
+    Fill,
+    /// A unit whose operation waits for its data.
+    Unit,
     /// An entry of its store buffer.
     StoreEntry,
     /// Its store buffer to be empty.
@@ -31,6 +35,24 @@ pub(super) enum Waits {
     Wake(Sleep),
     /// A hart.
     Hart,
+}
+
+/// What a context that is due can do with a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Chance {
+    /// It issues.
+    Issues,
+    /// It cannot issue, and has been stalled; the slot goes to another.
+    Waits,
+    /// It cannot issue, and the slot is lost.
+    LosesSlot,
+}
+
+impl Chance {
+    #[inline(always)]
+    pub(super) fn issues(can: bool) -> Self {
+        if can { Self::Issues } else { Self::Waits }
+    }
 }
 
 /// Where the data of a load, store or atomic lie.
@@ -55,6 +77,9 @@ pub(super) struct Context {
     pub(super) ready_at: Cycle,
     /// First cycle in which it may issue without relying on a hit that is not confirmed.
     pub(super) firm_at: Cycle,
+    /// First cycle in which it is selected on the assumption that its load hits, although that has
+    /// missed.
+    pub(super) speculates_at: Cycle,
     /// What it waits for when `ready_at` is not known.
     pub(super) waits: Waits,
     /// What the cycles before `ready_at` are charged to.
@@ -112,6 +137,7 @@ impl Context {
             hart: None,
             ready_at: Cycle::NEVER,
             firm_at: Cycle(0),
+            speculates_at: Cycle::NEVER,
             waits: Waits::Hart,
             slot: Slot::Vacant,
             accounts: Accounts::new(id, now),
@@ -147,6 +173,12 @@ impl Context {
     #[inline(always)]
     pub(super) fn moves_fp(&self) -> bool {
         matches!(self.inst.rd, 32..64) || self.inst.rs2 >= 32
+    }
+
+    /// When it may be selected, for an instruction that issues or for one that does not.
+    #[inline(always)]
+    pub(super) fn due(&self) -> Cycle {
+        self.ready_at.min(self.speculates_at)
     }
 
     /// Charges the cycles before `now`: stalled until it was ready, then passed over.
@@ -185,6 +217,7 @@ impl Context {
     #[inline]
     pub(super) fn unblock(&mut self, at: Cycle) {
         self.ready_at = at;
+        self.speculates_at = Cycle::NEVER;
         self.waits = Waits::Time;
     }
 

@@ -7,8 +7,9 @@ use loiter_memory::{Tlb, TlbCounters, TlbParams, WalkerCounters};
 use loiter_observe::{Accounts, Change, Course, Doing, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId};
 
-use super::context::{Context, NO_LINE, Waits};
+use super::context::{Chance, Context, NO_LINE, Waits};
 use super::counters::CoreCounters;
+use super::fills::Fills;
 use super::params::{CLASSES, FgmtParams, MAX_PIPES};
 use super::units::{ChipFpu, CoreUnits};
 use crate::seats::Seats;
@@ -31,11 +32,15 @@ pub(super) struct CoreState {
     pub(super) itlb: Tlb,
     pub(super) dtlb: Tlb,
     pub(super) walker: Walker<()>,
+    /// Lines that have returned for loads.
+    pub(super) fills: Fills,
     /// Kept for its room.
     pub(super) ended_walks: Vec<Ended<()>>,
     pub(super) params: FgmtParams,
     /// `core.stall = "use"`.
     pub(super) stall_on_use: bool,
+    /// `core.retract_cycles` is not 0.
+    pub(super) retracts: bool,
     /// `core.store_buffer_full_stops = "thread"`.
     pub(super) full_stops_thread: bool,
     pub(super) counters: CoreCounters,
@@ -215,7 +220,7 @@ impl Chip {
     pub(super) fn rescheduled(&mut self, core: usize, c: usize) {
         let there = &mut self.cores[core];
         there.reschedule(c);
-        let due = there.contexts[c].ready_at.min(there.state.walker.due);
+        let due = Cycle(there.due[c].ready).min(there.state.due());
         if due < self.next[core] {
             self.next[core] = due;
             if let Err(place) = self.awake.binary_search(&core) {
@@ -349,6 +354,14 @@ impl Chip {
     }
 }
 
+impl CoreState {
+    /// When something happens that needs no slot.
+    #[inline(always)]
+    pub(super) fn due(&self) -> Cycle {
+        self.walker.due.min(self.fills.due)
+    }
+}
+
 impl Core {
     fn new(
         id: usize,
@@ -371,14 +384,16 @@ impl Core {
             state: CoreState {
                 id: CoreId::new(id),
                 fetch_line_log2,
-                units: CoreUnits::new(&params.fpu),
+                units: CoreUnits::new(&params.fpu, &params.core),
                 latency: params.latency.table(&params.wait),
                 simple: params.latency.simple_table(),
                 stall_on_use: params.core.stall == "use",
+                retracts: params.core.retract_cycles != 0,
                 full_stops_thread: params.core.store_buffer_full_stops == "thread",
                 itlb: tlb(&params.itlb),
                 dtlb: tlb(&params.dtlb),
                 walker: Walker::new(&params.walker, CoreId::new(id), params.latency.load_cycles),
+                fills: Fills::default(),
                 ended_walks: Vec::new(),
                 params: params.clone(),
                 counters: CoreCounters::default(),
@@ -407,7 +422,7 @@ impl Core {
 
     /// Whether no context can issue now.
     fn is_idle(&self, now: Cycle) -> bool {
-        self.state.walker.due > now && self.contexts.iter().all(|context| context.ready_at > now)
+        self.state.due() > now && self.contexts.iter().all(|context| context.ready_at > now)
     }
 
     /// One cycle: every pipe selects a context and issues its instruction. Answers the first cycle in
@@ -422,13 +437,13 @@ impl Core {
             self.contexts
                 .iter()
                 .zip(&self.due)
-                .all(|(context, due)| context.ready_at.0 == due.ready),
+                .all(|(context, due)| context.due().0 == due.ready),
             "{}: a context was changed without notice",
             self.state.id
         );
         self.hear(now);
-        if self.state.walker.due <= now {
-            self.go_on_walking(now, shared);
+        if self.state.due() <= now {
+            self.go_on_without_a_slot(now, shared);
         }
         if self.pipes == 1 {
             if let Some(chosen) = self.select(0, now, shared) {
@@ -439,7 +454,7 @@ impl Core {
         }
         // Most often somebody is due at once; a plain minimum would look at everybody.
         let soonest = now.0 + 1;
-        let mut earliest = self.state.walker.due.0;
+        let mut earliest = self.state.due().0;
         for due in &self.due {
             if due.ready < earliest {
                 earliest = due.ready;
@@ -450,6 +465,17 @@ impl Core {
             }
         }
         Cycle(earliest)
+    }
+
+    /// What needs no slot: page walks and returned lines.
+    #[cold]
+    fn go_on_without_a_slot<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        if self.state.walker.due <= now {
+            self.go_on_walking(now, shared);
+        }
+        if self.state.fills.due <= now {
+            self.fill(now);
+        }
     }
 
     /// Every pipe selects before any issues, so that pipes which want one unit meet. The favoured one
@@ -526,11 +552,15 @@ impl Core {
             if best == usize::MAX {
                 return None;
             }
-            if self.contexts[best].can_issue(&mut self.state, now, shared) {
-                return Some(best);
+            match self.contexts[best].can_issue(&mut self.state, now, shared) {
+                Chance::Issues => return Some(best),
+                // What it has in its way has made it wait: look again among the others.
+                Chance::Waits => self.reschedule(best),
+                Chance::LosesSlot => {
+                    self.lose_slot(best, now);
+                    return None;
+                }
             }
-            // What it has in its way has made it wait: look again among the others.
-            self.reschedule(best);
         }
     }
 
@@ -560,7 +590,7 @@ impl Core {
     pub(super) fn reschedule(&mut self, c: usize) {
         let context = &self.contexts[c];
         let due = &mut self.due[c];
-        due.ready = context.ready_at.0;
+        due.ready = context.due().0;
         due.firm = context.firm_at.0;
     }
 }

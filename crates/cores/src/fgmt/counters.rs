@@ -19,8 +19,14 @@ counters! {
         branches_taken: "instructions",
         /// Floating-point operations issued, loads and stores not counted.
         fp_operations: "instructions",
-        /// Instructions issued behind a load whose hit was not yet confirmed.
+        /// Instructions issued behind a load whose hit was not yet confirmed, or a branch not yet known.
         speculative_issues: "instructions",
+        /// Slots lost to instructions whose unit was busy.
+        retracted: "slots",
+        /// Slots lost to instructions that went out on the assumption that a load hits which missed.
+        miss_slots: "slots",
+        /// Cycles in which a returned line could not fill for a load or store in the execute stage.
+        fill_waits: "cycles",
         /// Loads whose value came from the context's own store buffer.
         forwarded_loads: "instructions",
         /// Cycles that a pipe lost because the other pipes had taken a shared unit.

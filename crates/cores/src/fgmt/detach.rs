@@ -32,6 +32,11 @@ impl Chip {
         );
         context.settle(now);
         core.state.walker.abandon(c);
+        core.state.fills.abandon(c);
+        if core.state.units.fp_waits_for(c) {
+            core.fp_data_arrive(c, now);
+        }
+        let context = &mut core.contexts[c];
         context.fetch_granted = Granted::NOTHING;
         context.data_granted = Granted::NOTHING;
         match context.waits {
@@ -40,6 +45,7 @@ impl Chip {
         }
         context.hart = None;
         context.ready_at = Cycle::NEVER;
+        context.speculates_at = Cycle::NEVER;
         context.waits = Waits::Hart;
         context.slot = Slot::Vacant;
         context.accounts.changed(Activity::Vacant);

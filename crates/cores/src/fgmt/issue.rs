@@ -106,9 +106,16 @@ impl Context {
         core.counters.speculative_issues += u64::from(self.firm_at > now);
         self.refetch();
         match self.class {
-            Class::Load => self.issue_load(core, now, shared),
-            Class::Store => self.issue_store(core, now, shared),
+            Class::Load => {
+                core.fills.memory_slot(now);
+                self.issue_load(core, now, shared);
+            }
+            Class::Store => {
+                core.fills.memory_slot(now);
+                self.issue_store(core, now, shared);
+            }
             Class::Atomic => {
+                core.fills.memory_slot(now);
                 core.counters.atomics += 1;
                 self.data_granted = Granted::NOTHING;
                 match self.place {
@@ -186,12 +193,24 @@ impl Context {
         }
         let latency = &core.params.latency;
         let (mut cycles, mut confirmed) = (latency.load_cycles, latency.load_confirmed_cycles);
-        if matches!(self.inst.rd, 32..64) {
+        let hits = forwards || shared.memory.load(core.id, addr);
+        let fp = matches!(self.inst.rd, 32..64);
+        if fp {
             (cycles, confirmed) = (latency.fp_load_cycles, latency.fp_load_cycles);
-            core.units.fp_load(now.after(cycles));
+            let done = if hits {
+                now.after(cycles)
+            } else {
+                Cycle::NEVER
+            };
+            core.units.claim_fp(self.seat, done);
         }
-        if !forwards && !shared.memory.load(core.id, addr) {
-            return self.send(core, now, RequestKind::Load, addr, Slot::L2Hit, shared);
+        if !hits {
+            self.send(core, now, RequestKind::Load, addr, Slot::L2Hit, shared);
+            if core.params.core.miss_costs_slot && !fp {
+                self.speculates_at = now.after(cycles);
+                self.firm_at = now.after(confirmed);
+            }
+            return;
         }
         if self.run_now(core, now, shared) {
             self.firm_at = now.after(confirmed);
@@ -213,7 +232,8 @@ impl Context {
             return self.send(core, now, RequestKind::Device, addr, Slot::Device, shared);
         }
         let latency = &core.params.latency;
-        let cycles = if self.inst.rs2 >= 32 {
+        let fp = self.inst.rs2 >= 32;
+        let cycles = if fp {
             latency.fp_store_cycles
         } else {
             latency.store_cycles
@@ -222,6 +242,9 @@ impl Context {
             .join_bytes(matches!(self.place, Place::Split(_)));
         if self.run_now(core, now, shared) {
             self.pay(core, now, cycles, Slot::Executing, false);
+            if fp {
+                core.units.claim_fp(self.seat, now.after(cycles));
+            }
             self.send_stores(core, now, shared);
         }
     }
@@ -290,6 +313,8 @@ impl Context {
         core.counters.branches += u64::from(branch);
         core.counters.branches_taken += u64::from(taken);
         let (cycles, slot) = core.simple[self.class as usize][usize::from(taken)];
+        let known = now.after(core.params.latency.branch_confirmed_cycles);
+        self.firm_at = self.firm_at.max(if branch { known } else { Cycle(0) });
         if matches!(flow, Flow::Next | Flow::Jump) {
             self.retire(&before, now, shared);
             self.pay(core, now, cycles, slot, false);
@@ -323,6 +348,9 @@ impl Context {
             let divide = &core.params.divide;
             cycles = divide.cycles(self.inst.op, dividend, divisor);
         }
+        if class == Class::Fence && self.inst.orders_stores_before_loads() {
+            cycles = latency.fence_store_load_cycles;
+        }
         let before = Before::of(hart, &self.inst);
         let flow = run(hart, shared.machine, &mut self.stores, &self.inst);
         if matches!(class, Class::FpDiv | Class::FpSqrt) {
@@ -334,7 +362,7 @@ impl Context {
             Class::FpAdd | Class::FpMul | Class::FpFma | Class::FpMove
         );
         if flow == Flow::Next {
-            let start = core.units.start(class, now, cycles, fpu);
+            let start = core.units.start(class, self.seat, now, cycles, fpu);
             cycles += start.since(now);
             if !(core.stall_on_use && pipelined) {
                 self.accounts.charge(start, Slot::UnitBusy);

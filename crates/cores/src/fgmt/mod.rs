@@ -7,24 +7,30 @@
 //!   "issue"`), or goes on until it needs a result that is not there (`"use"`).
 //! - Behind a load that hits, a context is ready only on the assumption of the hit until the hit is
 //!   confirmed (`latency.load_confirmed_cycles`); until then it is taken only when no other is ready.
+//!   After a branch that is not taken likewise (`latency.branch_confirmed_cycles`).
 //! - With `core.alternates`, a context that issued in the last cycle gives way to any other that is
 //!   ready, even one behind an unconfirmed hit.
 //! - Selection learns who was selected `core.selection_lag_cycles` later; until then it goes by what
 //!   it knew before.
-//! - A context whose next instruction needs a busy unit is stalled until the unit is free; it loses
-//!   no slot to others by that.
+//! - A context whose next instruction needs a busy unit is stalled until the unit is free; or the
+//!   instruction is selected, loses the slot and waits (`core.retract_cycles`). A unit that somebody
+//!   waits for so stays busy a little longer, and its last user goes on no earlier than the waiters
+//!   (`core.unit_handover_cycles`).
 //! - Pipes share the load/store unit, the floating-point unit, the multiplier and the divider. Where
 //!   several want one in a cycle, a favour bit that alternates decides, and the other loses its cycle.
 //! - A floating-point unit of the chip serves operations in the order in which cores send them.
 //! - A fetch, load, store or atomic whose address is translated looks into a buffer of translations
 //!   that the contexts share. Without one its context is stalled until page tables have been walked.
-//! - A load that misses blocks its context. Stores go through a store buffer; atomics are performed
+//! - A load that misses blocks its context. What it would have issued on the assumption of a hit may
+//!   cost a slot (`core.miss_costs_slot`), and the line may have to wait for a cycle without another
+//!   load or store (`core.fill_waits`). Stores go through a store buffer; atomics are performed
 //!   by the second-level cache after the store buffer has drained.
 
 mod context;
 mod core;
 mod counters;
 mod detach;
+mod fills;
 mod issue;
 mod obstacle;
 mod outside;

@@ -7,7 +7,7 @@ use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Activity, Doing, Slot};
 use loiter_types::{AddressSpace, Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
-use super::context::{Context, Place, Waits, is_probe};
+use super::context::{Chance, Context, Place, Waits, is_probe};
 use super::core::CoreState;
 use crate::store_buffer::Forward;
 use crate::wait::Wakes;
@@ -15,17 +15,20 @@ use crate::walker::{Granted, page};
 use crate::{Observer, Shared};
 
 impl Context {
-    /// Whether this context, which is due, can issue now. If not, it has been stalled for what is in
-    /// its way.
+    /// Whether this context, which is due, can issue now. If it waits, it has been stalled for what is
+    /// in its way.
     #[inline(always)]
     pub(super) fn can_issue<O: Observer>(
         &mut self,
         core: &mut CoreState,
         now: Cycle,
         shared: &mut Shared<'_, O>,
-    ) -> bool {
+    ) -> Chance {
+        if self.ready_at > now {
+            return self.speculates(core, now);
+        }
         if !self.fetched && !self.fetch(core, now, shared) {
-            return false;
+            return Chance::Waits;
         }
         if core.stall_on_use {
             let (operands, inst) = (&self.operands, &self.inst);
@@ -35,26 +38,45 @@ impl Context {
                 .max(operands[inst.rd as usize]);
             if at > now {
                 self.stall(now, at, Slot::Dependence);
-                return false;
+                return Chance::Waits;
             }
         }
         let class = self.class;
         if matches!(class, Class::Alu | Class::Branch | Class::Jump) {
-            return !(core.full_stops_thread && self.store_buffer_full(now));
+            let waits = core.full_stops_thread && self.store_buffer_full(now);
+            return Chance::issues(!waits);
         }
         let free = core.units.free_at(class, self.moves_fp());
         if free > now {
-            self.stall(now, free, Slot::UnitBusy);
-            return false;
+            if core.retracts {
+                return Chance::LosesSlot;
+            }
+            match free {
+                Cycle::NEVER => self.block(now, Waits::Unit, Slot::UnitBusy),
+                free => self.stall(now, free, Slot::UnitBusy),
+            }
+            return Chance::Waits;
         }
         if core.full_stops_thread && self.store_buffer_full(now) {
-            return false;
+            return Chance::Waits;
         }
-        match class {
+        Chance::issues(match class {
             Class::Load | Class::Store | Class::Atomic => self.can_access(core, now, shared),
             Class::Fence if self.inst.orders_stores_before_loads() => !self.must_drain(now),
             _ => true,
+        })
+    }
+
+    /// Its load has missed: until that is known, its next instruction takes a slot for nothing.
+    #[cold]
+    fn speculates(&mut self, core: &CoreState, now: Cycle) -> Chance {
+        let latency = &core.params.latency;
+        let known = latency.load_confirmed_cycles - latency.load_cycles;
+        if now < self.speculates_at.after(known) {
+            return Chance::LosesSlot;
         }
+        self.speculates_at = Cycle::NEVER;
+        Chance::Waits
     }
 
     #[inline(always)]
@@ -82,15 +104,8 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) -> bool {
-        let width = access_width(self.inst.op).expect("a load, store or atomic has a width");
+        let (addr, width, access) = self.access(shared);
         let bytes = width.bytes();
-        let access = match (self.class, self.inst.op) {
-            (Class::Load, _) => Access::Load,
-            (_, op) if op.only_reads() => Access::Load,
-            _ => Access::Store,
-        };
-        let base = shared.harts[self.hart_index].regs[self.inst.rs1 as usize];
-        let addr = VirtAddr(base.wrapping_add(self.inst.data_offset()));
         // An atomic that is not aligned raises that before its address is looked at.
         let looks = self.class != Class::Atomic || addr.0 & (bytes - 1) == 0;
         if self.data_space != AddressSpace::PHYSICAL
@@ -105,6 +120,30 @@ impl Context {
             Class::Store => !self.store_waits(now, bytes, shared),
             _ => !self.must_drain(now),
         }
+    }
+
+    /// What the fetched load, store or atomic accesses, and how.
+    #[inline(always)]
+    fn access<O: Observer>(&self, shared: &Shared<'_, O>) -> (VirtAddr, Width, Access) {
+        let width = access_width(self.inst.op).expect("a load, store or atomic has a width");
+        let access = match (self.class, self.inst.op) {
+            (Class::Load, _) => Access::Load,
+            (_, op) if op.only_reads() => Access::Load,
+            _ => Access::Store,
+        };
+        let base = shared.harts[self.hart_index].regs[self.inst.rs1 as usize];
+        let addr = VirtAddr(base.wrapping_add(self.inst.data_offset()));
+        (addr, width, access)
+    }
+
+    /// Whether the access that performs now lies elsewhere than when it was sent: somebody has changed its
+    /// page table meanwhile.
+    pub(super) fn moved<O: Observer>(&self, shared: &mut Shared<'_, O>) -> bool {
+        if self.data_space == AddressSpace::PHYSICAL {
+            return false;
+        }
+        let (addr, width, access) = self.access(shared);
+        self.find_place(addr, width.bytes(), access, shared) != self.place
     }
 
     /// Where the data of an access lie.

@@ -23,6 +23,20 @@ params! {
         /// When an instruction stalls its context: issue is until its own result is there; use is
         /// when a later instruction needs a result that is not there yet.
         stall: choice("issue", "use"),
+        /// From the slot that an instruction loses because its unit is busy to the next slot that its
+        /// context can have. 0: nothing is lost, its context stalls until the unit is free.
+        retract_cycles: int(0..=64),
+        /// How long before the next slot of its own context an operation frees its unit.
+        unit_release_cycles: int(0..=64),
+        /// How much longer a unit stays busy for everybody, its last user included, when an
+        /// instruction that has lost its slot waits for it.
+        unit_handover_cycles: int(0..=64),
+        /// Whether the instruction that a context issues on the assumption that its load hits costs a
+        /// slot when the load misses.
+        miss_costs_slot: bool,
+        /// Whether a line that returns for a load waits for a cycle without a load or store in the
+        /// execute stage.
+        fill_waits: bool,
         /// Stores that a context can have under way.
         store_buffer_entries: int(1..=256),
         /// What a full store buffer stops: every instruction of the context, or stores.
@@ -45,6 +59,9 @@ params! {
         branch_taken_cycles: int(1..=1000),
         /// Conditional branch that is not taken.
         branch_not_taken_cycles: int(1..=1000),
+        /// Until a branch that is not taken is known to be right and its context is ready without
+        /// reservation.
+        branch_confirmed_cycles: int(1..=1000),
         /// Unconditional jump.
         jump_cycles: int(1..=1000),
         /// Integer load that hits the first level.
@@ -54,12 +71,16 @@ params! {
         load_confirmed_cycles: int(1..=1000),
         /// Floating-point load that hits the first level.
         fp_load_cycles: int(1..=1000),
+        /// How much later than an integer load a floating-point load that misses has its data.
+        fp_load_miss_extra_cycles: int(0..=1000),
         /// Integer store into the store buffer.
         store_cycles: int(1..=1000),
         /// Floating-point store into the store buffer.
         fp_store_cycles: int(1..=1000),
-        /// Fence that need not wait, or after its wait.
+        /// Fence that orders no earlier store before a later load.
         fence_cycles: int(1..=1000),
+        /// Fence that does, after its wait for the store buffer.
+        fence_store_load_cycles: int(1..=1000),
         /// CSR access.
         csr_cycles: int(1..=1000),
         /// Trap entry, and return from a trap.

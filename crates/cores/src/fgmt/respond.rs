@@ -21,6 +21,9 @@ impl Chip {
         let core = &mut self.cores[response.request.core.index()];
         let c = response.request.context.index() % core.contexts.len();
         core.contexts[c].respond(&mut core.state, response, now, shared);
+        if core.state.units.fp_waits_for(c) && core.contexts[c].waits == Waits::Time {
+            core.fp_data_arrive(c, core.contexts[c].ready_at);
+        }
         let place = response.request.core.index();
         self.rescheduled(place, c);
     }
@@ -122,6 +125,14 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) {
         debug_assert_eq!(self.waits, Waits::Access);
+        if self.moved(shared) {
+            // It begins anew, from its translation on.
+            self.unblock(response.done);
+            if O::PIPELINE {
+                self.tell(core, (now, now.after(1)), PipelineStep::Squashed, shared);
+            }
+            return;
+        }
         let device = response.level == Level::Device;
         if device || is_lock(self.inst.op) {
             shared.set_clock(self.seated(), now);
@@ -134,7 +145,15 @@ impl Context {
             (_, Level::Device) => Slot::Device,
         };
         if self.run_now(core, now, shared) {
-            self.unblock(response.done);
+            let load = response.request.kind == RequestKind::Load;
+            let fp = load && self.moves_fp();
+            if load && core.params.core.fill_waits {
+                self.waits = Waits::Fill;
+                core.fills.returns(self.seat, fp, now, response.done);
+            } else {
+                let extra = core.params.latency.fp_load_miss_extra_cycles;
+                self.unblock(response.done.after(if fp { extra } else { 0 }));
+            }
             if O::PIPELINE {
                 let when = (now, response.done);
                 self.tell(core, when, PipelineStep::Retired, shared);

@@ -1,9 +1,12 @@
 //! Units that contexts share: multipliers, dividers, floating point.
 
 use loiter_isa::Class;
+use loiter_observe::Slot;
 use loiter_types::Cycle;
 
-use super::params::FpuParams;
+use super::context::Waits;
+use super::core::Core;
+use super::params::{CoreParams, FpuParams};
 
 /// The floating-point unit of a chip that has one for all cores: separate adder, multiplier and
 /// divider, and a bound on operations under way.
@@ -62,6 +65,76 @@ impl ChipFpu {
     }
 }
 
+/// A unit of a core that serves one operation at a time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Serial {
+    /// The first slot in which an instruction can have it.
+    free: Cycle,
+    /// Seat of the context that used it last, and its next slot after that.
+    user: usize,
+    resumes: Cycle,
+    /// Whether somebody waits for it.
+    awaited: bool,
+}
+
+/// From the slot that an instruction loses until its unit knows that somebody waits: the execute stage
+/// (sparc_ifu_swl.v:1429).
+const WAITER_KNOWN: u64 = 2;
+
+/// What comes of a wait for a busy unit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wait {
+    /// The waiter's next slot; never, as long as the unit waits for data.
+    pub(super) wakes: Cycle,
+    /// The seat of the unit's user, whose next slot this was, and when it is instead.
+    pub(super) delays: Option<(usize, Cycle, Cycle)>,
+}
+
+impl Serial {
+    fn claim(&mut self, seat: usize, free: Cycle, resumes: Cycle) {
+        *self = Self {
+            free,
+            user: seat,
+            resumes,
+            awaited: false,
+        };
+    }
+
+    /// An instruction loses its slot of this cycle to the unit's operation.
+    fn wait(&mut self, now: Cycle, retract: u64, handover: u64) -> Wait {
+        let mut delays = None;
+        if self.free == Cycle::NEVER {
+            self.awaited = true;
+            return Wait {
+                wakes: Cycle::NEVER,
+                delays,
+            };
+        }
+        if !self.awaited && now.after(WAITER_KNOWN) <= self.free {
+            self.awaited = true;
+            self.free = self.free.after(handover);
+            if self.resumes < self.free {
+                delays = Some((self.user, self.resumes, self.free));
+                self.resumes = self.free;
+            }
+        }
+        Wait {
+            wakes: now.after(retract).max(self.free),
+            delays,
+        }
+    }
+
+    /// The data of its operation arrive, so that its user's next slot is at `resumes` at the earliest.
+    fn data_arrive(&mut self, resumes: Cycle, release: u64, handover: u64) {
+        self.free = Cycle(resumes.0 - release);
+        self.resumes = resumes;
+        if self.awaited {
+            self.free = self.free.after(handover);
+            self.resumes = resumes.max(self.free);
+        }
+    }
+}
+
 /// The units of one core.
 #[derive(Debug)]
 pub(super) struct CoreUnits {
@@ -71,14 +144,18 @@ pub(super) struct CoreUnits {
     integer_mul_busy_cycles: u64,
     add_busy_cycles: u64,
     fp_mul_busy_cycles: u64,
-    multiplier_free: Cycle,
-    divider_free: Cycle,
+    /// `core.retract_cycles`, `core.unit_release_cycles`, `core.unit_handover_cycles`.
+    retract: u64,
+    release: u64,
+    handover: u64,
+    multiplier: Serial,
+    divider: Serial,
+    /// With one unit per chip: the core's one operation.
+    fp: Serial,
     /// With a unit of its own: when its adder can start again.
     adder_free: Cycle,
     /// With a unit of its own: when its floating-point multiplier can start again.
     fp_multiplier_free: Cycle,
-    /// With one unit per chip: when the core's one operation is done.
-    fp_free: Cycle,
 }
 
 /// Whether a class goes to the floating-point unit.
@@ -90,18 +167,21 @@ pub(super) fn is_fp(class: Class) -> bool {
 }
 
 impl CoreUnits {
-    pub(super) fn new(params: &FpuParams) -> Self {
+    pub(super) fn new(params: &FpuParams, core: &CoreParams) -> Self {
         Self {
             per_chip: params.shared_by == "chip",
             does_integer: params.does_integer,
             integer_mul_busy_cycles: params.integer_mul_busy_cycles,
             add_busy_cycles: params.add_busy_cycles,
             fp_mul_busy_cycles: params.mul_busy_cycles,
-            multiplier_free: Cycle(0),
-            divider_free: Cycle(0),
+            retract: core.retract_cycles,
+            release: core.unit_release_cycles,
+            handover: core.unit_handover_cycles,
+            multiplier: Serial::default(),
+            divider: Serial::default(),
+            fp: Serial::default(),
             adder_free: Cycle(0),
             fp_multiplier_free: Cycle(0),
-            fp_free: Cycle(0),
         }
     }
 
@@ -129,11 +209,11 @@ impl CoreUnits {
     #[inline]
     pub(super) fn free_at(&self, class: Class, fp_register: bool) -> Cycle {
         match class {
-            Class::Mul => self.multiplier_free,
-            Class::Div => self.divider_free,
-            Class::Load | Class::Store if fp_register && self.per_chip => self.fp_free,
-            class if is_fp(class) && self.per_chip => self.fp_free,
-            Class::FpDiv | Class::FpSqrt => self.divider_free,
+            Class::Mul => self.multiplier.free,
+            Class::Div => self.divider.free,
+            Class::Load | Class::Store if fp_register && self.per_chip => self.fp.free,
+            class if is_fp(class) && self.per_chip => self.fp.free,
+            Class::FpDiv | Class::FpSqrt => self.divider.free,
             Class::FpAdd => self.adder_free,
             Class::FpMul => self.fp_multiplier_free,
             Class::FpFma => self.adder_free.max(self.fp_multiplier_free),
@@ -141,13 +221,55 @@ impl CoreUnits {
         }
     }
 
-    /// A load of a floating-point register takes the core's one floating-point place, where it has
-    /// only one, until `done`.
+    /// A load or store of a floating-point register of the context in `seat` takes the core's one
+    /// floating-point place, where it has only one, until `done`; never: until its data arrive.
     #[inline]
-    pub(super) fn fp_load(&mut self, done: Cycle) {
+    pub(super) fn claim_fp(&mut self, seat: usize, done: Cycle) {
         if self.per_chip {
-            self.fp_free = done;
+            self.fp.claim(seat, self.released(done), done);
         }
+    }
+
+    /// When others can use a unit whose user goes on at `done`.
+    #[inline]
+    fn released(&self, done: Cycle) -> Cycle {
+        match done {
+            Cycle::NEVER => done,
+            done => Cycle(done.0 - self.release),
+        }
+    }
+
+    /// Whether the core's floating-point place waits for data of the context in `seat`.
+    #[inline]
+    pub(super) fn fp_waits_for(&self, seat: usize) -> bool {
+        self.fp.free == Cycle::NEVER && self.fp.user == seat
+    }
+
+    /// An instruction that needs a busy unit loses its slot of this cycle.
+    pub(super) fn wait(&mut self, class: Class, fp_register: bool, now: Cycle) -> Wait {
+        let (retract, handover) = (self.retract, self.handover);
+        let unit = match class {
+            Class::Mul => &mut self.multiplier,
+            Class::Load | Class::Store if fp_register && self.per_chip => &mut self.fp,
+            class if is_fp(class) && self.per_chip => &mut self.fp,
+            Class::Div | Class::FpDiv | Class::FpSqrt => &mut self.divider,
+            // A pipelined unit is free again in a cycle or two, whoever waits.
+            _ => {
+                let wakes = now.after(retract).max(self.free_at(class, fp_register));
+                return Wait {
+                    wakes,
+                    delays: None,
+                };
+            }
+        };
+        unit.wait(now, retract, handover)
+    }
+
+    /// The data for the core's floating-point place arrive. Returns when those that wait for it have
+    /// their next slots: its user, and the others.
+    pub(super) fn fp_data_arrive(&mut self, resumes: Cycle) -> (Cycle, Cycle) {
+        self.fp.data_arrive(resumes, self.release, self.handover);
+        (self.fp.resumes, self.fp.free)
     }
 
     /// Sends an operation that takes `cycles` to its unit; answers when it starts, which is later than
@@ -156,19 +278,26 @@ impl CoreUnits {
     pub(super) fn start(
         &mut self,
         class: Class,
+        seat: usize,
         now: Cycle,
         cycles: u64,
         chip: &mut ChipFpu,
     ) -> Cycle {
+        let done = now.after(cycles);
         match class {
-            Class::Mul => self.multiplier_free = now.after(self.integer_mul_busy_cycles),
-            Class::Div => self.divider_free = now.after(cycles),
+            Class::Mul => {
+                let free = now.after(self.integer_mul_busy_cycles);
+                self.multiplier.claim(seat, free, done);
+            }
             class if is_fp(class) && self.per_chip => {
                 let start = chip.start(class, now, cycles);
-                self.fp_free = start.after(cycles);
+                self.claim_fp(seat, start.after(cycles));
                 return start;
             }
-            Class::FpDiv | Class::FpSqrt => self.divider_free = now.after(cycles),
+            Class::Div | Class::FpDiv | Class::FpSqrt => {
+                let free = self.released(done);
+                self.divider.claim(seat, free, done);
+            }
             Class::FpAdd => self.adder_free = now.after(self.add_busy_cycles),
             Class::FpMul => self.fp_multiplier_free = now.after(self.fp_mul_busy_cycles),
             Class::FpFma => {
@@ -178,5 +307,54 @@ impl CoreUnits {
             _ => {}
         }
         now
+    }
+}
+
+impl Core {
+    /// Context `c` is selected and cannot issue: nobody else can in this cycle.
+    #[cold]
+    pub(super) fn lose_slot(&mut self, c: usize, now: Cycle) {
+        let context = &mut self.contexts[c];
+        if context.ready_at > now {
+            context.speculates_at = Cycle::NEVER;
+            self.state.counters.miss_slots += 1;
+            self.reschedule(c);
+            return;
+        }
+        self.state.counters.retracted += 1;
+        if matches!(context.class, Class::Load | Class::Store) {
+            self.state.fills.memory_slot(now);
+        }
+        let units = &mut self.state.units;
+        let wait = units.wait(context.class, context.moves_fp(), now);
+        if wait.wakes == Cycle::NEVER {
+            context.block(now, Waits::Unit, Slot::UnitBusy);
+        } else {
+            context.stall(now, wait.wakes, Slot::UnitBusy);
+        }
+        self.reschedule(c);
+        if let Some((user, from, until)) = wait.delays
+            && self.contexts[user].ready_at == from
+        {
+            self.contexts[user].ready_at = until;
+            self.reschedule(user);
+        }
+    }
+
+    /// The data of a load for which the context in `seat` has the floating-point place arrive; without
+    /// waiters it goes on at `ready`.
+    #[cold]
+    pub(super) fn fp_data_arrive(&mut self, seat: usize, ready: Cycle) {
+        if !self.state.units.fp_waits_for(seat) {
+            return;
+        }
+        let (resumes, free) = self.state.units.fp_data_arrive(ready);
+        self.contexts[seat].ready_at = resumes;
+        for c in 0..self.contexts.len() {
+            if self.contexts[c].waits == Waits::Unit {
+                self.contexts[c].unblock(free);
+                self.reschedule(c);
+            }
+        }
     }
 }

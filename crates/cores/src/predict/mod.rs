@@ -80,12 +80,21 @@ impl Context {
     }
 }
 
+/// What the contexts of a core share.
+#[derive(Clone, Debug)]
+struct Tables {
+    direction: Direction,
+    btb: Btb,
+}
+
 /// The predictors of a core.
 #[derive(Clone, Debug)]
 pub struct Predictors {
-    direction: Direction,
-    btb: Btb,
+    /// Those of all modes, or of user mode and of the kernel.
+    tables: Vec<Tables>,
     contexts: Vec<Context>,
+    /// For what-if runs: the histories and stacks of contexts while the other ones' mode is in force.
+    aside: Vec<Context>,
     /// What has happened to them, by the mode that a context was in.
     pub counters: [BranchCounters; 2],
 }
@@ -106,22 +115,45 @@ impl Predictors {
             mode: 0,
         };
         Ok(Self {
-            direction: Direction::new(branch).map_err(|problem| ("branch", problem))?,
-            btb: Btb::new(btb).map_err(|problem| ("btb", problem))?,
+            tables: vec![Tables {
+                direction: Direction::new(branch).map_err(|problem| ("branch", problem))?,
+                btb: Btb::new(btb).map_err(|problem| ("btb", problem))?,
+            }],
             contexts: vec![context; contexts],
+            aside: Vec::new(),
             counters: Default::default(),
         })
+    }
+
+    /// The same, for what-if runs: mode 1 has tables, histories and stacks of its own.
+    #[must_use]
+    pub fn with_own_for_kernel(mut self) -> Self {
+        self.tables.push(self.tables[0].clone());
+        self.aside = self.contexts.clone();
+        self
+    }
+
+    /// The tables that `context` uses in its mode.
+    #[inline(always)]
+    fn tables(&mut self, context: usize) -> &mut Tables {
+        let own = self.contexts[context].mode.min(self.tables.len() - 1);
+        &mut self.tables[own]
     }
 
     /// Whether fetch waits for the target of what is taken and not in the buffer.
     #[inline]
     #[must_use]
     pub fn stalls_on_miss(&self) -> bool {
-        self.btb.on_miss == OnMiss::Stall
+        self.tables[0].btb.on_miss == OnMiss::Stall
     }
 
     /// What `context` does from now on is counted in the counters of this mode.
     pub fn set_mode(&mut self, context: usize, mode: usize) {
+        if let Some(aside) = self.aside.get_mut(context)
+            && mode != self.contexts[context].mode
+        {
+            std::mem::swap(aside, &mut self.contexts[context]);
+        }
         self.contexts[context].mode = mode;
     }
 
@@ -137,7 +169,7 @@ impl Predictors {
         let mut checkpoint = self.checkpoint(context);
         let taken = match transfer {
             Transfer::Branch => {
-                let guess = self.direction.guess(pc, checkpoint.history);
+                let guess = self.tables(context).direction.guess(pc, checkpoint.history);
                 checkpoint.basis = guess.basis;
                 guess.taken
             }
@@ -152,10 +184,10 @@ impl Predictors {
             None => {
                 let mode = self.contexts[context].mode;
                 self.counters[mode].btb_lookups += 1;
-                self.btb.target(pc)
+                self.tables(context).btb.target(pc)
             }
         };
-        let unseen = target.is_none() && self.btb.on_miss == OnMiss::FallThrough;
+        let unseen = target.is_none() && self.tables[0].btb.on_miss == OnMiss::FallThrough;
         let taken = taken && !(unseen && transfer == Transfer::Branch);
         self.contexts[context].pass(transfer, next, taken);
         Prediction {
@@ -212,13 +244,14 @@ impl Predictors {
         self.count(context, transfer, prediction, taken, target);
         let checkpoint = &prediction.checkpoint;
         if transfer == Transfer::Branch {
-            self.direction
+            self.tables(context)
+                .direction
                 .train(pc, checkpoint.history, &checkpoint.basis, taken);
         }
         // A return that has the stack to ask would only take the place of others.
         let asks_stack = transfer == Transfer::Return && checkpoint.stack.top().is_some();
         if taken && !asks_stack {
-            self.btb.enter(pc, target);
+            self.tables(context).btb.enter(pc, target);
         }
     }
 

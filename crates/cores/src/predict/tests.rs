@@ -374,3 +374,41 @@ fn the_smallest_tables_work() {
         assert_eq!(misses(&mut predictors, [true; 10].into_iter()), 0, "{kind}");
     }
 }
+
+/// With predictors of its own the kernel neither learns from what programs do nor changes what they find.
+#[test]
+fn the_kernel_may_have_predictors_of_its_own() {
+    const USER: usize = 0;
+    const KERNEL: usize = 1;
+    let jump = (0x1000, Transfer::Jump, true, 0x2000);
+    let branch = (0x1100, Transfer::Branch, true, 0x1200);
+    let call = (0x1300, Transfer::Call, true, 0x4000);
+    for own in [true, false] {
+        let mut predictors = predictors("hybrid");
+        if own {
+            predictors = predictors.with_own_for_kernel();
+        }
+        predictors.set_mode(0, USER);
+        for _ in 0..30 {
+            run(&mut predictors, 0, jump);
+            run(&mut predictors, 0, branch);
+        }
+        run(&mut predictors, 0, call);
+        let user = predictors.checkpoint(0);
+        predictors.set_mode(0, KERNEL);
+        let found = predictors.predict(0, jump.0, jump.0 + 4, jump.1);
+        assert_eq!(found.target, (!own).then_some(jump.3));
+        let found = predictors.predict(0, branch.0, branch.0 + 4, branch.1);
+        assert_eq!(found.taken, !own);
+        // It unlearns the program's branch, and returns from the program's call.
+        for _ in 0..30 {
+            run(&mut predictors, 0, (branch.0, branch.1, false, 0));
+        }
+        let returned = predictors.predict(0, 0x5000, 0x5004, Transfer::Return);
+        assert_eq!(returned.target.is_some(), !own);
+        predictors.set_mode(0, USER);
+        assert_eq!(predictors.checkpoint(0) == user, own);
+        let found = predictors.predict(0, branch.0, branch.0 + 4, branch.1);
+        assert_eq!(found.taken, own);
+    }
+}

@@ -4,7 +4,7 @@ use loiter_memory::{TlbCounters, WalkerCounters};
 use loiter_observe::{Accounts, Purpose, Slot};
 use loiter_types::{CoreId, Cycle};
 
-use super::context::{Context, Fetch, Oldest, Stage};
+use super::context::{Context, Fetch, How, Oldest, Stage};
 use super::core::{Chip, Core, CoreState};
 use super::counters::{Histograms, SmtCounters, SmtModeCounters, SmtPurposeCounters};
 use crate::WaitCounters;
@@ -177,11 +177,15 @@ impl Context {
             return match self.fetch {
                 Fetch::Line => Slot::FetchMiss,
                 Fetch::Walk => Slot::ItlbWalk,
+                Fetch::Handler | Fetch::Refill => self.refill.slot,
                 Fetch::Ready if self.fetch_from > now => self.empty,
                 _ => Slot::NotSelected,
             };
         }
         let entry = self.entry(self.head);
+        if entry.how == How::Handler {
+            return self.refill.slot;
+        }
         if self.head == self.renamed {
             return if entry.due > now {
                 Slot::FrontEnd

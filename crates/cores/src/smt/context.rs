@@ -7,10 +7,12 @@ use loiter_memory::Level;
 use loiter_observe::{Accounts, Course, Doing, Purpose, Slot};
 use loiter_types::{AddressSpace, ContextId, Cycle, HartId, PhysAddr};
 
+use super::core::CoreState;
 use super::counters::ModeGroup;
 use super::oracle::Oracle;
 use super::pipeline::NOTHING_SQUASHED;
 use super::places::Places;
+use super::refill::Refill;
 use super::registers::{NONE, ZERO};
 use crate::predict::{Prediction, Transfer};
 use crate::shared::mode;
@@ -49,6 +51,19 @@ pub(super) enum How {
     Serial,
     /// Nobody: fetching it raised an exception.
     Fault,
+    /// Nobody: it has missed the translation of its data, or of itself.
+    Refill,
+    FetchRefill,
+    /// The core, out of order: it is an instruction of a handler that the hart does not see.
+    Handler,
+}
+
+impl How {
+    /// Whether the core runs it, out of order.
+    #[inline(always)]
+    pub(super) fn is_apart(self) -> bool {
+        matches!(self, How::Apart | How::Handler)
+    }
 }
 
 /// An instruction between fetch and retirement. Two lines of a host's cache: first what the stages of
@@ -125,6 +140,10 @@ pub(super) enum Fetch {
     /// Behind an instruction that must retire first, or a transfer whose target nobody knows, or an
     /// address that cannot be fetched.
     Blocked,
+    /// It is, but for instructions of a handler for a translation that was missed.
+    Handler,
+    /// Those are fetched, and the handler is not through.
+    Refill,
     /// The hart sleeps.
     Asleep(Sleep),
     /// There is no hart.
@@ -193,6 +212,7 @@ pub(super) struct Context {
     pub(super) fetch_walks: bool,
     /// Walks for issued loads and stores: pages, and as what they are accessed.
     pub(super) data_walks: Vec<(u64, Access)>,
+    pub(super) refill: Refill,
     pub(super) fetch_space: AddressSpace,
     pub(super) data_space: AddressSpace,
     pub(super) check_interrupts: bool,
@@ -309,6 +329,7 @@ impl Context {
             fetch_granted: Granted::NOTHING,
             fetch_walks: false,
             data_walks: Vec::new(),
+            refill: Refill::NONE,
             fetch_space: AddressSpace::PHYSICAL,
             data_space: AddressSpace::PHYSICAL,
             check_interrupts: true,
@@ -411,9 +432,15 @@ impl Context {
     /// Whether it is fetched from at `now`.
     #[inline(always)]
     pub(super) fn is_fetchable(&self, now: Cycle) -> bool {
-        self.fetch == Fetch::Ready
+        matches!(self.fetch, Fetch::Ready | Fetch::Handler)
             && self.fetch_from <= now
             && self.tail - self.head < self.capacity
+    }
+
+    /// Whether its references do not touch the caches.
+    #[inline(always)]
+    pub(super) fn bypasses_caches(&self, core: &CoreState) -> bool {
+        core.kernel_bypasses_caches && self.mode == ModeGroup::Kernel as usize
     }
 
     /// Instructions in the front end.

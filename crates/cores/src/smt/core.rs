@@ -16,6 +16,7 @@ use super::policy::{FetchPolicy, Shares};
 use super::ports::DataPorts;
 use super::queue::Queues;
 use super::ranked::Ranked;
+use super::refill::handler_instruction;
 use super::registers::{File, NONE, Registers};
 use super::squash;
 use super::translate::For;
@@ -81,6 +82,12 @@ pub(super) struct CoreState {
     pub(super) next_seq: u64,
     /// What stands in the place of an instruction that cannot be fetched.
     pub(super) nothing: Inst,
+    /// What stands for an instruction of a handler that refills a translation look-aside buffer.
+    pub(super) handler_instruction: Inst,
+    /// What the kernel does not touch, by `core.kernel_bypasses`.
+    pub(super) kernel_bypasses_caches: bool,
+    /// `walker.kind = "trap"`.
+    pub(super) traps_to_refill: bool,
     pub(super) counters: SmtCounters,
     /// By [`super::ModeGroup`].
     pub(super) modes: [SmtModeCounters; 2],
@@ -312,6 +319,10 @@ impl Core {
         let contexts = params.contexts as usize;
         let core = &params.core;
         let mut predictors = Predictors::new(&params.branch, &params.btb, contexts)?;
+        let bypasses = |what| [what, "both"].contains(&core.kernel_bypasses.as_str());
+        if bypasses("predictors") {
+            predictors = predictors.with_own_for_kernel();
+        }
         let prediction = Prediction {
             taken: false,
             target: None,
@@ -336,7 +347,8 @@ impl Core {
                 predictors,
                 itlb: tlb(&params.itlb),
                 dtlb: tlb(&params.dtlb),
-                walker: Walker::new(&params.walker, CoreId::new(id), params.latency.load_cycles),
+                walker: Walker::new(&params.walker, CoreId::new(id), params.latency.load_cycles)
+                    .bypassing_caches(bypasses("caches")),
                 ended_walks: Vec::new(),
                 events: Wheel::default(),
                 waking: Vec::new(),
@@ -348,6 +360,9 @@ impl Core {
                 waits_clear_at: next_multiple(now, core.store_wait_clear_cycles),
                 next_seq: 1,
                 nothing: decode(0),
+                handler_instruction: handler_instruction(),
+                kernel_bypasses_caches: bypasses("caches"),
+                traps_to_refill: params.refill.kind == "trap",
                 counters: SmtCounters::default(),
                 modes: Default::default(),
                 purposes: Default::default(),
@@ -416,7 +431,6 @@ impl Core {
             self.contexts[c].settle(now);
         }
         self.wake();
-        self.state.ports.begin_cycle();
         if self.state.walker.due <= now && !self.state.draining {
             self.go_on_walking(now, shared);
         }
@@ -467,7 +481,7 @@ impl Core {
         consider(self.state.naps_end);
         for c in self.state.awake {
             let context = &self.contexts[c];
-            if context.fetch == Fetch::Ready {
+            if matches!(context.fetch, Fetch::Ready | Fetch::Handler) {
                 consider(context.fetch_from);
             }
             if context.nap_until != Cycle::NEVER {
@@ -550,8 +564,9 @@ impl Core {
     fn misfetched(&mut self, c: usize, n: u64, now: Cycle) {
         let entry = self.contexts[c].entry(n);
         let target = entry.pc.wrapping_add(entry.inst.imm as i64 as u64);
-        // Once it has executed, it redirects fetch itself.
-        if entry.predicted != target && entry.stage != Stage::Done {
+        // Decode does not undo what execution has found.
+        let leads_there = entry.stage != Stage::Done || entry.done.next == target;
+        if entry.predicted != target && leads_there {
             self.fetch_from(c, n, (target, true), now);
         }
     }
@@ -602,6 +617,7 @@ impl Context {
     /// to `empty`.
     pub(super) fn fetch_at(&mut self, pc: u64, from: Cycle, empty: Slot) {
         self.fetch = Fetch::Ready;
+        self.leave_refill();
         self.fetch_pc = pc;
         self.fetch_from = from;
         self.fetch_line = NO_LINE;

@@ -85,6 +85,11 @@ counters! {
         environment_calls: "events",
         /// Returns from traps retired.
         trap_returns: "instructions",
+        /// Times that a handler was entered for a translation, which the hart does not see.
+        translation_traps: "events",
+        /// Instructions of such handlers that went through the pipeline; they count as fetched and squashed,
+        /// not as retired.
+        handler_instructions: "instructions",
     }
 }
 

@@ -1,6 +1,6 @@
 //! Harts leave their contexts.
 
-use loiter_hart::{Hart, HartState, Retired};
+use loiter_hart::{Hart, HartState, Privilege, Retired};
 use loiter_isa::SINK;
 use loiter_memory::{MemorySystem, RequestKind};
 use loiter_observe::Activity;
@@ -9,6 +9,7 @@ use loiter_types::{ContextId, Cycle};
 
 use super::context::{Context, Fetch, Oldest};
 use super::core::{Chip, Core};
+use super::counters::ModeGroup;
 use super::registers::ZERO;
 use super::squash;
 use crate::predict::Transfer;
@@ -89,11 +90,18 @@ impl Chip {
             atomics: RequestKind::Own,
             fetched: &mut core.contexts[c].warmed,
         };
-        traces.leave(event);
+        let mode = match event.privilege {
+            Privilege::User => ModeGroup::User,
+            Privilege::Supervisor | Privilege::Machine => ModeGroup::Kernel,
+        };
+        if mode == ModeGroup::User || !state.kernel_bypasses_caches {
+            traces.leave(event);
+        }
         if let Some(transfer) = Transfer::of(event.inst) {
             let behind = event.pc.wrapping_add(u64::from(event.inst.len));
             let taken = transfer != Transfer::Branch || event.next != behind;
             let predictors = &mut state.predictors;
+            predictors.set_mode(c, mode as usize);
             let counters = predictors.counters.clone();
             let prediction = predictors.predict(c, event.pc, behind, transfer);
             let outcome = Some((transfer, behind, taken));

@@ -99,10 +99,17 @@ impl Context {
             // The pause is over.
             self.reconsider(now, &shared.harts[self.hart_index], Doing::Executing);
         }
+        if self.fetch == Fetch::Handler {
+            return Served::Fetched(self.fetch_handler(core, now, most));
+        }
         core.predictors.set_mode(c, self.mode);
+        let begin = self.tail;
         let mut pc = self.fetch_pc;
-        if !self.fetch_translated(c, core, now, VirtAddr(pc), shared) {
-            return Served::Misses;
+        if !self.fetch_translated(c, core, now, (pc, VirtAddr(pc)), shared) {
+            return match self.tail - begin {
+                0 => Served::Misses,
+                traps => Served::Fetched(traps),
+            };
         }
         let hart = &mut shared.harts[self.hart_index];
         let Ok(first) = hart.locate(shared.machine, VirtAddr(pc), 2, Access::Fetch) else {
@@ -146,7 +153,7 @@ impl Context {
             if VirtAddr(pc).leaves_page(4)
                 && !self.second_half_translated(c, core, now, pc, first, shared)
             {
-                break;
+                return Served::Fetched(self.tail - begin);
             }
             let mut undecoded;
             let at = PhysAddr((first.0 & !(PAGE_BYTES - 1)) | pc & (PAGE_BYTES - 1));
@@ -194,6 +201,9 @@ impl Context {
         line: u64,
         shared: &mut Shared<'_, O>,
     ) -> bool {
+        if self.bypasses_caches(core) {
+            return true;
+        }
         let hit = shared.memory.fetch(core.id, first) || self.fetch_line == line;
         let counters = &mut core.modes[self.mode];
         counters.l1i_accesses += 1;
@@ -215,7 +225,7 @@ impl Context {
     ) -> bool {
         let low = PhysAddr((first.0 & !(PAGE_BYTES - 1)) | pc & (PAGE_BYTES - 1));
         let crosses = shared.machine.fetch16(low).is_ok_and(|low| low & 3 == 3);
-        !crosses || self.fetch_translated(c, core, now, VirtAddr(pc.wrapping_add(2)), shared)
+        !crosses || self.fetch_translated(c, core, now, (pc, VirtAddr(pc.wrapping_add(2))), shared)
     }
 
     /// The instruction at `pc`, which has not been decoded yet, into `inst`. Answers whether it can be
@@ -307,7 +317,7 @@ impl Context {
         reason = "what fetch knows of an instruction"
     )]
     #[inline(always)]
-    fn push(
+    pub(super) fn push(
         &mut self,
         core: &mut CoreState,
         now: Cycle,
@@ -336,7 +346,7 @@ impl Context {
         entry.destination = NONE;
         entry.bytes = 0;
         entry.data = 0;
-        if inst.mark() != self.fetch_mark {
+        if inst.mark() != self.fetch_mark && how != How::Handler {
             self.open_interval(n, inst.mark());
         }
         if transfer.is_some() {

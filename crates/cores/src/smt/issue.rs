@@ -8,7 +8,7 @@ use loiter_hart::{Access, Operands, access_width, compute, extend};
 use loiter_isa::{Class, Inst, Op, Width};
 use loiter_machine::Machine;
 use loiter_memory::{Request, RequestKind};
-use loiter_types::{Cycle, PhysAddr, VirtAddr};
+use loiter_types::{CoreId, Cycle, PhysAddr, VirtAddr};
 
 use super::context::{Context, How, Stage};
 use super::core::{Core, CoreState, Event, lines, next_multiple};
@@ -248,7 +248,7 @@ impl Context {
         if let Forward::Value(value) = found {
             core.modes[self.mode].forwarded_loads += 1;
             self.loaded(c, n, value, now.after(1), core);
-        } else if self.looked_up(shared.memory.load(core.id, addr), core) {
+        } else if self.looks_up_data(core, |id| shared.memory.load(id, addr)) {
             let value = read(shared.machine, addr, width);
             self.loaded(c, n, value, now.after(1), core);
             core.purposes[self.entry(n).purpose as usize].load_lookups += 1;
@@ -278,9 +278,17 @@ impl Context {
         }
     }
 
-    /// Counts a look-up in the data cache, which may have `hit`; answers that.
+    /// Looks up the data cache, and counts that. Returns whether it hit.
     #[inline(always)]
-    pub(super) fn looked_up(&self, hit: bool, core: &mut CoreState) -> bool {
+    pub(super) fn looks_up_data(
+        &self,
+        core: &mut CoreState,
+        look_up: impl FnOnce(CoreId) -> bool,
+    ) -> bool {
+        if self.bypasses_caches(core) {
+            return true;
+        }
+        let hit = look_up(core.id);
         let counters = &mut core.modes[self.mode];
         counters.l1d_accesses += 1;
         counters.l1d_misses += u64::from(!hit);

@@ -35,6 +35,7 @@ mod policy;
 mod ports;
 mod queue;
 mod ranked;
+mod refill;
 mod registers;
 mod rename;
 mod respond;
@@ -46,4 +47,4 @@ pub use self::core::Chip;
 pub use self::counters::{
     Histogram, Histograms, ModeGroup, SmtCounters, SmtModeCounters, SmtPurposeCounters, total,
 };
-pub use self::params::{SmtCoreParams, SmtLatencyParams, SmtParams, SmtUnitParams};
+pub use self::params::{RefillParams, SmtCoreParams, SmtLatencyParams, SmtParams, SmtUnitParams};

@@ -38,6 +38,10 @@ impl Context {
         if shared.harts[self.hart_index].pc != pc {
             self.pass_probes(n, now, shared);
         }
+        if matches!(how, How::Refill | How::FetchRefill) {
+            self.enter_refill(c, core, now, self.missed(), shared);
+            return Oldness::Gone;
+        }
         if how == How::Fault {
             let hart = &mut shared.harts[self.hart_index];
             match hart.fetch_at(pc, shared.machine, shared.code) {
@@ -67,7 +71,7 @@ impl Context {
                 return Oldness::Waits;
             }
             let owned = kind == RequestKind::Own
-                && self.looked_up(shared.memory.store(core.id, addr), core);
+                && self.looks_up_data(core, |id| shared.memory.store(id, addr));
             if !owned {
                 let request = Request {
                     kind,
@@ -246,6 +250,9 @@ impl Context {
             core.registers.values[register as usize] = hart.regs[second as usize];
         }
         shared.tell_retired(self.hart_index, &inst, &before, Accessed::Now, now);
+        if inst.op == Op::FenceI && core.params.core.fence_i_empties {
+            shared.memory.empty_instructions(core.id);
+        }
         if inst.op == Op::SfenceVma {
             self.flush_translations(core, &inst, &shared.harts[self.hart_index]);
         }

@@ -188,7 +188,7 @@ impl Context {
         };
         for n in (first..self.tail).rev() {
             let entry = self.entry(n);
-            if entry.how != How::Fault && entry.inst.rd != SINK {
+            if !matches!(entry.how, How::Fault | How::FetchRefill) && entry.inst.rd != SINK {
                 oracle.regs[entry.inst.rd as usize] = oracle.replaced[oracle.place(n)];
             }
         }

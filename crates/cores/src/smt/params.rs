@@ -70,6 +70,12 @@ params! {
         store_wait_entries: int(1..=65536),
         /// Cycles after which those bits are forgotten.
         store_wait_clear_cycles: int(1..=100000000),
+        /// Whether `fence.i` empties the instruction cache of its core.
+        fence_i_empties: bool = false,
+        /// For what-if runs: what references of supervisor and machine mode do not touch. caches: they hit
+        /// the first level, whatever it holds, and are not counted there. predictors: they have tables,
+        /// buffer, histories and return stacks of their own.
+        kernel_bypasses: choice("nothing", "caches", "predictors", "both") = "nothing",
         /// What atomics are ordered with, all of which run when they are the oldest. annotated: one with rl
         /// waits for the store buffer, loads behind one with aq wait for it. full: so for all atomics.
         atomic_order: choice("annotated", "full"),
@@ -128,6 +134,17 @@ params! {
     }
 }
 
+params! {
+    /// Section `walker`, beside walks: who serves misses of translation look-aside buffers.
+    pub struct RefillParams {
+        /// hardware: walks beside the instructions, of which those that need one wait; trap: a handler in
+        /// the context itself, for which the access that missed and all that is younger is squashed.
+        kind: choice("hardware", "trap"),
+        /// Instructions of that handler, which take places of the pipeline; its time is that of a walk.
+        handler_instructions: int(0..=1000),
+    }
+}
+
 /// All parameters of an out-of-order core.
 #[derive(Clone, Debug)]
 pub struct SmtParams {
@@ -153,6 +170,8 @@ pub struct SmtParams {
     pub dtlb: TlbParams,
     /// Section `walker`.
     pub walker: WalkerParams,
+    /// Section `walker`, the keys of handlers.
+    pub refill: RefillParams,
 }
 
 impl SmtParams {

@@ -83,7 +83,7 @@ impl Context {
     ) {
         let n = self.renamed - 1;
         let entry = self.entry(n);
-        let apart = entry.how == How::Apart;
+        let apart = entry.how.is_apart();
         let waits = |source: u16, registers: &Registers| apart && !registers.is_ready(source);
         let step = PipelineStep::Renamed {
             waits_for: entry
@@ -158,7 +158,7 @@ impl Context {
         let entry = self.entry(n);
         let (at, stage) = match (entry.stage, entry.how) {
             (Stage::Walking, _) => (walks, PipelineStage::Walk),
-            (Stage::Done, How::Apart) => (entry.due, PipelineStage::Complete),
+            (Stage::Done, How::Apart | How::Handler) => (entry.due, PipelineStage::Complete),
             (Stage::Done, _) => (entry.due, PipelineStage::Oldest),
             _ => return,
         };

@@ -12,7 +12,8 @@ pub(super) struct DataPorts {
     ports: u64,
     stores_take_ports: bool,
     patience_cycles: u64,
-    /// Ports taken in this cycle.
+    /// Ports that loads, and stores of this cycle, have taken since stores last had their turn. What
+    /// accesses the cache in the cycle in which it issues does so behind that turn, and counts for the next.
     taken: u64,
     /// Cycles in a row in which stores wanted a port and none got one.
     refused_cycles: u64,
@@ -35,11 +36,6 @@ impl DataPorts {
             granted: false,
             first: 0,
         }
-    }
-
-    #[inline(always)]
-    pub(super) fn begin_cycle(&mut self) {
-        self.taken = 0;
     }
 
     /// Loads that may issue in this cycle.
@@ -80,6 +76,7 @@ impl DataPorts {
     /// Stores have had their turn in this cycle.
     #[inline(always)]
     pub(super) fn end_drain(&mut self) {
+        self.taken = 0;
         let (refused, granted) = (
             std::mem::take(&mut self.refused),
             std::mem::take(&mut self.granted),

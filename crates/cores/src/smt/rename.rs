@@ -81,7 +81,7 @@ impl Context {
         let entry = self.entry(n);
         let (inst, class, how, seq) = (entry.inst, entry.class, entry.how, entry.seq);
         let purpose = entry.purpose;
-        let apart = how == How::Apart;
+        let apart = how.is_apart();
         let queue = usize::from(is_fp(class));
         let of_queue = self.queued[queue] >= core.shares.queues[queue];
         if apart && (of_queue || core.queues.is_full(queue)) {
@@ -97,7 +97,7 @@ impl Context {
             }
             _ => {}
         }
-        let writes = inst.rd != SINK && how != How::Fault;
+        let writes = inst.rd != SINK && !matches!(how, How::Fault | How::FetchRefill);
         let mut destination = NONE;
         if writes {
             let file = File::of(inst.rd);

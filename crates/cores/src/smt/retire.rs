@@ -21,6 +21,8 @@ use crate::{Observer, PipelineStep, Shared};
 pub(super) enum Oldness {
     /// It retired.
     Retired,
+    /// It was of a handler that the hart does not see, and is through.
+    Passed,
     /// It cannot yet.
     Waits,
     /// It is gone: a trap was entered, or it is fetched again.
@@ -45,11 +47,11 @@ impl Core {
             }
             while left > 0 && context.head < context.renamed {
                 let oldness = context.retire_oldest(c, state, now, shared);
-                if oldness != Oldness::Retired {
+                if !matches!(oldness, Oldness::Retired | Oldness::Passed) {
                     break;
                 }
                 left -= 1;
-                context.retired_now = true;
+                context.retired_now |= oldness == Oldness::Retired;
                 if O::PIPELINE {
                     let n = context.head - 1;
                     context.tell(state, n, (now, now), PipelineStep::Retired, shared);
@@ -88,7 +90,7 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) {
         let addr = self.buffer.next().expect("a store that waits");
-        if self.looked_up(shared.memory.store(core.id, addr), core) {
+        if self.looks_up_data(core, |id| shared.memory.store(id, addr)) {
             self.buffer.send_next();
             self.perform_store(core, now, shared);
             return;
@@ -161,6 +163,10 @@ impl Context {
             return Oldness::Waits;
         }
         let pc = entry.pc;
+        if entry.how == How::Handler {
+            self.retire_handler(core);
+            return Oldness::Passed;
+        }
         if entry.how != How::Apart {
             return self.run_oldest(c, core, now, shared);
         }

@@ -23,6 +23,8 @@ pub(super) enum For {
     Issued,
     /// The oldest instruction, which the hart runs.
     Oldest,
+    /// A handler.
+    Refill,
 }
 
 impl Core {
@@ -50,6 +52,13 @@ impl Core {
                 walk.fill(&mut state.itlb);
                 context.end_fetch_walk(wanted);
             }
+            For::Refill => {
+                walk.fill(match wanted.access {
+                    Access::Fetch => &mut state.itlb,
+                    _ => &mut state.dtlb,
+                });
+                context.end_refill_walk(wanted);
+            }
             For::Oldest => {
                 walk.fill(&mut state.dtlb);
                 context.end_oldest_walk(wanted);
@@ -76,7 +85,13 @@ impl Core {
 }
 
 impl Context {
-    fn wanted(&self, c: usize, addr: VirtAddr, access: Access, purpose: For) -> Wanted<For> {
+    pub(super) fn wanted(
+        &self,
+        c: usize,
+        addr: VirtAddr,
+        access: Access,
+        purpose: For,
+    ) -> Wanted<For> {
         Wanted {
             context: self.id,
             seat: c,
@@ -91,14 +106,15 @@ impl Context {
         }
     }
 
-    /// Whether the translation of `addr` is at hand for fetch. If not, it waits for a walk.
+    /// Whether the translation of `addr`, part of the instruction at `pc`, is at hand for fetch. If not,
+    /// it waits for a walk, or the instruction traps.
     #[inline]
     pub(super) fn fetch_translated<O: Observer>(
         &mut self,
         c: usize,
         core: &mut CoreState,
         now: Cycle,
-        addr: VirtAddr,
+        (pc, addr): (u64, VirtAddr),
         shared: &mut Shared<'_, O>,
     ) -> bool {
         if self.fetch_space == AddressSpace::PHYSICAL {
@@ -116,6 +132,10 @@ impl Context {
         }
         core.active = true;
         core.modes[self.mode].itlb_misses += 1;
+        if core.traps_to_refill {
+            self.miss_fetch(core, now, pc, addr);
+            return false;
+        }
         self.fetch = Fetch::Walk;
         // A walk that a wrong way has begun comes first.
         if !self.fetch_walks {
@@ -155,9 +175,14 @@ impl Context {
         }
         let entry = self.entry(n);
         let addr = VirtAddr(entry.virt);
-        if entry.translated || self.looks_up(core, addr, access) {
+        let granted = core.traps_to_refill && self.oldest_granted.has(page(addr.0));
+        if entry.translated || self.looks_up(core, addr, access) || granted {
             self.entry_mut(n).translated = true;
             return true;
+        }
+        if core.traps_to_refill {
+            self.miss_data(n, core, now);
+            return false;
         }
         self.entry_mut(n).stage = Stage::Walking;
         let key = (page(addr.0), access);
@@ -199,7 +224,7 @@ impl Context {
     }
 
     /// Whether the translations of the data of the oldest instruction, which the hart runs, are at hand.
-    /// If not, it waits for a walk.
+    /// If not, it waits for a walk, or is gone and a handler runs.
     pub(super) fn oldest_translated<O: Observer>(
         &mut self,
         c: usize,
@@ -233,6 +258,10 @@ impl Context {
                 continue;
             }
             core.active = true;
+            if core.traps_to_refill {
+                self.enter_refill(c, core, now, (addr, access), shared);
+                return false;
+            }
             let wanted = self.wanted(c, addr, access, For::Oldest);
             self.oldest = Oldest::Sent(Slot::DtlbWalk);
             match core.walker.begin(now, wanted, shared) {

@@ -87,36 +87,38 @@ impl Boot {
 #[test]
 fn boot() {
     let reached = Reached::default();
-    check!()
-        .with_test_time(TIME)
-        .with_generator(produce::<Boot>())
-        .for_each(|boot| {
-            reached.input();
-            let files = boot.files();
-            let mut machine = Machine::new(&MachineConfig {
-                ram_bytes: (2 << 20) + PAGE_BYTES * (1 + u64::from(boot.pages)),
-                ..config()
-            })
-            .unwrap();
-            let addresses = match machine.load_boot(&files) {
-                Ok(addresses) => addresses,
-                Err(error) => {
-                    let known = ["fw.bin: ", "Image: ", "initrd: "];
-                    let message = error.to_string();
-                    return assert!(
-                        known.iter().any(|path| message.starts_with(path)),
-                        "{message}"
-                    );
-                }
-            };
-            reached.stage(0);
-            assert!(machine.is_ram(addresses.entry, 2), "{addresses:?}");
-            assert!(machine.is_ram(addresses.dynamic_info, 48));
-            assert!(addresses.dynamic_info.0 > RAM_BASE + (2 << 20));
-            let tree = machine.device_tree();
-            let placed = machine.ram.slice(addresses.device_tree, tree.len() as u64);
-            assert!(placed == Some(tree));
-            assert!(Fdt::new(tree).is_ok());
-        });
+    while reached.wants_more() {
+        check!()
+            .with_test_time(TIME)
+            .with_generator(produce::<Boot>())
+            .for_each(|boot| {
+                reached.input();
+                let files = boot.files();
+                let mut machine = Machine::new(&MachineConfig {
+                    ram_bytes: (2 << 20) + PAGE_BYTES * (1 + u64::from(boot.pages)),
+                    ..config()
+                })
+                .unwrap();
+                let addresses = match machine.load_boot(&files) {
+                    Ok(addresses) => addresses,
+                    Err(error) => {
+                        let known = ["fw.bin: ", "Image: ", "initrd: "];
+                        let message = error.to_string();
+                        return assert!(
+                            known.iter().any(|path| message.starts_with(path)),
+                            "{message}"
+                        );
+                    }
+                };
+                reached.stage(0);
+                assert!(machine.is_ram(addresses.entry, 2), "{addresses:?}");
+                assert!(machine.is_ram(addresses.dynamic_info, 48));
+                assert!(addresses.dynamic_info.0 > RAM_BASE + (2 << 20));
+                let tree = machine.device_tree();
+                let placed = machine.ram.slice(addresses.device_tree, tree.len() as u64);
+                assert!(placed == Some(tree));
+                assert!(Fdt::new(tree).is_ok());
+            });
+    }
     reached.assert(&[30]);
 }

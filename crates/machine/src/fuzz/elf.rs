@@ -27,33 +27,35 @@ fn seed() -> Vec<u8> {
 fn elf() {
     let seed = seed();
     let reached = Reached::default();
-    check!()
-        .with_test_time(TIME)
-        .with_generator(produce::<Vec<Change>>().with().len(0..6_usize))
-        .for_each(|changes| {
-            reached.input();
-            let bytes = changed(&seed, changes);
-            let image = match ElfImage::parse("prog.elf", &bytes) {
-                Ok(image) => image,
-                Err(error) => return assert!(error.to_string().starts_with("prog.elf: ")),
-            };
-            reached.stage(0);
-            let mut machine = machine();
-            if let Err(error) = machine.load_elf(&image) {
-                return assert!(error.to_string().starts_with("prog.elf: "));
-            }
-            reached.stage(1);
-            assert!(machine.is_ram(image.entry, 2));
-            for segment in &image.segments {
-                let loaded = machine.ram.slice(segment.addr, segment.file_bytes());
-                assert!(loaded.is_some(), "{segment:?}");
-            }
-            for addr in [0, image.entry.0, RAM_BASE + 0x20, u64::MAX] {
-                if let Some((name, offset)) = image.symbols.find(VirtAddr(addr)) {
-                    assert!(!name.is_empty() && offset <= addr);
+    while reached.wants_more() {
+        check!()
+            .with_test_time(TIME)
+            .with_generator(produce::<Vec<Change>>().with().len(0..6_usize))
+            .for_each(|changes| {
+                reached.input();
+                let bytes = changed(&seed, changes);
+                let image = match ElfImage::parse("prog.elf", &bytes) {
+                    Ok(image) => image,
+                    Err(error) => return assert!(error.to_string().starts_with("prog.elf: ")),
+                };
+                reached.stage(0);
+                let mut machine = machine();
+                if let Err(error) = machine.load_elf(&image) {
+                    return assert!(error.to_string().starts_with("prog.elf: "));
                 }
-            }
-            machine.place_device_tree();
-        });
+                reached.stage(1);
+                assert!(machine.is_ram(image.entry, 2));
+                for segment in &image.segments {
+                    let loaded = machine.ram.slice(segment.addr, segment.file_bytes());
+                    assert!(loaded.is_some(), "{segment:?}");
+                }
+                for addr in [0, image.entry.0, RAM_BASE + 0x20, u64::MAX] {
+                    if let Some((name, offset)) = image.symbols.find(VirtAddr(addr)) {
+                        assert!(!name.is_empty() && offset <= addr);
+                    }
+                }
+                machine.place_device_tree();
+            });
+    }
     reached.assert(&[30, 25]);
 }

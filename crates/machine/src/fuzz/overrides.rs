@@ -89,41 +89,43 @@ impl Override {
 #[test]
 fn overrides() {
     let reached = Reached::default();
-    check!()
-        .with_test_time(TIME)
-        .with_generator(produce::<Vec<Override>>().with().len(1..4_usize))
-        .for_each(|overrides| {
-            reached.input();
-            let texts: Vec<_> = overrides.iter().map(Override::text).collect();
-            let made = Machine::new(&MachineConfig {
-                device_tree_overrides: texts.clone(),
-                ..config()
-            });
-            let machine = match made {
-                Ok(machine) => machine,
-                Err(error) => {
-                    let message = error.to_string();
-                    let named = texts.iter().any(|text| message.contains(text));
-                    return assert!(named, "{message}");
+    while reached.wants_more() {
+        check!()
+            .with_test_time(TIME)
+            .with_generator(produce::<Vec<Override>>().with().len(1..4_usize))
+            .for_each(|overrides| {
+                reached.input();
+                let texts: Vec<_> = overrides.iter().map(Override::text).collect();
+                let made = Machine::new(&MachineConfig {
+                    device_tree_overrides: texts.clone(),
+                    ..config()
+                });
+                let machine = match made {
+                    Ok(machine) => machine,
+                    Err(error) => {
+                        let message = error.to_string();
+                        let named = texts.iter().any(|text| message.contains(text));
+                        return assert!(named, "{message}");
+                    }
+                };
+                reached.stage(0);
+                let tree = Fdt::new(machine.device_tree()).expect("a device tree");
+                let (path, change) = texts[texts.len() - 1].split_once(':').expect("the form");
+                let (name, value) = change.split_once('=').unwrap_or((change, ""));
+                let node = tree.find_node(path).expect("the node that was changed");
+                let property = node.property(name);
+                match value.trim() {
+                    "delete" => assert!(property.is_none(), "{change}"),
+                    "" => assert_eq!(property.expect("it was set").value, b""),
+                    "<1 0x2>" => assert_eq!(
+                        property.expect("it was set").value,
+                        [0, 0, 0, 1, 0, 0, 0, 2]
+                    ),
+                    "\"text\"" => assert_eq!(property.expect("it was set").value, b"text\0"),
+                    "[00 ff]" => assert_eq!(property.expect("it was set").value, [0, 0xff]),
+                    _ => assert!(property.is_some(), "{change}"),
                 }
-            };
-            reached.stage(0);
-            let tree = Fdt::new(machine.device_tree()).expect("a device tree");
-            let (path, change) = texts[texts.len() - 1].split_once(':').expect("the form");
-            let (name, value) = change.split_once('=').unwrap_or((change, ""));
-            let node = tree.find_node(path).expect("the node that was changed");
-            let property = node.property(name);
-            match value.trim() {
-                "delete" => assert!(property.is_none(), "{change}"),
-                "" => assert_eq!(property.expect("it was set").value, b""),
-                "<1 0x2>" => assert_eq!(
-                    property.expect("it was set").value,
-                    [0, 0, 0, 1, 0, 0, 0, 2]
-                ),
-                "\"text\"" => assert_eq!(property.expect("it was set").value, b"text\0"),
-                "[00 ff]" => assert_eq!(property.expect("it was set").value, [0, 0xff]),
-                _ => assert!(property.is_some(), "{change}"),
-            }
-        });
+            });
+    }
     reached.assert(&[10]);
 }

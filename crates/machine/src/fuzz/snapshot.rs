@@ -132,42 +132,44 @@ fn snapshot() {
     let (directory, behind) = file[PREFACE_BYTES..].split_at(length);
     let parts = Parts::split(&path, directory);
     let reached = Reached::default();
-    check!()
-        .with_test_time(TIME)
-        .with_generator((
-            produce::<Part>(),
-            produce::<Vec<Change>>().with().len(0..5_usize),
-        ))
-        .for_each(|(part, changes)| {
-            reached.input();
-            let mut parts = parts.clone();
-            let bytes = match *part {
-                Part::File => changed(&file, changes),
-                Part::Directory => sealed(&changed(directory, changes), behind),
-                Part::Section(n) => {
-                    let section = &mut parts.sections[usize::from(n) % 2];
-                    *section = changed(section, changes);
-                    parts.join(None)
+    while reached.wants_more() {
+        check!()
+            .with_test_time(TIME)
+            .with_generator((
+                produce::<Part>(),
+                produce::<Vec<Change>>().with().len(0..5_usize),
+            ))
+            .for_each(|(part, changes)| {
+                reached.input();
+                let mut parts = parts.clone();
+                let bytes = match *part {
+                    Part::File => changed(&file, changes),
+                    Part::Directory => sealed(&changed(directory, changes), behind),
+                    Part::Section(n) => {
+                        let section = &mut parts.sections[usize::from(n) % 2];
+                        *section = changed(section, changes);
+                        parts.join(None)
+                    }
+                    Part::Stored(n) => {
+                        let n = usize::from(n) % 2;
+                        let stored = zstd::bulk::compress(&parts.sections[n], 1).unwrap();
+                        parts.join(Some((n, &changed(&stored, changes))))
+                    }
+                };
+                fs::write(&path, &bytes).unwrap();
+                match read(&path, &reached) {
+                    Ok(machine) if matches!(part, Part::File) => {
+                        assert!(bytes == file, "a change went unnoticed");
+                        assert!(machine.ram.as_slice() == original.ram.as_slice());
+                        assert_eq!(machine.watches.save(), original.watches.save());
+                    }
+                    Ok(_) => {}
+                    Err(error) => {
+                        assert!(bytes != file, "refused without reason: {error}");
+                        assert!(error.to_string().contains("s.snapshot: "), "{error}");
+                    }
                 }
-                Part::Stored(n) => {
-                    let n = usize::from(n) % 2;
-                    let stored = zstd::bulk::compress(&parts.sections[n], 1).unwrap();
-                    parts.join(Some((n, &changed(&stored, changes))))
-                }
-            };
-            fs::write(&path, &bytes).unwrap();
-            match read(&path, &reached) {
-                Ok(machine) if matches!(part, Part::File) => {
-                    assert!(bytes == file, "a change went unnoticed");
-                    assert!(machine.ram.as_slice() == original.ram.as_slice());
-                    assert_eq!(machine.watches.save(), original.watches.save());
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    assert!(bytes != file, "refused without reason: {error}");
-                    assert!(error.to_string().contains("s.snapshot: "), "{error}");
-                }
-            }
-        });
+            });
+    }
     reached.assert(&[40, 25, 12]);
 }

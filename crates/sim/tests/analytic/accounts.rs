@@ -62,7 +62,7 @@ fn check_sums(outcome: &Outcome) {
 }
 
 /// The branch at the end of a round, and the subtraction before it.
-const T1_LOOP: [(&str, i64); 2] = [("retired", 2), ("branch", 3)];
+const T1_LOOP: [(&str, i64); 2] = [("retired", 2), ("branch", 2)];
 const T2_LOOP: [(&str, i64); 2] = [("retired", 2), ("branch", 5)];
 
 /// `block` adds `expected` to the account, beside the loop around it.
@@ -75,12 +75,17 @@ fn check(machine: &str, block: &str, expected: &[(&'static str, i64)]) {
     assert_eq!(account(machine, block, &[]), sum, "{machine}: {block}");
 }
 
-/// The default spin loop of the paper with its lock taken: nine cycles, of which four are used.
+/// The default spin loop of the paper with its lock taken: eleven cycles on the T1, of which four are used.
 #[test]
 fn the_account_of_a_spin_loop() {
     let spin = "li t2, 10; spin: lbu t0, 0(a0); fence r, r; nop; addi t2, t2, -1; bnez t2, spin";
     // A count, and ten rounds of load, barrier, nop, counter and branch, the last not taken.
-    let t1 = [("retired", 51), ("load_hit", 20), ("branch", 30)];
+    let t1 = [
+        ("retired", 51),
+        ("load_hit", 20),
+        ("branch", 20),
+        ("executing", 30),
+    ];
     check("t1", spin, &t1);
     // On the T2 nothing waits for the load, and the last branch costs nothing.
     check("t2", spin, &[("retired", 51), ("branch", 45)]);
@@ -88,11 +93,21 @@ fn the_account_of_a_spin_loop() {
     check("t2", waits, &[("retired", 3), ("dependence", 1)]);
 }
 
-/// The loop itself, without a counter, for ever: 10,000 rounds of nine cycles.
+/// The loop itself, without a counter, for ever: 10,000 rounds of eleven and nine cycles.
 #[test]
 fn the_account_of_an_endless_spin_loop() {
-    let t1 = [("retired", 4), ("load_hit", 2), ("branch", 3)];
-    let t2 = [("retired", 4), ("load_hit", 0), ("branch", 5)];
+    let t1 = [
+        ("retired", 4),
+        ("load_hit", 2),
+        ("branch", 2),
+        ("executing", 3),
+    ];
+    let t2 = [
+        ("retired", 4),
+        ("load_hit", 0),
+        ("branch", 5),
+        ("executing", 0),
+    ];
     let code = format!(
         "li a0, {DATA}; li a1, 1; sb a1, 0(a0); fence rw, rw
          .line
@@ -103,11 +118,12 @@ fn the_account_of_an_endless_spin_loop() {
             let outcome = Bench::new(machine).hart(0, &code).for_cycles(cycles).run();
             slots(&outcome, 0)
         };
-        let (early, late) = (run(10_000), run(100_000));
+        let round: i64 = expected.iter().map(|(_, cycles)| cycles).sum();
+        let (early, late) = (run(10_000), run(10_000 + 10_000 * round as u64));
         let count = |slots: &BTreeMap<&str, u64>, slot| slots.get(slot).copied().unwrap_or(0);
         for (slot, cycles) in expected {
             let got = count(&late, slot) - count(&early, slot);
-            assert_eq!(got, 10_000 * cycles, "{machine}: {slot}");
+            assert_eq!(got, 10_000 * cycles as u64, "{machine}: {slot}");
         }
     }
 }
@@ -124,7 +140,7 @@ fn the_account_of_each_kind_of_wait() {
     check(
         "t1",
         "fadd.d f1, f2, f3",
-        &[("retired", 1), ("executing", 25)],
+        &[("retired", 1), ("executing", 23)],
     );
     check(
         "t1",
@@ -152,7 +168,7 @@ fn the_account_of_each_kind_of_wait() {
     check(
         "t1",
         "sd a2, 0(a1); fence rw, rw",
-        &[("retired", 2), ("store_buffer", 21)],
+        &[("retired", 2), ("store_buffer", 21), ("executing", 7)],
     );
     check(
         "t1",
@@ -162,7 +178,7 @@ fn the_account_of_each_kind_of_wait() {
     check(
         "t1",
         "ecall_free: nop; j next; next: nop",
-        &[("retired", 3), ("branch", 3)],
+        &[("retired", 3), ("branch", 2)],
     );
 }
 
@@ -209,13 +225,13 @@ fn check_about(slots: &BTreeMap<&str, u64>, expected: &[(&str, u64)]) {
     }
 }
 
-/// Two contexts divide in turns of 72 cycles. In its own turn each executes; in the other's it waits for the unit, but for
-/// the first cycle, in which the unit is free and the other context is selected.
+/// Two contexts divide in turns of 73 cycles, one more than alone, as the other waits. In its own turn each executes; in
+/// the other's it waits for the unit, but for the first cycle, in which the unit is free and the other is selected.
 #[test]
 fn the_account_of_a_busy_unit() {
-    let turn = 100_000 / 144;
+    let turn = 100_000 / 146;
     for slots in in_the_middle("t1", &[(0, "div a3, a1, a2"), (1, "div a3, a1, a2")]) {
-        let own = [("retired", turn), ("executing", 71 * turn)];
+        let own = [("retired", turn), ("executing", 72 * turn)];
         let others = [("not_selected", turn), ("unit_busy", 71 * turn)];
         check_about(&slots, &[own, others].concat());
     }
@@ -250,12 +266,17 @@ fn accounts_add_up_wherever_a_run_ends() {
     }
 }
 
-/// A context that could issue but is not selected: four of them add on one pipe.
+/// A context that could issue but is not selected: four of them add on one pipe. Selection hears late of what it has
+/// selected, so they need not have equal parts; but no slot is left, and who does not issue is ready.
 #[test]
 fn the_account_of_not_being_selected() {
     let adds: Vec<_> = (0..4).map(|hart| (hart, "add a1, a1, a2")).collect();
-    for slots in in_the_middle("t1", &adds) {
-        check_about(&slots, &[("retired", 25_000), ("not_selected", 75_000)]);
+    let all = in_the_middle("t1", &adds);
+    let sum = |slot| all.iter().map(|slots| slots[slot]).sum::<u64>();
+    assert!(sum("retired") > 99_800, "{all:?}");
+    assert!(sum("not_selected") > 298_000, "{all:?}");
+    for slots in all {
+        assert!(slots["retired"].abs_diff(25_000) < 5_000, "{slots:?}");
     }
 }
 

@@ -131,6 +131,12 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
         let trap = "auipc t1, 0; addi t1, t1, 16; csrrw x0, 0x305, t1; j over; trap: wfi; j trap";
         (hart, format!("{trap}; over: {code}"))
     };
+    // Lines that return to a first level whose other contexts load all the time.
+    let loads = |hart: usize| {
+        let code = format!("{begin}; again: .rept 8; lbu t0, 0(a0); .endr; j again");
+        (hart, code)
+    };
+    let crowded = vec![misses(0), loads(1), loads(2), loads(3)];
     let walks = Bench::new("t1").set("walker.walks=1");
     // A hart that sleeps until a line is written, and one that sleeps until its timer is due.
     let naps = vec![
@@ -176,6 +182,7 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
             (0..16).map(misses).collect(),
         ),
         (Bench::new("t2"), rewritten),
+        (Bench::new("t1"), crowded),
     ]
 }
 

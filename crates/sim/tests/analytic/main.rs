@@ -4,7 +4,9 @@
 mod accounts;
 mod caches;
 mod counters;
+mod in_flight;
 mod latency;
+mod misses;
 mod purposes;
 mod selection;
 mod sharing;

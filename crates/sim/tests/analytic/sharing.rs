@@ -227,9 +227,9 @@ fn a_bank_serves_a_request_in_the_time_for_which_it_is_busy() {
         assert!(got.abs_diff(WINDOW / busy) <= 4, "{machine}: {got}");
         // Two cores cannot keep it busy: each context takes its latency, the addition and the jump.
         let (latency, jump, contexts) = if machine == "t1" {
-            (39, 4, 8)
+            (39, 3, 8)
         } else {
-            (30, 7, 16)
+            (30, 6, 16)
         };
         let bench = Bench::new(machine).set("l2.atomic_busy_cycles=1");
         let got = in_window(bench, "amoadd.d x0, a1, (a0)", 0);

@@ -69,12 +69,18 @@ fn a_load_waits_for_the_walk_of_its_page() {
     }
     setup += "mv a3, a5";
     let (load, fixed) = (number("latency.load_cycles"), number("walker.fixed_cycles"));
+    let beside = "walker.kind=hardware";
     let paged = |code: &str| Paged::new().program(code);
     for (set, walk) in [
-        (&[][..], 0),
-        (&["dtlb.entries=2", "dtlb.ways=2"], fixed + 3 * load),
+        (&[beside][..], 0),
+        (&[beside, "dtlb.entries=2", "dtlb.ways=2"], fixed + 3 * load),
         (
-            &["dtlb.entries=2", "dtlb.ways=2", "walker.fixed_cycles=7"],
+            &[
+                beside,
+                "dtlb.entries=2",
+                "dtlb.ways=2",
+                "walker.fixed_cycles=7",
+            ],
             7 + 3 * load,
         ),
     ] {
@@ -94,6 +100,7 @@ fn walks_overlap_as_far_as_the_walker_can() {
         let walks_set = format!("walker.walks={walks}");
         // Tables and pages do not push each other out.
         let set = [
+            "walker.kind=hardware",
             "l2.ways=2",
             "dtlb.entries=2",
             "dtlb.ways=2",

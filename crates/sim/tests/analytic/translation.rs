@@ -8,6 +8,11 @@ fn read(machine: &str) -> u64 {
     if machine == "t1" { 3 } else { 22 }
 }
 
+/// A fence that orders stores before loads, when there is nothing to wait for.
+fn fence(machine: &str) -> u64 {
+    if machine == "t1" { 8 } else { 1 }
+}
+
 /// Cycles of a walk beside its reads.
 fn fixed(machine: &str) -> u64 {
     if machine == "t1" { 50 } else { 10 }
@@ -165,7 +170,7 @@ fn stores_and_atomics_wait_for_their_walk() {
 fn a_fetch_waits_for_its_walk() {
     for machine in ["t1", "t2"] {
         let got = second_round(machine, Paged::new(), "", "sfence.vma x0, x0; nop");
-        assert_eq!(got, 1 + 1 + walk(machine, 1) + 1, "{machine}");
+        assert_eq!(got, 1 + fence(machine) + walk(machine, 1) + 1, "{machine}");
     }
 }
 
@@ -253,7 +258,8 @@ fn data_in_two_pages_takes_two_walks() {
         let code = "sd t0, 0(a4); fence rw, rw";
         let got = second_round(machine, Paged::new(), setup, code);
         let (first, second) = (22, 22);
-        assert_eq!(got, 1 + walks + first + second + 1, "{machine}");
+        let expected = 1 + walks + first + second + fence(machine);
+        assert_eq!(got, expected, "{machine}");
     }
 }
 

@@ -355,3 +355,35 @@ fn shares_that_a_sleeper_gives_back_are_used() {
         );
     }
 }
+
+/// A limit at which the end of time comes before it does is none.
+#[test]
+fn a_lock_whose_limit_lies_beyond_all_cycles_is_waited_for() {
+    let holder = format!(
+        "li a0, {DATA}; lock.acquire (a0), x0, done
+         li t0, 20000; wait: addi t0, t0, -1; bnez t0, wait
+         lock.release (a0)
+         done: wfi; j done"
+    );
+    for machine in ["t1", "t2", "smt8"] {
+        for limit in (-12_000..0).step_by(800).chain([-1]) {
+            let waiter = format!(
+                "li a0, {DATA}; li a1, {limit}; li t0, 1000; wait: addi t0, t0, -1; bnez t0, wait
+                 lock.acquire (a0), a1, late
+                 li t1, 1; end t1; exit
+                 late: li t1, 2; end t1; exit"
+            );
+            let outcome = Bench::new(machine)
+                .set("hart.isa=+xloiterlock")
+                .set("wait.lock_exit_cycles=5000")
+                .hart(0, &holder)
+                .hart(1, &waiter)
+                .run();
+            let values: Vec<u64> = outcome.marks(1).iter().map(|mark| mark.value).collect();
+            assert_eq!(values, [1], "{machine}: {limit}");
+            assert!(outcome.result.cycles > 20_000, "{machine}: {limit}");
+            let naps = outcome.counter("core0.wait", "lock_naps");
+            assert_eq!(naps, 1, "{machine}: {limit}");
+        }
+    }
+}

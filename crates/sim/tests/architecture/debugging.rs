@@ -10,7 +10,7 @@ use loiter_sim::{Limits, Session, Status, TraceRequest};
 use crate::generator::asm::GP;
 use crate::generator::{Settings, Target, generate};
 use crate::handmade::{DATA, FREE, Guest, S1, T0, T1};
-use crate::machines::Machine;
+use crate::machines::{MAX_CYCLES, Machine};
 
 const HARTS: usize = 3;
 /// Host time of a step.
@@ -100,7 +100,7 @@ fn start(machine: Machine, cores: usize, elf: &[u8]) -> Session {
 pub(crate) fn finish(session: &mut Session) -> (u64, u64, String, Vec<u8>) {
     loop {
         match session.step(STEP, &Limits::default()).expect("no trap") {
-            Status::Running | Status::Held => {}
+            Status::Running | Status::Held => assert!(session.cycle() < MAX_CYCLES, "it hangs"),
             Status::Ended(exit) => {
                 assert_eq!(exit.code, 0, "{}", exit.message);
                 break;

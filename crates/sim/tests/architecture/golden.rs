@@ -43,7 +43,8 @@ fn text(result: &RunResult) -> String {
     out
 }
 
-fn compare(machine: Machine, harts: usize) {
+/// The program of so many harts on so many cores, which fill them.
+fn compare(machine: Machine, cores: usize, harts: usize) {
     let program = generate(Settings {
         seed: 0x600,
         harts,
@@ -51,8 +52,11 @@ fn compare(machine: Machine, harts: usize) {
         items: 50,
         target: Target::Loiter,
     });
-    let request = machine.request(1);
-    let name = request.machine_name.clone();
+    let request = machine.request(cores);
+    let name = match cores {
+        1 => request.machine_name.clone(),
+        _ => format!("{}-{cores}-cores", request.machine_name),
+    };
     let found = text(&run_to_end(&request, &program.elf));
     assert!(found.lines().count() > 100, "{name}");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.txt"));
@@ -82,12 +86,14 @@ fn compare(machine: Machine, harts: usize) {
 
 #[test]
 fn golden_runs_count_what_was_reviewed() {
-    for (machine, harts) in [
-        (Machine::T1, 4),
-        (Machine::T2, 8),
-        (Machine::Smt8, 8),
-        (Machine::PCore, 2),
+    for (machine, cores, harts) in [
+        (Machine::T1, 1, 4),
+        (Machine::T2, 1, 8),
+        (Machine::Smt8, 1, 8),
+        (Machine::PCore, 1, 2),
+        (Machine::T1, 2, 8),
+        (Machine::PCore, 2, 4),
     ] {
-        compare(machine, harts);
+        compare(machine, cores, harts);
     }
 }

@@ -9,7 +9,7 @@ use loiter_sim::{
 use tempfile::TempDir;
 
 use crate::generator::{Settings, Target, generate};
-use crate::machines::Machine;
+use crate::machines::{MAX_CYCLES, Machine};
 
 const HARTS: usize = 5;
 /// Instructions between two looks at the state.
@@ -97,6 +97,7 @@ fn go_on(session: &mut Session) -> Option<Stop> {
         hash: session.state_hash(),
         output: session.take_output(0),
     };
+    assert!(stop.cycle < MAX_CYCLES, "it hangs");
     match status {
         Status::Reached => Some(stop),
         Status::Ended(exit) => {

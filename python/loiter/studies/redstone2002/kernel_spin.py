@@ -66,7 +66,7 @@ class Cell:
 
     def boots(self) -> list[Cell]:
         """All that may have run."""
-        return [replace(self, boot=boot) for boot in range(max(linux.BOOTS.values()))]
+        return [replace(self, boot=boot) for boot in range(max(linux.MOST_BOOTS.values()))]
 
 
 WITHOUT = Cell(BASE, 0, SPIN)
@@ -102,7 +102,10 @@ def cells(scale: str) -> list[Cell]:
     found = [Cell(BASE, constant, way) for constant in constants(scale) for way in WAYS]
     repeated = [WITHOUT, *compared(scale).values()]
     found += [
-        replace(cell.by(way), boot=boot) for cell in repeated for way in COMPARED for boot in range(linux.BOOTS[scale])
+        replace(cell.by(way), boot=boot)
+        for cell in repeated
+        for way in COMPARED
+        for boot in range((linux.MOST_BOOTS if cell.configuration == BASE else linux.BOOTS)[scale])
     ]
     return list(dict.fromkeys(found))
 

@@ -50,6 +50,10 @@ WINDOWS = {
 BOOTED_WINDOWS = {**WINDOWS, "default": replace(WINDOWS["default"], cycles="10M")}
 """Of comparisons of systems that booted differently, where boots differ more than what is compared."""
 
+WHOLE = "reference until probe:roi_begin, timing until probe:roi_end"
+"""Phases of commands that end: all that they do, from the beginning. The same work whatever is compared, and no state
+that an untimed phase has left behind; for programs that never come to a steady state."""
+
 
 @dataclass(frozen=True)
 class Waits:
@@ -67,8 +71,10 @@ class Waits:
         return [f"echo '{how:5}' > /sys/module/loiter_wait/parameters/{name}" for name, how in changes.items()]
 
 
-BOOTS = {"quick": 1, "default": 5, "full": 5}
+BOOTS = {"quick": 1, "default": 3, "full": 5}
 """How often a comparison of systems that booted differently is repeated."""
+MOST_BOOTS = {**BOOTS, "default": 5}
+"""The same where boots differ more than what is compared."""
 
 
 def boot_word(boot: int) -> str:
@@ -96,10 +102,11 @@ def request(
     append: str = "",
     waits: Waits | None = None,
     kernel: str = PATCHED,
+    whole: bool = False,
 ) -> LinuxRequest:
     """Commands that never end, all at once; each context of the machine is a CPU. `append` is of the kernel's command
     line. The window begins some time after idle CPUs have changed their way to wait; without that, after the region of
-    one of the commands has begun."""
+    one of the commands has begun. With `whole`, commands end, and their region is timed instead."""
     if kernel == PATCHED:
         machine = machines.changed(engine, machine, [*machine.sets, HARDWARE_LOCK])
     seated, harts = seat(engine, machine, machine.contexts_per_core, MEMORY_MIB)
@@ -113,4 +120,5 @@ def request(
     if boot.waiting is not None and image.system_map is not None:
         # The table of waiting functions names them.
         boot = replace(boot, symbols=(image.system_map,))
-    return LinuxRequest(boot, script, str(engine.describe_phases(window.plan(has_region=waits is None))["plan"]))
+    phases = WHOLE if whole else window.plan(has_region=waits is None)
+    return LinuxRequest(boot, script, str(engine.describe_phases(phases)["plan"]))

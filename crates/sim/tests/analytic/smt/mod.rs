@@ -2,6 +2,7 @@
 
 mod accounts;
 mod fetch;
+mod kernel;
 mod limits;
 mod misfetch;
 mod order;
@@ -9,6 +10,7 @@ mod ordering;
 mod ownership;
 mod paths;
 mod redirects;
+mod refill;
 mod scaling;
 mod window;
 

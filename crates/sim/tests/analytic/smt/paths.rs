@@ -49,15 +49,15 @@ fn a_store_waits_for_a_port_until_loads_leave_one() {
     let ports = "units.data_ports=1";
     let (free, waited) = store_beside_loads(&[ports, "units.stores_take_ports=false"], loads);
     assert_eq!(waited, 0);
-    let before_access = number("latency.load_cycles") - 2;
+    // Loads that leave a port issue a cycle before it is free, or more.
+    let before_access = number("latency.load_cycles").max(2) - 2;
     let step = |patience: u64| {
         let set = format!("units.store_patience_cycles={patience}");
         let (found, waited) = store_beside_loads(&[ports, &set], loads);
         assert_eq!(waited, patience + before_access, "{patience}");
         found
     };
-    // The fence needs a cycle more than a store that finds a port.
-    let waits = |patience| free + patience + before_access - 1;
+    let waits = |patience| free + patience + before_access;
     for patience in [2, 8, 30] {
         assert_eq!(step(patience), waits(patience), "{patience}");
     }
@@ -113,12 +113,16 @@ fn lines_of_instructions_and_of_data_share_the_bus() {
 
 #[test]
 fn what_memory_has_not_sent_yet_does_not_keep_the_bus() {
-    let setup = format!("{}; li a6, {}; li a7, 64", lines(), DATA + 0x40_0000);
+    // A bank for each kind of line.
+    let setup = format!("{}; li a6, {}; li a7, 128", lines(), DATA + 0x40_0040);
     let chain = "ld a0, 0(a0); ".repeat(6);
     let block = format!("ld x5, 0(a6); add a6, a6, a7; {chain}");
     let hit = number("latency.load_cycles") - 1 + number("l2.hit_latency_cycles");
     assert!(6 * hit > number("l2.miss_latency_cycles"));
-    assert_eq!(steady(&[], &setup, &block), COUNT * 6 * hit);
+    let found = steady(&["l2.banks=2"], &setup, &block);
+    // The line of memory may have the bus when one of the others comes.
+    let most = COUNT * (6 * hit + number("bus.line_cycles"));
+    assert!((COUNT * 6 * hit..=most).contains(&found), "{found}");
 }
 
 /// The second level takes one request of the data cache at a time, whatever the ports.

@@ -1,21 +1,7 @@
-//! What changes the course of fetch: targets that only decode finds, traps, and what squashes leave behind.
+//! What changes the course of fetch: traps, what squashes take back, and how long a wrong path lasts.
 
-use super::{COUNT, bench, steady};
+use super::bench;
 use crate::support::{Bench, DATA, Outcome, WAIT};
-
-/// Jumps of which the target buffer knows none: a line of the loop has gone from it when it comes round.
-#[test]
-fn a_jump_whose_target_is_not_known_costs_its_cycle_and_what_decode_takes() {
-    for misfetch in [0, 2, 5] {
-        let set = format!("core.misfetch_cycles={misfetch}");
-        let few = [set.as_str(), "btb.entries=4", "btb.ways=4"];
-        let found = steady(&few, "", "j .+8; nop");
-        assert_eq!(found, COUNT * (1 + misfetch), "{set}");
-        // Where they are known, that does not matter.
-        let many = [set.as_str(), "btb.entries=16384"];
-        assert_eq!(steady(&many, "", "j .+8; nop"), COUNT, "{set}");
-    }
-}
 
 /// Cycles of `rounds` rounds of `block`, within a line, with a handler that only returns to the next instruction.
 ///

@@ -10,6 +10,10 @@ pub struct Rule {
     pub alternates: bool,
     /// Cycles from a selection until later ones know of it.
     pub lag: u64,
+    /// Cycles from a slot lost to a busy unit to the next of that context; 0: no slot is lost, it waits.
+    pub retract: u64,
+    /// Cycles for which a unit with a waiter stays busy longer.
+    pub handover: u64,
 }
 
 /// What an instruction does to its context and to what is shared.
@@ -23,7 +27,7 @@ pub struct Step {
     pub result: u64,
     /// Waits for the last result.
     pub reads: bool,
-    /// A unit of the core, and the cycles for which it is taken.
+    /// A unit of the core, and the cycles for which it is taken when nobody waits for it.
     pub unit: Option<(usize, u64)>,
     /// What pipes share and one of them can have in a cycle: 0, the load/store unit; 1, floating point; 2, a multiplier and 3, a divider of its own.
     pub shared: Option<usize>,
@@ -42,6 +46,28 @@ pub struct Context {
     pub ready: u64,
     /// When it was last selected before.
     pub selected: u64,
+}
+
+/// A unit that is taken.
+#[derive(Clone, Copy, Default)]
+struct Unit {
+    free: u64,
+    user: usize,
+    awaited: bool,
+}
+
+impl Unit {
+    /// Somebody loses the slot of cycle `now` to it, which it notices two cycles later.
+    fn lose(&mut self, now: u64, rule: Rule, states: &mut [State]) -> u64 {
+        if !self.awaited && now + 2 <= self.free {
+            self.awaited = true;
+            self.free += rule.handover;
+            // Who has it does not go on before it is free.
+            let user = &mut states[self.user];
+            user.ready = user.ready.max(self.free);
+        }
+        self.free.max(now + rule.retract)
+    }
 }
 
 struct State {
@@ -84,7 +110,7 @@ pub fn predict(contexts: &[Context], rule: Rule, mut favoured: usize, until: u64
             heads: Vec::new(),
         })
         .collect();
-    let mut units = [0; 2];
+    let mut units = [Unit::default(); 2];
     let start = contexts.iter().map(|context| context.ready).min();
     for now in start.unwrap_or(until)..until {
         let select = |pipe: usize| {
@@ -93,7 +119,8 @@ pub fn predict(contexts: &[Context], rule: Rule, mut favoured: usize, until: u64
             let ready = (0..contexts.len()).filter(|&c| {
                 let (context, state) = (&contexts[c], &states[c]);
                 let step = context.step(state.next);
-                let unit = step.unit.map_or(0, |(unit, _)| units[unit]);
+                let unit = step.unit.map_or(0, |(unit, _)| units[unit].free);
+                let unit = if rule.retract == 0 { unit } else { 0 };
                 let operand = if step.reads { state.result } else { 0 };
                 context.pipe == pipe && state.ready.max(operand).max(unit) <= now
             });
@@ -105,14 +132,24 @@ pub fn predict(contexts: &[Context], rule: Rule, mut favoured: usize, until: u64
                 (had_the_last_cycle, states[c].firm > now, known.copied())
             })
         };
-        // All pipes select; then the favoured one issues, then the others.
-        let order = (0..rule.pipes).map(|n| (favoured + n) % rule.pipes);
-        let selected: Vec<_> = order.map(|pipe| (pipe, select(pipe))).collect();
+        // All pipes select, and lose their slots to busy units; then the favoured one issues, then the others.
+        let mut selected: Vec<_> = (0..rule.pipes).map(|pipe| (pipe, select(pipe))).collect();
+        for (_, chosen) in &mut selected {
+            let Some(c) = *chosen else { continue };
+            let step = contexts[c].step(states[c].next);
+            if let Some((unit, _)) = step.unit
+                && units[unit].free > now
+            {
+                states[c].ready = units[unit].lose(now, rule, &mut states);
+                *chosen = None;
+            }
+        }
+        selected.rotate_left(favoured);
         let mut taken = [false; 4];
         for (pipe, chosen) in selected {
             let Some(chosen) = chosen else { continue };
+            let step = contexts[chosen].step(states[chosen].next);
             let state = &mut states[chosen];
-            let step = contexts[chosen].step(state.next);
             if rule.pipes > 1 && step.shared.is_some_and(|shared| taken[shared]) {
                 // This pipe loses its cycle, and goes first from now on.
                 favoured = pipe;
@@ -125,13 +162,17 @@ pub fn predict(contexts: &[Context], rule: Rule, mut favoured: usize, until: u64
                 state.heads.push(now);
             }
             if let Some((unit, busy)) = step.unit {
-                units[unit] = now + busy;
+                units[unit] = Unit {
+                    free: now + busy,
+                    user: chosen,
+                    awaited: false,
+                };
             }
             if step.result != 0 {
                 state.result = now + step.result;
             }
             if step.confirmed != 0 {
-                state.firm = now + step.confirmed;
+                state.firm = state.firm.max(now + step.confirmed);
             }
             state.ready = now + step.stall;
             state.selected.push(now);
