@@ -38,6 +38,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "tools" / "mutants.toml"
 DOCUMENT = ROOT / "docs" / "mutants.md"
 WORK = ROOT / "build" / "mutants"
+STORE = WORK / "outcomes.json"
 # What the tests of a copy need beside the crates.
 COPIED = ["Cargo.toml", "Cargo.lock", "crates", "machines"]
 LINKED = ["guests", "python", "reference", "tests", "docs", "tools", "locks"]
@@ -326,17 +327,21 @@ def full_ladder(programs: dict[str, Path]) -> list[str]:
     return [*units, "analytic", f"architecture -{GOLDEN}", f"architecture {GOLDEN}"]
 
 
+def earlier(mutants: list[Mutant]) -> dict[str, Outcome]:
+    """Outcomes of earlier runs, of mutants that are the same."""
+    if not STORE.exists():
+        return {}
+    digests = {mutant.name: mutant.digest for mutant in mutants}
+    stored: dict[str, Any] = json.loads(STORE.read_text(encoding="utf-8"))
+    return {name: Outcome(**it) for name, it in stored.items() if digests.get(name) == it["digest"]}
+
+
 def run(mutants: list[Mutant], chosen: list[Mutant], resume: bool) -> dict[str, Outcome]:
     """Builds, and runs the tests on each of `chosen`."""
     tree = copy_tree(mutants)
     programs = build(tree)
     runner = Runner(tree, programs)
-    done: dict[str, Outcome] = {}
-    store = WORK / "outcomes.json"
-    if store.exists():
-        digests = {mutant.name: mutant.digest for mutant in mutants}
-        stored: dict[str, Any] = json.loads(store.read_text(encoding="utf-8"))
-        done = {name: Outcome(**it) for name, it in stored.items() if digests.get(name) == it["digest"]}
+    done = earlier(mutants)
     chosen = [mutant for mutant in chosen if not resume or mutant.name not in done]
     print("without a mutant")
     runner.baseline(sorted({test for mutant in chosen for test in mutant.tests}))
@@ -350,8 +355,7 @@ def run(mutants: list[Mutant], chosen: list[Mutant], resume: bool) -> dict[str, 
         done[mutant.name] = outcome
         who = ", ".join(outcome.caught_by[:3])
         print(f"{mutant.name}: {outcome.how} ({outcome.seconds} s) {who}", flush=True)
-        WORK.mkdir(parents=True, exist_ok=True)
-        store.write_text(json.dumps({name: it.__dict__ for name, it in done.items()}, indent=1), encoding="utf-8")
+        STORE.write_text(json.dumps({name: it.__dict__ for name, it in done.items()}, indent=1), encoding="utf-8")
     return done
 
 
@@ -374,7 +378,7 @@ def table(mutants: list[Mutant], outcomes: dict[str, Outcome]) -> str:
         for mutant in mutants:
             if mutant.group == group:
                 file = mutant.file.removeprefix("crates/").replace("/src/", "/")
-                caught = verdict(mutant, outcomes[mutant.name])
+                caught = verdict(mutant, outcomes[mutant.name]) if mutant.name in outcomes else "**not run**"
                 lines.append(f"| `{mutant.name}` | {file} | {mutant.fault} | {caught} |")
         lines.append("")
     return "\n".join(lines)
@@ -403,9 +407,11 @@ def totals(mutants: list[Mutant], outcomes: dict[str, Outcome]) -> str:
     golden = sum(outcome.golden_only for outcome in outcomes.values())
     timed_out = sum(outcome.how == "timed out" for outcome in outcomes.values())
     survived = len(outcomes) - count - golden
+    missing = len(mutants) - len(outcomes)
     return (
         f"{len(mutants)} mutants: {count} caught by reasoned tests ({count / len(mutants):.0%}), "
         f"of them {timed_out} by a time-out; {golden} by golden runs only; {survived} survived."
+        + (f" {missing} have not been run." if missing else "")
     )
 
 
@@ -414,6 +420,10 @@ def conclude(mutants: list[Mutant], outcomes: dict[str, Outcome]) -> int:
     print(totals(mutants, outcomes))
     code = 0
     for mutant in mutants:
+        if mutant.name not in outcomes:
+            print(f"{mutant.name}: not run", file=sys.stderr)
+            code = 1
+            continue
         outcome = outcomes[mutant.name]
         if (not outcome.caught_by or outcome.golden_only) and not mutant.reason:
             print(f"{mutant.name}: no reasoned test catches it, and no reason is given", file=sys.stderr)
@@ -434,6 +444,7 @@ def main() -> int:
     parser.add_argument(
         "--resume", action="store_true", help="keep the outcomes of the last run whose mutants are the same"
     )
+    parser.add_argument("--table", action="store_true", help="only write the table, of what has been run")
     parser.add_argument("--clean", action="store_true", help="build anew")
     options = parser.parse_args()
     try:
@@ -441,6 +452,9 @@ def main() -> int:
         if options.check:
             check(mutants)
             return 0
+        if options.table:
+            DOCUMENT.write_text(table(mutants, earlier(mutants)), encoding="utf-8")
+            return conclude(mutants, earlier(mutants))
         if options.clean:
             shutil.rmtree(WORK, ignore_errors=True)
         unknown = set(options.names) - {mutant.name for mutant in mutants}
