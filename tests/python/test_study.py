@@ -151,7 +151,8 @@ def expect_by_hand(ours: dict[str, object]) -> None:
         / 2
         / mean("default", 3, grid.BENCHMARKS),
         "result.t1_other_3_spinners_single_average": sum(mean(loop, 3, grid.SINGLE) for loop in grid.OTHER_LOOPS) / 4,
-        "active.cpi_alone.t2.baa": 4.0005,
+        # A jump and the nop of its delay slot are one instruction.
+        "active.cpi_alone.t2.baa": 8.001,
         "spin_loop.average_cpi.t1": 2.25,
         "result.responsiveness_ns.t1_l2miss": PERIOD["l2miss"],
         "result.responsiveness_ns.casx_low": PERIOD["casx"] / 1.4,

@@ -17,6 +17,8 @@ OTHER_LOOPS = LOOPS[1:]
 SINGLE: tuple[str, ...] = tuple(reference.lookup(PAPER, "active.single_behaviour"))
 MULTIPLE: tuple[str, ...] = tuple(reference.lookup(PAPER, "active.multiple_behaviour"))
 BENCHMARKS = SINGLE + MULTIPLE
+INSTRUCTIONS_FOR_ONE = {"baa": 2}
+"""A branch of the reference and its delay slot are one instruction of Table II; here they are a jump and a nop."""
 HOLDER = "hold"
 """The foreground task that only holds the lock, for a look at a spinner by itself."""
 

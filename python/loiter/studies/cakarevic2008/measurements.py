@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loiter import reference
 from loiter.engine import Json
@@ -132,7 +132,11 @@ class Measurements:
         result = self._result(cell)
         marks = result.rows("marks")
         try:
-            timing = fame.timing(fame.repetitions(marks, hart=0), MAIV_PERCENT, MIN_REPETITIONS)
+            for_one = grid.INSTRUCTIONS_FOR_ONE.get(cell.benchmark, 1)
+            repetitions = [
+                replace(each, instructions=each.instructions // for_one) for each in fame.repetitions(marks, hart=0)
+            ]
+            timing = fame.timing(repetitions, MAIV_PERCENT, MIN_REPETITIONS)
             if cell.spinners:
                 _check_cover(marks, cell.spinners)
         except RunFault as fault:
