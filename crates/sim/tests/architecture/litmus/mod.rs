@@ -226,6 +226,14 @@ const RARE: &[(&str, &str)] = &[
     ),
     ("exchange beside a store of half of it", "likewise"),
     (
+        "SB+one fence",
+        "a hart must wait for its fence and still load before a store of the other, which began later",
+    ),
+    (
+        "RWC",
+        "a store must wait for as long as another hart takes for a load that misses and one more",
+    ),
+    (
         "R",
         "one store must wait for longer than it takes another hart to perform two",
     ),
