@@ -437,7 +437,7 @@ def conclude(mutants: list[Mutant], outcomes: dict[str, Outcome]) -> int:
 
 
 def main() -> int:
-    """Answers the exit code."""
+    """Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help="mutants to run; without any, all")
     parser.add_argument("--check", action="store_true", help="only see whether list, source and table fit")

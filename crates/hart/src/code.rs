@@ -179,7 +179,7 @@ impl CodeCache {
         Some(n)
     }
 
-    /// Forgets the page whose turn it is, when none is free. Answers its place.
+    /// Forgets the page whose turn it is, when none is free. Returns its index.
     fn forget_next(&mut self, machine: &mut Machine) -> usize {
         let n = self.forgets;
         self.forgets = (n + 1) % self.pages.len();

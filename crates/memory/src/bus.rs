@@ -1,6 +1,6 @@
 //! The bus between the first level of a core and the second.
 //!
-//! When a line arrives is decided when it is asked for, so the bus is a calendar: a line takes the first
+//! When a line arrives is decided when it is requested, so the bus is a calendar: a line takes the first
 //! gap that is long enough, from the cycle on in which it could arrive. What is asked of memory so does
 //! not delay what the second level has meanwhile.
 

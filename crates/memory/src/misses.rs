@@ -1,6 +1,6 @@
 //! Miss registers of a first-level cache: which lines are on their way, and how many can be.
 //!
-//! A request for a line that is on its way goes no further: it performs with the one that is.
+//! A request for a line in flight goes no further: it performs with the one that is.
 
 use loiter_types::Cycle;
 

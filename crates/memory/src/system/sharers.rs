@@ -129,7 +129,7 @@ pub(crate) fn cores_of(mut sharers: [u64; SHARER_WORDS]) -> impl Iterator<Item =
     })
 }
 
-/// Fills a first-level line unless it came by another miss, or was lost again while on its way. Returns
+/// Fills a first-level line unless it came by another miss, or was lost again in flight. Returns
 /// where it is and the line that it replaced.
 pub(crate) fn fill(
     cache: &mut Cache,
