@@ -30,16 +30,17 @@ def pure(tmp_path_factory: pytest.TempPathFactory) -> Findings:
 
 def test_pure_spinning_is_as_fast_as_the_loops_arithmetic(pure: Findings) -> None:
     """The lock loop: four instructions, a taken branch ends fetch, all contexts fetch from one bank of the cache: 4.
-    The idle loop: 19 instructions with nine loads, two of which may go each cycle: 19 / 4.5. Frames of eight contexts
-    meet in one set of the data cache."""
+    The idle loop: 19 instructions with nine loads and a store, two of which have a port each cycle: 19 / 5. Frames of
+    eight contexts meet in one set of the data cache, and misses take a little more; with `l1d.ways=8` it is 19 / 5."""
     ours = {point.id: point.ours for point in pure.points}
     for machine in ("superscalar", "smt"):
         assert ours[f"table_4_2.ipc.lock_{machine}"] == pytest.approx(4.0, rel=0.02)
-        assert ours[f"table_4_2.ipc.idle_{machine}"] == pytest.approx(19 / 4.5, rel=0.02)
         # One branch of each loop is taken, and always the same one.
         for loop in ("lock", "idle"):
             for key in ("branch_prediction_percent", "l1i_hit_percent"):
                 assert ours[f"table_4_2.{key}.{loop}_{machine}"] == pytest.approx(100, abs=0.1)
+    assert ours["table_4_2.ipc.idle_superscalar"] == pytest.approx(19 / 5, rel=0.02)
+    assert 0.9 * 19 / 5 < ours["table_4_2.ipc.idle_smt"] < 19 / 5
     for column, hits in (
         ("lock_smt", True),
         ("lock_superscalar", True),

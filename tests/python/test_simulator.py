@@ -167,7 +167,7 @@ def test_a_changed_parameter_changes_time(tmp_path: Path) -> None:
     cycles = {}
     arguments = ("run", "-m", "t1", "spinloops", "--place", "mulx=0", "--json", "--set", "system.cores=1")
     for latency in (11, 22):
-        done = loiter_(*arguments, "--set", f"latency.mul_cycles={latency}", "--", "iterations=20")
+        done = loiter_(*arguments, "--set", f"latency.mul_cycles={latency}", "--", "iterations=100")
         assert done.returncode == 0, done.stderr
         cycles[latency] = json.loads(done.stdout)["cycles"]
     assert 1.8 < cycles[22] / cycles[11] < 2.0
