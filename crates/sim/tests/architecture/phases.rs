@@ -276,7 +276,10 @@ fn warming_leaves_what_was_used_at_hand() {
         assert_eq!(cold.instructions, warm.instructions);
         let misses = [&cold, &warm].map(|result| counter(result, "core0.l1d", "misses"));
         assert!(misses[0] >= 40, "{machine:?}: {misses:?}");
-        assert!(misses[1] <= 2, "{machine:?}: {misses:?}");
+        // Two lines of the report; where the end of the loop is mispredicted, also the line that the next load
+        // would have read (with `branch.kind=oracle` it is not).
+        let missed_anew = 2 + u64::from(machine == Machine::Smt8);
+        assert!(misses[1] <= missed_anew, "{machine:?}: {misses:?}");
         let missed = [&cold, &warm].map(|result| counter(result, "l2", "misses"));
         assert!(missed[1] < missed[0], "{machine:?}: {missed:?}");
         assert!(warm.timing_cycles < cold.timing_cycles);
