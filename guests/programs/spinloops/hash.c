@@ -4,13 +4,14 @@
 // entry gives way.
 //
 // The paper says no more. Assumed: the hash is a polynomial over a prime field (Carter and Wegman 1979), a division for
-// each byte, and one more for the row; rows of 10 entries; 16 bits are compared; the table is full when it is measured,
-// so that all repetitions are alike.
+// each byte (`digit_bits`), and one more for the row; rows of 10 entries; 16 bits are compared; the table is full when it
+// is measured, so that all repetitions are alike.
 #include "fame.h"
 #include "random.h"
 
 LOITER_ARGUMENT(insertions, "iterations", 4000, "hash: insertions in a repetition");
 LOITER_ARGUMENT(entries, "entries", 100000, "hash: entries of the table, of 20 bytes each");
+LOITER_ARGUMENT(digit_bits, "digit_bits", 8, "hash: bits of the number for each division of the hash, 1 to 32");
 LOITER_ARGUMENT(columns, "columns", 10, "hash: entries of a row, 4 to 255");
 
 enum { LOW_BITS = 0xffff, MOST_COLUMNS = 255, RECENT = 16 };
@@ -27,6 +28,7 @@ struct table {
     uint8_t *oldest; // of each row: the column to give away next
     uint64_t row_count, column_count;
     uint64_t base, prime; // of the hash. Not constants: compilers divide by those without a division.
+    unsigned digit_bits;
     uint32_t *numbers;    // to be inserted in a repetition
     uint64_t insertions;
     uint64_t random;
@@ -36,8 +38,9 @@ struct table {
 
 static uint32_t hash_of(const struct table *table, uint32_t number) {
     uint64_t hash = 0;
-    for (unsigned shift = 0; shift < 32; shift += 8)
-        hash = (hash * table->base + (number >> shift & 0xff) + 1) % table->prime;
+    uint64_t rest = number, digit = (1ull << table->digit_bits) - 1;
+    for (unsigned bits = 0; bits < 32; bits += table->digit_bits, rest >>= table->digit_bits)
+        hash = (hash * table->base + (rest & digit) + 1) % table->prime;
     return (uint32_t)hash;
 }
 
@@ -114,6 +117,9 @@ static uint64_t finish(void *state) {
 LOITER_TASK(hash) {
     static struct table table = {.random = 88172645463325252, .base = 2654435761, .prime = 4294967291};
     table.column_count = loiter_value_at_least(&columns, 4);
+    table.digit_bits = (unsigned)loiter_value_at_least(&digit_bits, 1);
+    if (table.digit_bits > 32)
+        loiter_fail("hash: argument digit_bits=%u is more than the 32 bits of a number\n", table.digit_bits);
     if (table.column_count > MOST_COLUMNS)
         loiter_fail("hash: a row has at most %u columns\n", MOST_COLUMNS);
     table.row_count = (loiter_value_at_least(&entries, 1000) + table.column_count - 1) / table.column_count;

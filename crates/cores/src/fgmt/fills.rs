@@ -99,7 +99,7 @@ impl Core {
             ready = ready.after(self.state.params.latency.fp_load_miss_extra_cycles);
         }
         context.unblock(ready);
-        if fp {
+        if self.state.units.fp_waits_for(seat) {
             self.fp_data_arrive(seat, ready);
         }
         self.reschedule(seat);

@@ -116,6 +116,9 @@ params! {
         mul_busy_cycles: int(1..=1000),
         /// Operations under way at once in a unit that the chip shares.
         overlap: int(1..=64),
+        /// Whether loads and stores of its registers take a core's place in a unit that the chip shares,
+        /// as operations do.
+        moves_registers: bool,
         /// Whether integer multiplies and divides run in it too.
         does_integer: bool,
         /// Cycles for which an integer multiply keeps its multiplier.

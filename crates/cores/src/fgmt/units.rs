@@ -140,6 +140,8 @@ impl Serial {
 pub(super) struct CoreUnits {
     /// Whether floating point goes to the chip's unit.
     per_chip: bool,
+    /// Whether loads and stores of its registers take the core's place there.
+    moves_registers: bool,
     does_integer: bool,
     integer_mul_busy_cycles: u64,
     add_busy_cycles: u64,
@@ -170,6 +172,7 @@ impl CoreUnits {
     pub(super) fn new(params: &FpuParams, core: &CoreParams) -> Self {
         Self {
             per_chip: params.shared_by == "chip",
+            moves_registers: params.shared_by == "chip" && params.moves_registers,
             does_integer: params.does_integer,
             integer_mul_busy_cycles: params.integer_mul_busy_cycles,
             add_busy_cycles: params.add_busy_cycles,
@@ -194,7 +197,7 @@ impl CoreUnits {
         const DIVIDER: u8 = 8;
         let integer = if self.does_integer { FLOATING_POINT } else { 0 };
         match class {
-            Class::Load | Class::Store if fp_register && self.per_chip => {
+            Class::Load | Class::Store if fp_register && self.moves_registers => {
                 LOAD_STORE | FLOATING_POINT
             }
             Class::Load | Class::Store | Class::Atomic => LOAD_STORE,
@@ -211,7 +214,7 @@ impl CoreUnits {
         match class {
             Class::Mul => self.multiplier.free,
             Class::Div => self.divider.free,
-            Class::Load | Class::Store if fp_register && self.per_chip => self.fp.free,
+            Class::Load | Class::Store if fp_register && self.moves_registers => self.fp.free,
             class if is_fp(class) && self.per_chip => self.fp.free,
             Class::FpDiv | Class::FpSqrt => self.divider.free,
             Class::FpAdd => self.adder_free,
@@ -222,10 +225,10 @@ impl CoreUnits {
     }
 
     /// A load or store of a floating-point register of the context in `seat` takes the core's one
-    /// floating-point place, where it has only one, until `done`; never: until its data arrive.
+    /// floating-point place, where such instructions do, until `done`; never: until its data arrive.
     #[inline]
     pub(super) fn claim_fp(&mut self, seat: usize, done: Cycle) {
-        if self.per_chip {
+        if self.moves_registers {
             self.fp.claim(seat, self.released(done), done);
         }
     }
@@ -250,7 +253,7 @@ impl CoreUnits {
         let (retract, handover) = (self.retract, self.handover);
         let unit = match class {
             Class::Mul => &mut self.multiplier,
-            Class::Load | Class::Store if fp_register && self.per_chip => &mut self.fp,
+            Class::Load | Class::Store if fp_register && self.moves_registers => &mut self.fp,
             class if is_fp(class) && self.per_chip => &mut self.fp,
             Class::Div | Class::FpDiv | Class::FpSqrt => &mut self.divider,
             // A pipelined unit is free again in a cycle or two, whoever waits.
@@ -291,7 +294,8 @@ impl CoreUnits {
             }
             class if is_fp(class) && self.per_chip => {
                 let start = chip.start(class, now, cycles);
-                self.claim_fp(seat, start.after(cycles));
+                let done = start.after(cycles);
+                self.fp.claim(seat, self.released(done), done);
                 return start;
             }
             Class::Div | Class::FpDiv | Class::FpSqrt => {

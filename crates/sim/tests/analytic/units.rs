@@ -97,6 +97,10 @@ fn a_t1_core_has_one_floating_point_operation_under_way() {
     assert_eq!(cycles_each(t1(), &[(0, FADD), (1, FLOAD)]), [25 + 10; 2]);
     assert_eq!(cycles_each(t1(), &[(0, FLOAD), (1, FLOAD)]), [2 * 10; 2]);
     assert_eq!(cycles_each(t1(), &[(0, FADD), (1, LOAD)]), [24, 3]);
+    // Unless they do not pass through the unit: then each runs as if alone.
+    let bench = || t1().set("fpu.moves_registers=false");
+    assert_eq!(cycles_each(bench(), &[(0, FADD), (1, FLOAD)]), [24, 9]);
+    assert_eq!(cycles_each(bench(), &[(0, FDIV), (1, FADD)]), [84 + 25; 2]);
 }
 
 /// The one divider of the chip serves its cores in turn; adds and multiplies of several cores overlap, three at a time.
