@@ -1,19 +1,16 @@
-//! A chip of fine-grained multithreaded cores: selection of contexts, cycle by cycle.
+//! A fine-grained multithreaded core: selection of contexts, cycle by cycle.
 
-use loiter_hart::{Hart, HartState};
 use loiter_isa::decode;
-use loiter_machine::Machine;
-use loiter_memory::{Tlb, TlbCounters, TlbParams, WalkerCounters};
-use loiter_observe::{Accounts, Change, Course, Doing, Slot};
-use loiter_types::{ContextId, CoreId, Cycle, HartId};
+use loiter_memory::{Tlb, TlbParams};
+use loiter_observe::Slot;
+use loiter_types::{ContextId, CoreId, Cycle};
 
-use super::context::{Chance, Context, NO_LINE, Waits};
+use super::context::{Chance, Context};
 use super::counters::CoreCounters;
 use super::fills::Fills;
+use super::holes::Holes;
 use super::params::{CLASSES, FgmtParams, MAX_PIPES};
-use super::units::{ChipFpu, CoreUnits};
-use crate::seats::Seats;
-use crate::shared::mode;
+use super::units::{ChipFpu, CoreUnits, LOAD_STORE, UNITS};
 use crate::store_buffer::StoreBuffer;
 use crate::walker::{Ended, Walker};
 use crate::{Observer, Shared, WaitCounters};
@@ -124,234 +121,17 @@ pub(super) struct Core {
     due: Vec<Due>,
     /// Selections that selection has not heard of yet, with their cycle, oldest first.
     unheard: Unheard,
+    /// Slots that nobody can have.
+    pub(super) holes: Holes,
     /// Contexts of a pipe: pipe n has those from n times this on.
-    contexts_per_pipe: usize,
+    pub(super) contexts_per_pipe: usize,
     pipes: usize,
-    /// The pipe that goes first when several want one unit.
-    favoured: usize,
+    /// By unit, the pipe that goes first when several want it.
+    favoured: [usize; UNITS],
     /// `core.alternates`.
     alternates: bool,
     /// `core.selection_lag_cycles`.
     selection_lag: u64,
-}
-
-/// The cores of a chip, and the unit they share.
-#[derive(Debug)]
-pub struct Chip {
-    pub(super) cores: Vec<Core>,
-    /// For every core, the cycle before which none of its contexts can issue.
-    pub(super) next: Vec<Cycle>,
-    /// The cores for which that is known, in order.
-    pub(super) awake: Vec<usize>,
-    pub(super) fpu: ChipFpu,
-    pub(super) seats: Seats,
-}
-
-impl Chip {
-    /// A chip of `cores` cores with vacant contexts, at cycle `now`. `line_bytes` is the line of the
-    /// second level, `fetch_line_log2` that of the instruction caches.
-    ///
-    /// # Errors
-    /// The section and what contradicts what.
-    pub fn new(
-        params: &FgmtParams,
-        cores: usize,
-        line_bytes: u64,
-        fetch_line_log2: u32,
-        now: Cycle,
-    ) -> Result<Self, (&'static str, String)> {
-        params.check()?;
-        Ok(Self {
-            cores: (0..cores)
-                .map(|id| Core::new(id, params, line_bytes, fetch_line_log2, now))
-                .collect(),
-            next: vec![Cycle::NEVER; cores],
-            awake: Vec::with_capacity(cores),
-            fpu: ChipFpu::new(&params.fpu),
-            seats: Seats::default(),
-        })
-    }
-
-    /// Seats `hart` of `machine` in a vacant context, where it goes on, or sleeps on, from `now`.
-    /// With `spinning` it waits for a lock.
-    pub fn attach(
-        &mut self,
-        hart: &mut Hart,
-        machine: &Machine,
-        context: ContextId,
-        spinning: bool,
-        now: Cycle,
-    ) {
-        let per_core = self.cores[0].contexts.len();
-        let (place, seat) = self.seats.take(hart.id, context, per_core);
-        let core = &mut self.cores[place];
-        let context = &mut core.contexts[seat];
-        debug_assert!(context.hart.is_none(), "{} is taken", context.id);
-        context.settle(now);
-        context.course = Course::seated(mode(hart), spinning);
-        context.hart = Some(hart.id);
-        context.hart_index = hart.id.index();
-        context.fetch_line = NO_LINE;
-        context.refetch();
-        context.check_interrupts = true;
-        hart.csr.set_lines(machine.interrupt_lines(hart.id));
-        match std::mem::replace(&mut hart.state, HartState::Running) {
-            // What wakes it may have happened before it came here.
-            HartState::Napping(nap) if !hart.nap_is_over(nap, &machine.watches) => {
-                let wait = &core.state.params.wait;
-                context.sleep(now, wait.sleep_on(nap, now, hart), wait, hart);
-            }
-            _ => {
-                context.reconsider(now, hart, Doing::Executing);
-                context.unblock(now);
-            }
-        }
-        self.rescheduled(place, seat);
-    }
-
-    /// The first cycle in which a context may issue.
-    #[must_use]
-    pub fn next(&self) -> Cycle {
-        let known = self.awake.iter().map(|&core| self.next[core]);
-        known.min().unwrap_or(Cycle::NEVER)
-    }
-
-    /// Notes when context `c` of a core is due, after something from outside the core has changed it.
-    pub(super) fn rescheduled(&mut self, core: usize, c: usize) {
-        let there = &mut self.cores[core];
-        there.reschedule(c);
-        let due = Cycle(there.due[c].ready).min(there.state.due());
-        if due < self.next[core] {
-            self.next[core] = due;
-            if let Err(place) = self.awake.binary_search(&core) {
-                self.awake.insert(place, core);
-            }
-        }
-    }
-
-    /// Cycle after cycle from `now` on, as long as only the cores have something to do: memory has not
-    /// before their next cycle, it lies before `until`, and no timer has changed. At most `most`
-    /// cycles. Answers the last.
-    pub fn run<O: Observer>(
-        &mut self,
-        mut now: Cycle,
-        until: Cycle,
-        most: u32,
-        shared: &mut Shared<'_, O>,
-    ) -> Cycle {
-        for _ in 0..most {
-            let next = self.tick(now, shared);
-            let stops = shared.unhandled.is_some() || shared.device_accessed || shared.stop;
-            if next >= until || next >= shared.memory.next() || stops {
-                break;
-            }
-            if O::ACTIVE && shared.observer.holds() {
-                break;
-            }
-            now = next;
-        }
-        now
-    }
-
-    /// One cycle of every core that has something to do. Answers the first cycle in which a context
-    /// may issue again.
-    fn tick<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
-        debug_assert!(
-            (0..self.cores.len())
-                .all(|core| self.next[core] <= now || self.cores[core].is_idle(now)),
-            "a core was passed over although it has work"
-        );
-        let mut next = Cycle::NEVER;
-        let mut place = 0;
-        while let Some(&core) = self.awake.get(place) {
-            let mut at = self.next[core];
-            if at <= now {
-                at = self.cores[core].tick(now, &mut self.fpu, shared);
-                self.next[core] = at;
-            }
-            if at == Cycle::NEVER {
-                self.awake.remove(place);
-                continue;
-            }
-            next = next.min(at);
-            place += 1;
-        }
-        next
-    }
-
-    /// Charges every context up to `now`.
-    pub fn close(&mut self, now: Cycle) {
-        for context in self.cores.iter_mut().flat_map(|core| &mut core.contexts) {
-            context.accounts = context.accounts_at(now);
-        }
-    }
-
-    /// The accounts of all contexts as they would be if they were closed at `now`.
-    pub fn accounts(&mut self, now: Cycle) -> Vec<Accounts> {
-        let contexts = self.cores.iter().flat_map(|core| &core.contexts);
-        contexts.map(|context| context.accounts_at(now)).collect()
-    }
-
-    /// Every context, with its core and the hart that sits there.
-    pub fn seats(&self) -> impl Iterator<Item = (CoreId, ContextId, Option<HartId>)> + '_ {
-        self.cores.iter().flat_map(|core| {
-            let contexts = core.contexts.iter();
-            contexts.map(|context| (core.state.id, context.id, context.hart))
-        })
-    }
-
-    /// Keeps changes of activity of every context from now on.
-    pub fn follow_activities(&mut self) {
-        for context in self.cores.iter_mut().flat_map(|core| &mut core.contexts) {
-            context.accounts.follow();
-        }
-    }
-
-    /// The changes of each context since they were last taken.
-    pub fn take_changes(&mut self) -> impl Iterator<Item = (ContextId, Vec<Change>)> + '_ {
-        let contexts = self.cores.iter_mut().flat_map(|core| &mut core.contexts);
-        contexts.map(|context| (context.id, context.accounts.take_changes()))
-    }
-
-    /// Counters by core.
-    pub fn counters(&self) -> impl Iterator<Item = (CoreId, &CoreCounters)> {
-        self.cores
-            .iter()
-            .map(|core| (core.state.id, &core.state.counters))
-    }
-
-    /// Counters of naps by core.
-    pub fn wait_counters(&self) -> impl Iterator<Item = (CoreId, &WaitCounters)> {
-        let states = self.cores.iter().map(|core| &core.state);
-        states.map(|state| (state.id, &state.naps))
-    }
-
-    /// Counters of the instruction and data buffers of translations, and of what walks page tables, by
-    /// core.
-    pub fn translation_counters(
-        &self,
-    ) -> impl Iterator<Item = (CoreId, &TlbCounters, &TlbCounters, &WalkerCounters)> {
-        self.cores.iter().map(|core| {
-            let state = &core.state;
-            let (itlb, dtlb) = (&state.itlb.counters, &state.dtlb.counters);
-            (state.id, itlb, dtlb, &state.walker.counters)
-        })
-    }
-
-    /// What every seated context waits for, for the watchdog's message.
-    #[must_use]
-    pub fn who_waits(&self) -> Vec<(ContextId, HartId, String)> {
-        let mut all = Vec::new();
-        for context in self.cores.iter().flat_map(|core| &core.contexts) {
-            let Some(hart) = context.hart else { continue };
-            let what = match context.waits {
-                Waits::Wake(sleep) => sleep.nap.words().to_owned(),
-                other => format!("{other:?}, ready at {}", context.ready_at),
-            };
-            all.push((context.id, hart, what));
-        }
-        all
-    }
 }
 
 impl CoreState {
@@ -363,7 +143,7 @@ impl CoreState {
 }
 
 impl Core {
-    fn new(
+    pub(super) fn new(
         id: usize,
         params: &FgmtParams,
         line_bytes: u64,
@@ -414,20 +194,21 @@ impl Core {
                 contexts
             ],
             unheard: Unheard::default(),
-            favoured: 0,
+            holes: Holes::new(&params.core),
+            favoured: [0; UNITS],
             alternates: params.core.alternates,
             selection_lag: params.core.selection_lag_cycles,
         }
     }
 
     /// Whether no context can issue now.
-    fn is_idle(&self, now: Cycle) -> bool {
+    pub(super) fn is_idle(&self, now: Cycle) -> bool {
         self.state.due() > now && self.contexts.iter().all(|context| context.ready_at > now)
     }
 
     /// One cycle: every pipe selects a context and issues its instruction. Answers the first cycle in
     /// which a context may issue again.
-    fn tick<O: Observer>(
+    pub(super) fn tick<O: Observer>(
         &mut self,
         now: Cycle,
         fpu: &mut ChipFpu,
@@ -446,7 +227,9 @@ impl Core {
             self.go_on_without_a_slot(now, shared);
         }
         if self.pipes == 1 {
-            if let Some(chosen) = self.select(0, now, shared) {
+            if !self.held(0, now)
+                && let Some(chosen) = self.select(0, now, shared)
+            {
                 self.issue(chosen, now, fpu, shared);
             }
         } else {
@@ -478,8 +261,8 @@ impl Core {
         }
     }
 
-    /// Every pipe selects before any issues, so that pipes which want one unit meet. The favoured one
-    /// goes first, and one that finds a unit taken loses its cycle.
+    /// Every pipe selects before any issues, so that pipes which want one unit meet. For each unit a favour says which
+    /// pipe goes first; one that finds a unit taken loses its cycle, and the favour moves on.
     fn tick_pipes<O: Observer>(
         &mut self,
         now: Cycle,
@@ -487,27 +270,57 @@ impl Core {
         shared: &mut Shared<'_, O>,
     ) {
         let mut selected = [None; MAX_PIPES];
-        for (pipe, selected) in selected.iter_mut().enumerate().take(self.pipes) {
-            *selected = self.select(pipe, now, shared);
+        let mut wanted = [0; MAX_PIPES];
+        for pipe in 0..self.pipes {
+            if self.held(pipe, now) {
+                continue;
+            }
+            selected[pipe] = self.select(pipe, now, shared);
+            wanted[pipe] = selected[pipe].map_or(0, |chosen| {
+                let context = &self.contexts[chosen];
+                self.state.units.wanted(context.class, context.moves_fp())
+            });
         }
-        let first = self.favoured;
-        let mut taken = 0;
-        for pipe in (first..self.pipes).chain(0..first) {
+        let favoured = self.favoured;
+        let held = if self.memory_held(now) { LOAD_STORE } else { 0 };
+        for pipe in 0..self.pipes {
             let Some(chosen) = selected[pipe] else {
                 continue;
             };
-            let context = &mut self.contexts[chosen];
-            let wanted = self.state.units.wanted(context.class, context.moves_fp());
-            if wanted & taken != 0 {
-                context.stall(now, now.after(1), Slot::UnitBusy);
-                self.reschedule(chosen);
-                self.state.counters.pipe_conflicts += 1;
-                self.favoured = (first + 1) % self.pipes;
+            let lost = self.lost_to_another(pipe, &wanted, &favoured);
+            if lost == 0 && wanted[pipe] & held == 0 {
+                self.issue(chosen, now, fpu, shared);
                 continue;
             }
-            taken |= wanted;
-            self.issue(chosen, now, fpu, shared);
+            self.contexts[chosen].stall(now, now.after(1), Slot::UnitBusy);
+            self.reschedule(chosen);
+            self.state.counters.pipe_conflicts += 1;
+            if lost != 0 {
+                let unit = lost.trailing_zeros() as usize;
+                self.favoured[unit] = (favoured[unit] + 1) % self.pipes;
+            }
         }
+    }
+
+    /// The unit that `pipe` wants and another has in this cycle, or nothing.
+    #[inline(always)]
+    fn lost_to_another(
+        &self,
+        pipe: usize,
+        wanted: &[u8; MAX_PIPES],
+        favoured: &[usize; UNITS],
+    ) -> u8 {
+        for other in (0..self.pipes).filter(|&other| other != pipe) {
+            let both = wanted[pipe] & wanted[other];
+            if both != 0 {
+                let first = favoured[both.trailing_zeros() as usize];
+                let turn = |pipe| (pipe + self.pipes - first) % self.pipes;
+                if turn(other) < turn(pipe) {
+                    return both & both.wrapping_neg();
+                }
+            }
+        }
+        0
     }
 
     /// Issues the instruction of context `c`.
@@ -521,6 +334,7 @@ impl Core {
     ) {
         self.selected(c, now);
         self.contexts[c].issue(&mut self.state, now, fpu, shared);
+        self.take_slots(c, now);
         if O::PIPELINE {
             self.contexts[c].tell_issued(&self.state, now, shared);
         }
@@ -583,6 +397,12 @@ impl Core {
         while let Some((cycle, c)) = self.unheard.pop_until(now.0, self.selection_lag) {
             self.due[c].recent = cycle;
         }
+    }
+
+    /// When context `c` may be selected, as far as selection knows.
+    #[inline(always)]
+    pub(super) fn context_due(&self, c: usize) -> Cycle {
+        Cycle(self.due[c].ready)
     }
 
     /// Notes when context `c` is due, after anything that may have changed it.

@@ -31,6 +31,8 @@ counters! {
         forwarded_loads: "instructions",
         /// Cycles that a pipe lost because the other pipes had taken a shared unit.
         pipe_conflicts: "cycles",
+        /// Slots of a pipe that results of multiplies and divides took, and atomics beside their first.
+        hole_slots: "slots",
         /// Traps entered, interrupts included.
         traps: "events",
     }

@@ -5,8 +5,8 @@ use loiter_memory::{MemorySystem, RequestKind};
 use loiter_observe::{Activity, Slot};
 use loiter_types::{ContextId, Cycle};
 
+use super::chip::Chip;
 use super::context::Waits;
-use super::core::Chip;
 use crate::walker::Granted;
 use crate::warm::{Fetched, Traces};
 

@@ -18,6 +18,8 @@
 //!   (`core.unit_handover_cycles`).
 //! - Pipes share the load/store unit, the floating-point unit, the multiplier and the divider. Where
 //!   several want one in a cycle, a favour bit that alternates decides, and the other loses its cycle.
+//! - A multiply or divide takes a slot of its pipe for its result (`core.integer_result_slot_cycles`), and an atomic
+//!   several in a row (`core.atomic_slots`), during which no other pipe has the load/store unit.
 //! - A floating-point unit of the chip serves operations in the order in which cores send them.
 //! - A fetch, load, store or atomic whose address is translated looks into a buffer of translations
 //!   that the contexts share. Without one its context is stalled until page tables have been walked.
@@ -26,11 +28,13 @@
 //!   load or store (`core.fill_waits`). Stores go through a store buffer; atomics are performed
 //!   by the second-level cache after the store buffer has drained.
 
+mod chip;
 mod context;
 mod core;
 mod counters;
 mod detach;
 mod fills;
+mod holes;
 mod issue;
 mod obstacle;
 mod outside;
@@ -40,6 +44,6 @@ mod respond;
 mod units;
 mod walk;
 
-pub use self::core::Chip;
+pub use self::chip::Chip;
 pub use self::counters::CoreCounters;
 pub use self::params::{CoreParams, FgmtParams, FpuParams, LatencyParams};

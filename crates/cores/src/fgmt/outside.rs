@@ -3,8 +3,8 @@
 use loiter_isa::Width;
 use loiter_types::{HartId, PhysAddr};
 
+use super::chip::Chip;
 use super::context::{Context, NO_LINE, Waits};
-use super::core::Chip;
 use crate::store_buffer::Forward;
 
 impl Chip {

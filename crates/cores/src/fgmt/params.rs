@@ -37,6 +37,11 @@ params! {
         /// Whether a line that returns for a load waits for a cycle without a load or store in the
         /// execute stage.
         fill_waits: bool,
+        /// How long before the next slot of its own context a multiply or divide takes a slot of its
+        /// pipe for its result. 0: it takes none.
+        integer_result_slot_cycles: int(0..=64),
+        /// Slots of its pipe, and cycles of the load/store unit, that an atomic takes.
+        atomic_slots: int(1..=16),
         /// Stores that a context can have under way.
         store_buffer_entries: int(1..=256),
         /// What a full store buffer stops: every instruction of the context, or stores.

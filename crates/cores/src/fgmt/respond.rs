@@ -4,8 +4,9 @@ use loiter_memory::{Level, RequestKind, Response};
 use loiter_observe::Slot;
 use loiter_types::{Cycle, HartId};
 
+use super::chip::Chip;
 use super::context::{Context, Waits};
-use super::core::{Chip, Core, CoreState};
+use super::core::{Core, CoreState};
 use crate::shared::is_lock;
 use crate::wait::{Sleep, Wakes};
 use crate::{Observer, PipelineStep, Shared};

@@ -135,6 +135,12 @@ impl Serial {
     }
 }
 
+/// The load/store unit, as [`CoreUnits::wanted`] names it.
+pub(super) const LOAD_STORE: u8 = 1;
+
+/// Units that [`CoreUnits::wanted`] tells apart.
+pub(super) const UNITS: usize = 4;
+
 /// The units of one core.
 #[derive(Debug)]
 pub(super) struct CoreUnits {
@@ -191,7 +197,6 @@ impl CoreUnits {
     /// The units, one bit each, of which the pipes of a core can give one instruction of `class` a
     /// cycle between them. `fp_register` says that a load or store moves a floating-point register.
     pub(super) fn wanted(&self, class: Class, fp_register: bool) -> u8 {
-        const LOAD_STORE: u8 = 1;
         const FLOATING_POINT: u8 = 2;
         const MULTIPLIER: u8 = 4;
         const DIVIDER: u8 = 8;

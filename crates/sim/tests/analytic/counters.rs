@@ -116,7 +116,7 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
     };
     // Code to which another core writes what it holds.
     let rewritten = vec![
-        (0, END.to_owned()),
+        (0, format!("li a1, 5; mul a2, a1, a1; {END}")),
         (
             8,
             format!("auipc a0, 0; li a2, 64; sub a0, a0, a2; lw a1, 0(a0); sw a1, 0(a0); {SLEEP}"),

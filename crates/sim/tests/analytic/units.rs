@@ -197,3 +197,74 @@ fn the_pipes_of_a_t2_core_share_load_store_and_floating_point() {
     );
     check(&[(0, &loads), (8, &loads)], &[1, 1]);
 }
+
+const ADD: &str = "addi a3, a1, 1";
+
+/// What a T2 core counts in 20,000 cycles in which each of its contexts executes one operation over and over.
+fn counted(operations: [&str; 8], set: &[&str]) -> impl Fn(&str) -> u64 {
+    let line = DATA + 512;
+    let begin = format!("li a0, {DATA}; li a1, 7; li a2, 1; li a4, {line}; ld t0, 0(a0)");
+    let run = |cycles| {
+        // So that nobody's jump leaves a slot to nobody.
+        let bench = t2().set("latency.jump_cycles=1");
+        let mut bench = set.iter().fold(bench, |bench, change| bench.set(change));
+        for (hart, operation) in operations.iter().enumerate() {
+            let code = format!("{begin}; again: .rept 64; {operation}; .endr; j again");
+            bench = bench.hart(hart, &code);
+        }
+        bench.for_cycles(cycles).run()
+    };
+    let (first, second) = (run(40_000), run(60_000));
+    move |name| second.counter("core0", name) - first.counter("core0", name)
+}
+
+/// The first context executes `operation`, all others add.
+fn beside_adds(operation: &'static str) -> [&'static str; 8] {
+    [operation, ADD, ADD, ADD, ADD, ADD, ADD, ADD]
+}
+
+/// In pipes that are never idle each slot is an instruction, or was taken.
+#[test]
+fn results_of_multiplies_and_divides_take_slots_of_a_t2_pipe() {
+    for (operation, cycles) in [(MUL, 9), (DIV, 13)] {
+        let with = counted(beside_adds(operation), &[]);
+        let holes = with("hole_slots");
+        // A slot is counted when it is taken, a few cycles ahead.
+        let used = with("issued") + holes;
+        assert!(used.abs_diff(2 * 20_000) <= 1, "{operation}: {used}");
+        // Behind each it waits for its turn among four.
+        let operations = 20_000 / (cycles + 4)..=20_000 / cycles;
+        assert!(operations.contains(&holes), "{operation}: {holes}");
+        let without = ["core.integer_result_slot_cycles=0"];
+        let without = counted(beside_adds(operation), &without);
+        assert_eq!((without("issued"), without("hole_slots")), (2 * 20_000, 0));
+    }
+    let none = counted(beside_adds(ADD), &[]);
+    assert_eq!((none("issued"), none("hole_slots")), (2 * 20_000, 0));
+}
+
+#[test]
+fn an_atomic_takes_slots_and_the_load_store_unit_for_as_long() {
+    const AMO: &str = "amoadd.d a3, a1, (a4)";
+    for slots in [1, 2, 3] {
+        let set = [&*format!("core.atomic_slots={slots}")];
+        let found = counted(beside_adds(AMO), &set);
+        let (atomics, holes) = (found("atomics"), found("hole_slots"));
+        assert!(atomics > 300, "{atomics}");
+        assert!(holes.abs_diff((slots - 1) * atomics) < slots, "{holes}");
+        let used = found("issued") + holes;
+        assert!(used.abs_diff(2 * 20_000) < slots, "{slots} slots: {used}");
+        assert_eq!(found("pipe_conflicts"), 0);
+        // The favour is always on the pipe that lost last. So beside another that loads in every cycle an atomic loses its
+        // first cycle to a load, and the loads one to its first slot and to each that follows.
+        let found = counted([AMO, ADD, ADD, ADD, LOAD, LOAD, LOAD, LOAD], &set);
+        let (atomics, conflicts) = (found("atomics"), found("pipe_conflicts"));
+        assert!(atomics > 300, "{atomics}");
+        // One slot in 65 of the other pipe is a jump, which leaves the unit to the atomic.
+        let most = (slots + 1) * atomics;
+        assert!(
+            (most * 96 / 100..=most).contains(&conflicts),
+            "{slots} slots: {conflicts} conflicts of {atomics}"
+        );
+    }
+}

@@ -14,6 +14,8 @@ pub struct Rule {
     pub retract: u64,
     /// Cycles for which a unit with a waiter stays busy longer.
     pub handover: u64,
+    /// How long before the next slot of its context an instruction with a `late_slot` takes a slot of its pipe; 0: none.
+    pub late_slot: u64,
 }
 
 /// What an instruction does to its context and to what is shared.
@@ -31,6 +33,8 @@ pub struct Step {
     pub unit: Option<(usize, u64)>,
     /// What pipes share and one of them can have in a cycle: 0, the load/store unit; 1, floating point; 2, a multiplier and 3, a divider of its own.
     pub shared: Option<usize>,
+    /// Takes a slot of its pipe for its result, where the machine wants that.
+    pub late_slot: bool,
 }
 
 /// A context: what it executes, and where it stands.
@@ -96,9 +100,14 @@ impl Context {
     }
 }
 
-/// For each context, when the first instruction of its loop issues, before cycle `until`. The favour bit is on pipe
-/// `favoured` at first.
-pub fn predict(contexts: &[Context], rule: Rule, mut favoured: usize, until: u64) -> Vec<Vec<u64>> {
+/// For each context, when the first instruction of its loop issues, before cycle `until`. The favour of each thing that is
+/// shared is on pipe `favoured` at first.
+pub fn predict(
+    contexts: &[Context],
+    rule: Rule,
+    mut favoured: [usize; 4],
+    until: u64,
+) -> Vec<Vec<u64>> {
     let mut states: Vec<State> = contexts
         .iter()
         .map(|context| State {
@@ -111,9 +120,14 @@ pub fn predict(contexts: &[Context], rule: Rule, mut favoured: usize, until: u64
         })
         .collect();
     let mut units = [Unit::default(); 2];
+    // Slots that are taken ahead: of which pipe, and when.
+    let mut late_slots: Vec<(usize, u64)> = Vec::new();
     let start = contexts.iter().map(|context| context.ready).min();
     for now in start.unwrap_or(until)..until {
         let select = |pipe: usize| {
+            if late_slots.contains(&(pipe, now)) {
+                return None;
+            }
             // Ready: past its stall, its operand there, its unit free. Of these the least recently selected as far as
             // is known, but those that rely on a hit behind all others, and who had the last cycle behind even those.
             let ready = (0..contexts.len()).filter(|&c| {
@@ -132,9 +146,9 @@ pub fn predict(contexts: &[Context], rule: Rule, mut favoured: usize, until: u64
                 (had_the_last_cycle, states[c].firm > now, known.copied())
             })
         };
-        // All pipes select, and lose their slots to busy units; then the favoured one issues, then the others.
-        let mut selected: Vec<_> = (0..rule.pipes).map(|pipe| (pipe, select(pipe))).collect();
-        for (_, chosen) in &mut selected {
+        // All pipes select, and lose their slots to busy units; of those that want to share, one has its turn.
+        let mut selected: Vec<_> = (0..rule.pipes).map(select).collect();
+        for chosen in &mut selected {
             let Some(c) = *chosen else { continue };
             let step = contexts[c].step(states[c].next);
             if let Some((unit, _)) = step.unit
@@ -144,20 +158,23 @@ pub fn predict(contexts: &[Context], rule: Rule, mut favoured: usize, until: u64
                 *chosen = None;
             }
         }
-        selected.rotate_left(favoured);
-        let mut taken = [false; 4];
-        for (pipe, chosen) in selected {
+        for (shared, favoured) in favoured.iter_mut().enumerate() {
+            let wants = |chosen: &Option<usize>| {
+                chosen.is_some_and(|c| contexts[c].step(states[c].next).shared == Some(shared))
+            };
+            let mut turns: Vec<usize> = (0..rule.pipes).collect();
+            turns.rotate_left(*favoured);
+            turns.retain(|&pipe| wants(&selected[pipe]));
+            for &loser in turns.iter().skip(1) {
+                // This pipe loses its cycle, and goes first from now on.
+                selected[loser] = None;
+                *favoured = loser;
+            }
+        }
+        for (pipe, chosen) in selected.into_iter().enumerate() {
             let Some(chosen) = chosen else { continue };
             let step = contexts[chosen].step(states[chosen].next);
             let state = &mut states[chosen];
-            if rule.pipes > 1 && step.shared.is_some_and(|shared| taken[shared]) {
-                // This pipe loses its cycle, and goes first from now on.
-                favoured = pipe;
-                continue;
-            }
-            if let Some(shared) = step.shared {
-                taken[shared] = true;
-            }
             if contexts[chosen].is_head(state.next) {
                 state.heads.push(now);
             }
@@ -175,6 +192,9 @@ pub fn predict(contexts: &[Context], rule: Rule, mut favoured: usize, until: u64
                 state.firm = state.firm.max(now + step.confirmed);
             }
             state.ready = now + step.stall;
+            if step.late_slot && rule.late_slot != 0 && state.ready > now + rule.late_slot {
+                late_slots.push((pipe, state.ready - rule.late_slot));
+            }
             state.selected.push(now);
             state.next += 1;
         }

@@ -1,0 +1,95 @@
+//! Slots of a pipe that no context can have: an operation that has issued needs them. In OpenSPARC T2 an integer result of
+//! the floating-point unit takes the decode slot that would reach the register file with it (dec_del_ctl.v:1766 to 1785,
+//! 1853), and an atomic takes a second slot (dec_del_ctl.v:1736 to 1759, 1850).
+
+use loiter_isa::Class;
+use loiter_types::Cycle;
+
+use super::core::Core;
+use super::params::{CoreParams, MAX_PIPES};
+
+/// The slots of a core that are taken ahead of time.
+#[derive(Debug)]
+pub(super) struct Holes {
+    /// By pipe, in order.
+    taken: [Vec<Cycle>; MAX_PIPES],
+    /// From a taken slot to the next slot of the context whose result it is; 0: results take none.
+    result_slot: u64,
+    atomic_slots: u64,
+    /// Before this cycle an atomic keeps the load/store unit.
+    memory_free: Cycle,
+}
+
+impl Holes {
+    pub(super) fn new(params: &CoreParams) -> Self {
+        Self {
+            taken: Default::default(),
+            result_slot: params.integer_result_slot_cycles,
+            atomic_slots: params.atomic_slots,
+            memory_free: Cycle(0),
+        }
+    }
+
+    /// Whether a slot of `pipe` is taken in this cycle. Slots of cycles before are forgotten.
+    #[inline(always)]
+    fn held(&mut self, pipe: usize, now: Cycle) -> bool {
+        let taken = &mut self.taken[pipe];
+        if taken.is_empty() {
+            return false;
+        }
+        let past = taken.iter().take_while(|&&slot| slot < now).count();
+        taken.drain(..past);
+        taken.first() == Some(&now)
+    }
+
+    /// Takes the slot of cycle `at`; false if it was taken already.
+    fn take(&mut self, pipe: usize, at: Cycle) -> bool {
+        let taken = &mut self.taken[pipe];
+        let place = taken.binary_search(&at);
+        if let Err(place) = place {
+            taken.insert(place, at);
+        }
+        place.is_err()
+    }
+}
+
+impl Core {
+    /// Whether `pipe` has no slot in this cycle.
+    #[inline(always)]
+    pub(super) fn held(&mut self, pipe: usize, now: Cycle) -> bool {
+        self.holes.held(pipe, now)
+    }
+
+    /// Whether an atomic that issued before still keeps the load/store unit.
+    #[inline(always)]
+    pub(super) fn memory_held(&self, now: Cycle) -> bool {
+        self.holes.memory_free > now
+    }
+
+    /// The instruction that context `c` has just issued takes slots of its pipe.
+    #[inline(always)]
+    pub(super) fn take_slots(&mut self, c: usize, now: Cycle) {
+        match self.contexts[c].class {
+            Class::Mul | Class::Div if self.holes.result_slot != 0 => self.take_result_slot(c, now),
+            Class::Atomic if self.holes.atomic_slots > 1 => self.take_atomic_slots(c, now),
+            _ => {}
+        }
+    }
+
+    fn take_result_slot(&mut self, c: usize, now: Cycle) {
+        let resumes = self.contexts[c].ready_at;
+        let at = Cycle(resumes.0.saturating_sub(self.holes.result_slot));
+        if at > now {
+            let pipe = c / self.contexts_per_pipe;
+            self.state.counters.hole_slots += u64::from(self.holes.take(pipe, at));
+        }
+    }
+
+    fn take_atomic_slots(&mut self, c: usize, now: Cycle) {
+        let pipe = c / self.contexts_per_pipe;
+        for later in 1..self.holes.atomic_slots {
+            self.state.counters.hole_slots += u64::from(self.holes.take(pipe, now.after(later)));
+        }
+        self.holes.memory_free = now.after(self.holes.atomic_slots);
+    }
+}
