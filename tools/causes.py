@@ -1,7 +1,8 @@
 """Causes of misses, each by an experiment: the suspected rule or workload is changed and the study is run again.
 
 `docs/causes.toml` declares the experiments and keeps what they gave. What the tables of docs/validation.md call a miss
-(MISS, or NO of a statement) and no experiment explains has an unknown cause.
+(MISS, or NO of a statement) and no experiment explains has an unknown cause. An experiment of another scale than the
+table's has a value before of its own; and it may show what else a rule moves, misses or not.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ EXPERIMENTS = ROOT / "docs" / "causes.toml"
 RESULTS = ROOT / "results" / "causes"
 
 CAUSE, PART, NOT = "the cause", "a part", "not the cause"
+MOVED, STAYED = "moved", "not moved"
+TABLES = "default"
+"""The scale of the tables in the document."""
+
 _NEARER = 0.1
 """A change that takes away less than this share of the distance is no cause (assumed)."""
 _DECIDING = ("crates/*/src/**/*.rs", "machines/*.toml", "guests/programs/**/*.[cSh]", "guests/runtime/*.[cSh]",
@@ -54,6 +59,7 @@ class Experiment:
     study: str
     suspect: str
     explains: tuple[str, ...]
+    moves: tuple[str, ...]
     scale: str
     figure: str | None
     changes: Changes
@@ -65,10 +71,15 @@ class Experiment:
         return ["study", "run", self.study, "--scale", self.scale, *figure, *changes.options()]
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """All that it shows something of."""
+        return self.explains + self.moves
+
+    @property
     def command(self) -> str:
         """As a person types it; the default scale goes without saying."""
         words = self.words(self.changes)
-        if self.scale == "default":
+        if self.scale == TABLES:
             del words[3:5]
         return shlex.join(["loiter", *words])
 
@@ -87,8 +98,9 @@ def _experiment(entry: Mapping[str, Any]) -> Experiment:
     return Experiment(
         study=entry["study"],
         suspect=entry["suspect"],
-        explains=tuple(entry["explains"]),
-        scale=entry.get("scale", "default"),
+        explains=tuple(entry.get("explains", ())),
+        moves=tuple(entry.get("moves", ())),
+        scale=entry.get("scale", TABLES),
         figure=entry.get("figure"),
         changes=Changes(tuple(entry.get("set", ())), tuple(entry.get("argument", ()))),
         recorded=entry.get("recorded", {}),
@@ -120,9 +132,9 @@ def render(experiments: Sequence[Experiment], rows: Mapping[str, Row], study: st
     mine = [each for each in experiments if each.study == study]
     lines = []
     if mine:
-        lines += ["| Missed | Suspected | Published | Before | After | It is | Run |", "|---|---|---|---|---|---|---|"]
+        lines += ["| Value | Suspected | Published | Before | After | It is | Run |", "|---|---|---|---|---|---|---|"]
     for each in mine:
-        for name in each.explains:
+        for name in each.names:
             published = rows[name].published if name in rows else ""
             values = (each.value(kind, name) for kind in ("before", "after", "shows"))
             cells = (f"`{name}`", each.suspect, published, *values, f"`{each.command}`")
@@ -156,20 +168,22 @@ def complaints(document: str, experiments: Sequence[Experiment]) -> Iterator[str
 
 
 def _complaints(each: Experiment, rows: Mapping[str, Row]) -> Iterator[str]:
-    if not each.explains:
+    if not each.names:
         yield f'"{each.suspect}": explains nothing'
     if not each.changes:
         yield f'"{each.suspect}": changes nothing'
     fault = _parse(each)
     if fault is not None:
         yield f"{each.command}: {fault}"
-    for name in each.explains:
+    for name in each.names:
         row = rows.get(name)
-        if row is None or not row.missed:
+        if row is None:
+            yield f'"{each.suspect}": the table of {each.study} has no {name} any more'
+        elif name in each.explains and not row.missed:
             yield f'"{each.suspect}": the table of {each.study} has no miss {name} any more'
         elif not each.value("before", name) or not each.value("after", name):
             yield f"{each.command}: was not run for {name}"
-        elif each.value("before", name) != row.ours:
+        elif each.scale == TABLES and each.value("before", name) != row.ours:
             was = each.value("before", name)
             yield f"{each.command}: was run when {name} was {was}; the table has {row.ours}"
 
@@ -211,9 +225,10 @@ def run(each: Experiment, console: Console) -> dict[str, dict[str, str]]:
     """Runs an experiment, with and without its changes: before, after and what they show, by name."""
     before, after = (_carry_out(each, changes, console) for changes in (Changes(), each.changes))
     found: dict[str, dict[str, str]] = {"before": {}, "after": {}, "shows": {}}
-    for name in each.explains:
+    for name in each.names:
         found["before"][name], found["after"][name] = _value(before, name), _value(after, name)
-        found["shows"][name] = _shows(before, after, name)
+        moves = STAYED if found["before"][name] == found["after"][name] else MOVED
+        found["shows"][name] = moves if name in each.moves else _shows(before, after, name)
     return found
 
 

@@ -99,7 +99,9 @@ def test_an_experiment_that_holds_is_no_complaint(files: tuple[Path, Path]) -> N
     ("before", "after", "complaint"),
     [
         ('explains = ["active.cpi_alone.t1.hash"]', 'explains = ["active.cpi_alone.t1.sort"]', "no miss"),
-        ('explains = ["active.cpi_alone.t1.hash"]', 'explains = ["active.cpi_alone.t1.gone"]', "no miss"),
+        ('explains = ["active.cpi_alone.t1.hash"]', 'explains = ["active.cpi_alone.t1.gone"]', "has no active"),
+        ('explains = ["active.cpi_alone.t1.hash"]', 'moves = ["active.cpi_alone.t1.gone"]', "has no active"),
+        ('explains = ["active.cpi_alone.t1.hash"]', 'moves = ["active.cpi_alone.t1.sort"]', "was not run for"),
         ('explains = ["active.cpi_alone.t1.hash"]', "explains = []", "explains nothing"),
         ('"5.87"', '"5.86"', "was run when active.cpi_alone.t1.hash was 5.86; the table has 5.87"),
         (RECORDED, "", "was not run"),
@@ -140,6 +142,28 @@ def test_misses_without_an_experiment_are_unknown(files: tuple[Path, Path]) -> N
     text = causes.render(refuted, causes.table(DOCUMENT, "cakarevic2008"), "cakarevic2008")
     assert "Cause unknown, 3: `active.cpi_alone.t1.hash`" in text
     assert "`It costs less`" in causes.render([], causes.table(DOCUMENT, "redstone2002"), "redstone2002")
+
+
+def test_another_scale_has_a_value_before_of_its_own(files: tuple[Path, Path]) -> None:
+    quick = (EXPERIMENT + RECORDED).replace('figure = "table_2"', 'scale = "quick"').replace("5.87", "6.01")
+    assert complaints(DOCUMENT, quick) == []
+    rows = causes.table(DOCUMENT, "cakarevic2008")
+    files[1].write_text(quick)
+    assert "| 4.2 | 6.01 | 4.20 | the cause | `loiter study run cakarevic2008 --scale quick " in causes.render(
+        causes.read(), rows, "cakarevic2008"
+    )
+
+
+def test_what_a_rule_moves_need_not_be_a_miss_and_explains_none(files: tuple[Path, Path]) -> None:
+    moves = (EXPERIMENT + RECORDED).replace("t1.hash", "t1.sort").replace("explains", "moves").replace("5.87", "3.18")
+    assert complaints(DOCUMENT, moves.replace("the cause", "moved")) == []
+    files[1].write_text(moves.replace("the cause", "moved"))
+    text = causes.render(causes.read(), causes.table(DOCUMENT, "cakarevic2008"), "cakarevic2008")
+    assert "| `active.cpi_alone.t1.sort` | long rows | 3.2 | 3.18 | 4.20 | moved |" in text
+    assert "Cause unknown, 3: `active.cpi_alone.t1.hash`" in text
+    # The stand-in's CPI does not depend on the clock.
+    (each,) = causes.read()
+    assert set(causes.run(each, Console(file=io.StringIO()))["shows"].values()) == {"not moved"}
 
 
 def test_a_run_is_compared_and_kept(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
