@@ -7,24 +7,12 @@ is left out rather than 0.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from loiter.counts import ALL, CORE, GROUPS, KERNEL, L2, TABLES, USER, Absent, Counts
 from loiter.engine import Json
 from loiter.store import Result
-
-ALL, USER, KERNEL = GROUPS = ("all", "user", "kernel")
-"""Modes: all of them; user mode; the modes of kernel and firmware."""
-
-TABLES = ("counters", "activities", "histograms")
-"""What metrics are worked out from."""
-
-_COMPONENT = re.compile(r"(?P<core>core\d+)(\.(?P<group>user|kernel))?(\.(?P<part>\w+))?")
-# A core's own part has no name.
-_CORE = ""
-_L2 = "l2"
 
 _USER = ("user",)
 # A routine that takes a lock is executed in the mode of whoever takes it, which for the locks that tables name is the
@@ -39,78 +27,6 @@ _PURPOSES = ("useful", "spinning", "polling")
 # Parts that count transfers of control of each kind, by the name of its counter.
 _BRANCH = "branch"
 _AWAKE = (*_USEFUL, *_SPINNING, *_POLLING, "pausing", "napping", "blocked")
-
-
-class _Absent(Exception):
-    """An input that is not there."""
-
-
-class Counts:
-    """The tables of a result, added up over cores and contexts."""
-
-    def __init__(self, tables: Mapping[str, Sequence[Json]]) -> None:
-        self._counters: Counter[tuple[str, str, str]] = Counter()
-        self._cycles: Counter[str] = Counter()
-        self._instructions: Counter[str] = Counter()
-        self._histograms: dict[str, dict[str, dict[int, int]]] = {}
-        cores, contexts = set(), set()
-        for row in tables["counters"]:
-            match = _COMPONENT.fullmatch(row["component"])
-            if match is None:
-                self._counters[ALL, row["component"], row["name"]] += row["value"]
-                continue
-            cores.add(match["core"])
-            self._counters[match["group"] or ALL, match["part"] or _CORE, row["name"]] += row["value"]
-        for row in tables["activities"]:
-            contexts.add(row["context"])
-            self._cycles[row["activity"]] += row["cycles"]
-            self._instructions[row["activity"]] += row["instructions"]
-        for row in tables["histograms"]:
-            histogram = self._histograms.setdefault(row["name"], {}).setdefault(row["component"], {})
-            histogram[row["value"]] = row["cycles"]
-        # Each context accounts for every cycle.
-        self.cycles = sum(self._cycles.values()) // max(1, len(contexts))
-        self.core_cycles = self.cycles * len(cores)
-
-    def counter(self, name: str, part: str = _CORE, group: str = ALL) -> int:
-        """A counter of a part of the cores, or of another component."""
-        return self.first(group, (part, name))
-
-    def first(self, group: str, *places: tuple[str, str]) -> int:
-        """The first counter, of a part and by its name, that there is: not every kind of core has the same."""
-        for part, name in places:
-            if (group, part, name) in self._counters:
-                return self._counters[group, part, name]
-        return self._none()
-
-    def context_cycles(self, activities: Sequence[str]) -> int:
-        """Context-cycles of activities."""
-        return sum(self._cycles[each] for each in activities)
-
-    def instructions(self, activities: Sequence[str] | None = None) -> int:
-        """Instructions that retired in activities, or in all."""
-        return sum(self._instructions.values() if activities is None else (self._instructions[a] for a in activities))
-
-    def greatest(self, histogram: str) -> int:
-        """Cycles in which a histogram's value was the greatest there is."""
-        by_core = self._histograms.get(histogram)
-        return self._none() if not by_core else sum(entries[max(entries)] for entries in by_core.values())
-
-    def of_histogram(self, histogram: str, least: int, most: int) -> int:
-        """Cycles in which a histogram's value was between these two."""
-        by_core = self._histograms.get(histogram)
-        if not by_core:
-            return self._none()
-        return sum(n for entries in by_core.values() for value, n in entries.items() if least <= value <= most)
-
-    def top(self, histogram: str) -> int:
-        """The greatest value that a histogram has an entry for."""
-        by_core = self._histograms.get(histogram)
-        return self._none() if not by_core else max(max(entries) for entries in by_core.values())
-
-    @staticmethod
-    def _none() -> int:
-        raise _Absent
 
 
 Value = Callable[[Counts, str], float]
@@ -137,7 +53,7 @@ class Measured:
 
 def _ratio(part: float, whole: float) -> float:
     if whole == 0:
-        raise _Absent
+        raise Absent
     return part / whole
 
 
@@ -149,8 +65,8 @@ def _miss_percent(first_level: str) -> Value:
     """Of out-of-order cores by mode, of in-order cores as the buffer counts itself."""
 
     def value(counts: Counts, group: str) -> float:
-        misses = counts.first(group, (_CORE, f"{first_level}_misses"), (first_level, "misses"))
-        return _percent(misses, counts.first(group, (_CORE, f"{first_level}_accesses"), (first_level, "accesses")))
+        misses = counts.first(group, (CORE, f"{first_level}_misses"), (first_level, "misses"))
+        return _percent(misses, counts.first(group, (CORE, f"{first_level}_accesses"), (first_level, "accesses")))
 
     return value
 
@@ -159,8 +75,8 @@ def _mix(part: str, name: str) -> Value:
     """In-order cores count instructions when they issue."""
 
     def value(counts: Counts, group: str) -> float:
-        found = counts.first(group, (part, name), (_CORE, name))
-        return _percent(found, counts.first(group, (_CORE, "retired"), (_CORE, "issued")))
+        found = counts.first(group, (part, name), (CORE, name))
+        return _percent(found, counts.first(group, (CORE, "retired"), (CORE, "issued")))
 
     return value
 
@@ -169,11 +85,11 @@ def _cycles_percent(name: str) -> Value:
     return lambda counts, group: _percent(counts.counter(name), counts.core_cycles)
 
 
-def _average(name: str, part: str = _CORE) -> Value:
+def _average(name: str, part: str = CORE) -> Value:
     """Of what is summed over the cycles of each core, or of the chip."""
 
     def value(counts: Counts, group: str) -> float:
-        return _ratio(counts.counter(name, part), counts.cycles if part == _L2 else counts.core_cycles)
+        return _ratio(counts.counter(name, part), counts.cycles if part == L2 else counts.core_cycles)
 
     return value
 
@@ -237,15 +153,15 @@ def _useful_issue(counts: Counts, group: str) -> float:
 
 def _bus_delay(counts: Counts, group: str) -> float:
     """What is written back follows the line that takes its place, and waits for nothing else."""
-    transactions = counts.counter("misses", _L2) + counts.counter("writebacks", _L2)
-    return _ratio(counts.counter("channel_wait_cycles", _L2), transactions)
+    transactions = counts.counter("misses", L2) + counts.counter("writebacks", L2)
+    return _ratio(counts.counter("channel_wait_cycles", L2), transactions)
 
 
 _KINDS: dict[str, tuple[tuple[str, str], ...]] = {
     "conditional": ((_BRANCH, "branches"),),
     "unconditional": ((_BRANCH, "fixed_jumps"),),
     "indirect": ((_BRANCH, "returns"), (_BRANCH, "indirect_jumps")),
-    "system": ((_CORE, "environment_calls"), (_CORE, "trap_returns")),
+    "system": ((CORE, "environment_calls"), (CORE, "trap_returns")),
 }
 """Kinds of branches as Redstone's Table 3.4 has them, and what counts them."""
 
@@ -267,7 +183,9 @@ def _squashed(counts: Counts, group: str) -> float:
 
 
 def _btb(counts: Counts, group: str) -> float:
-    return _percent(counts.counter("btb_misses", "branch", group), counts.counter("btb_lookups", "branch", group))
+    """Returns are not looked for in the buffer, and what is not taken need not be in it."""
+    taken = sum(counts.counter(name, _BRANCH, group) for name in ("branches_taken", "fixed_jumps", "indirect_jumps"))
+    return _percent(counts.counter("btb_misses", _BRANCH, group), taken)
 
 
 _PERCENT, _IPC, _THREAD_IPC = "percent", "instructions/cycle", "instructions/context-cycle"
@@ -318,8 +236,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "btb_miss_percent",
         _PERCENT,
-        "Taken transfers that retired without a target from the branch target buffer, of look-ups in it, those on "
-        "wrong ways included.",
+        "Branches that were taken, and jumps and calls, whose target the branch target buffer did not hold, of those "
+        "that retired; returns have the return stack.",
         _btb,
         GROUPS,
     ),
@@ -461,7 +379,7 @@ METRICS: tuple[Metric, ...] = (
         "outstanding_misses.l2",
         "lines",
         "Lines on their way from memory to the second level, averaged over cycles.",
-        _average("outstanding_misses", _L2),
+        _average("outstanding_misses", L2),
     ),
     Metric(
         "memory_bus_delay_cycles",
@@ -472,11 +390,11 @@ METRICS: tuple[Metric, ...] = (
     *(
         Metric(f"{name}_percent", _PERCENT, f"{what}, of the instructions that retired.", _mix(part, name), GROUPS)
         for name, part, what in (
-            ("loads", _CORE, "Loads"),
-            ("stores", _CORE, "Stores"),
-            ("atomics", _CORE, "Atomics"),
+            ("loads", CORE, "Loads"),
+            ("stores", CORE, "Stores"),
+            ("atomics", CORE, "Atomics"),
             ("branches", "branch", "Conditional branches"),
-            ("fp_operations", _CORE, "Floating-point operations, loads and stores not counted"),
+            ("fp_operations", CORE, "Floating-point operations, loads and stores not counted"),
         )
     ),
     Metric(
@@ -605,6 +523,6 @@ def _values(metric: Metric, counts: Counts) -> dict[str, float]:
     for group in metric.groups:
         try:
             values[group] = metric.value(counts, group)
-        except _Absent:
+        except Absent:
             continue
     return values

@@ -60,7 +60,7 @@ def show_metrics(
 
 
 def _show(console: Console, found: list[Measured]) -> None:
-    from loiter.metrics import GROUPS
+    from loiter.counts import GROUPS
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("metric", no_wrap=True)

@@ -23,7 +23,7 @@ counters! {
         fixed_jumps: "instructions",
         /// Look-ups in the branch target buffer, those on wrong ways included.
         btb_lookups: "look-ups",
-        /// Transfers that were taken and looked up in the branch target buffer in vain.
+        /// Branches that were taken, and jumps and calls, that the branch target buffer did not hold.
         btb_misses: "instructions",
     }
 }

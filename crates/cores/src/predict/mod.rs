@@ -282,7 +282,8 @@ impl Predictors {
             // Decode reads their target off the instruction.
             Transfer::Jump | Transfer::Call => counters.fixed_jumps += 1,
         }
-        counters.btb_misses += u64::from(taken && prediction.target.is_none());
+        let in_buffer = taken && transfer != Transfer::Return;
+        counters.btb_misses += u64::from(in_buffer && prediction.target.is_none());
     }
 }
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
-from loiter import machines, metrics, reference
+from loiter import counts, machines, metrics, reference
 from loiter.engine import Engine
 from loiter.machines import Machine
 from loiter.runs.worker import Job
@@ -80,7 +80,7 @@ class Run:
     @cached_property
     def metrics(self) -> dict[str, float]:
         """Metrics over all modes, by name."""
-        return {each.metric.name: each.values[metrics.ALL] for each in metrics.of(self.result)}
+        return {each.metric.name: each.values[counts.ALL] for each in metrics.of(self.result)}
 
     @cached_property
     def _activities(self) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from loiter import metrics
+from loiter.counts import TABLES, Counts
 from loiter.engine import Engine
 from loiter.runs.worker import Job
 from loiter.studies.base import Chart, Exhibit, Grid, Point
@@ -208,7 +208,7 @@ def drop_percent(runs: Runs, workload: str, name: str) -> float:
 
 def useful_misses(run: Run) -> float:
     """Misses of useful loads, by useful instruction."""
-    counts = metrics.Counts({name: run.result.rows(name) for name in metrics.TABLES})
+    counts = Counts({name: run.result.rows(name) for name in TABLES})
     return counts.counter("load_misses", "useful") / run.instructions(activities=("acquiring", *_OTHERS))
 
 
