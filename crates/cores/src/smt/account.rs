@@ -4,8 +4,9 @@ use loiter_memory::{TlbCounters, WalkerCounters};
 use loiter_observe::{Accounts, Purpose, Slot};
 use loiter_types::{CoreId, Cycle};
 
+use super::chip::Chip;
 use super::context::{Context, Fetch, How, Oldest, Stage};
-use super::core::{Chip, Core, CoreState};
+use super::core::{Core, CoreState};
 use super::counters::{Histograms, SmtCounters, SmtModeCounters, SmtPurposeCounters};
 use crate::WaitCounters;
 use crate::predict::BranchCounters;

@@ -1,10 +1,8 @@
-//! A chip of out-of-order cores, cycle by cycle.
+//! An out-of-order core, cycle by cycle.
 
-use loiter_hart::{Hart, HartState};
-use loiter_isa::{Inst, SINK, decode};
-use loiter_machine::Machine;
+use loiter_isa::{Inst, decode};
 use loiter_memory::{Tlb, TlbParams, Wheel};
-use loiter_observe::{Course, Doing, Purpose, Slot};
+use loiter_observe::{Purpose, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 
 use super::awake::ContextSet;
@@ -17,12 +15,10 @@ use super::ports::DataPorts;
 use super::queue::Queues;
 use super::ranked::Ranked;
 use super::refill::handler_instruction;
-use super::registers::{File, NONE, Registers};
+use super::registers::{NONE, Registers};
 use super::squash;
 use super::translate::For;
 use crate::predict::{Prediction, Predictors};
-use crate::seats::Seats;
-use crate::shared::mode;
 use crate::store_buffer::StoreBuffer;
 use crate::walker::{Ended, Walker};
 use crate::{Observer, Shared, WaitCounters};
@@ -139,178 +135,8 @@ pub(super) struct Core {
     pub(super) contexts: Vec<Context>,
 }
 
-/// The cores of a chip.
-#[derive(Debug)]
-pub struct Chip {
-    pub(super) cores: Vec<Core>,
-    /// For every core, the cycle before which nothing happens in it.
-    pub(super) next: Vec<Cycle>,
-    pub(super) seats: Seats,
-}
-
-impl Chip {
-    /// A chip of `cores` cores with vacant contexts, at cycle `now`. `lines` are those of the caches: bytes of the
-    /// second level's, log2 of the bytes of the instruction caches' and of the data caches'.
-    ///
-    /// # Errors
-    /// The section and what contradicts what.
-    pub fn new(
-        params: &SmtParams,
-        cores: usize,
-        lines: (u64, u32, u32),
-        now: Cycle,
-    ) -> Result<Self, (&'static str, String)> {
-        params.check()?;
-        let mut all = Vec::with_capacity(cores);
-        for id in 0..cores {
-            all.push(Core::new(id, params, lines, now)?);
-        }
-        Ok(Self {
-            cores: all,
-            next: vec![Cycle::NEVER; cores],
-            seats: Seats::default(),
-        })
-    }
-
-    /// Seats `hart` of `machine` in a vacant context, where it goes on, or sleeps on, from `now`.
-    /// With `spinning` it waits for a lock.
-    pub fn attach(
-        &mut self,
-        hart: &mut Hart,
-        machine: &Machine,
-        context: ContextId,
-        spinning: bool,
-        now: Cycle,
-    ) {
-        let per_core = self.cores[0].contexts.len();
-        let (place, seat) = self.seats.take(hart.id, context, per_core);
-        let Core { state, contexts } = &mut self.cores[place];
-        let context = &mut contexts[seat];
-        debug_assert!(context.hart.is_none(), "{} is taken", context.id);
-        context.settle(now);
-        context.hart = Some(hart.id);
-        context.hart_index = hart.id.index();
-        hart.csr.set_lines(machine.interrupt_lines(hart.id));
-        for slot in 1..SINK {
-            let register = state.registers.take(File::of(slot));
-            let register = register.expect("the files hold the registers of every context");
-            state.registers.set(register, hart.regs[slot as usize]);
-            context.map[slot as usize] = register;
-        }
-        context.course = Course::seated(mode(hart), spinning);
-        context.reconsider(now, hart, Doing::Executing);
-        context.fetch_pc = hart.pc;
-        context.fetch = Fetch::Ready;
-        context.fetch_from = now;
-        context.slot_now = Slot::FrontEnd;
-        context.check_interrupts = true;
-        if let HartState::Napping(nap) = std::mem::replace(&mut hart.state, HartState::Running)
-            // What wakes it may have happened before it came here.
-            && !hart.nap_is_over(nap, &machine.watches)
-        {
-            let sleep = state.params.wait.sleep_on(nap, now, hart);
-            context.sleep(now, sleep, state, hart);
-        }
-        self.rescheduled(place, now);
-    }
-
-    /// The first cycle in which anything happens in the cores.
-    #[must_use]
-    pub fn next(&self) -> Cycle {
-        self.next.iter().copied().min().unwrap_or(Cycle::NEVER)
-    }
-
-    /// Something from outside has changed a core.
-    pub(super) fn rescheduled(&mut self, core: usize, now: Cycle) {
-        self.cores[core].state.rouse();
-        // A cycle that the core has been through does not come again.
-        let at = now.max(self.cores[core].state.counted_to);
-        self.next[core] = self.next[core].min(at);
-    }
-
-    /// Cycle after cycle from `now` on, as long as only the cores have something to do: memory has not
-    /// before their next cycle, it lies before `until`, and no timer has changed. At most `most`
-    /// cycles. Answers the last.
-    pub fn run<O: Observer>(
-        &mut self,
-        mut now: Cycle,
-        until: Cycle,
-        most: u32,
-        shared: &mut Shared<'_, O>,
-    ) -> Cycle {
-        for _ in 0..most {
-            let next = self.tick(now, shared);
-            let stops = shared.unhandled.is_some()
-                || shared.stop
-                || shared.device_accessed
-                || shared.machine.watches.any_lost()
-                || shared.machine.ended().is_some();
-            if stops || next >= until || next >= shared.memory.next() {
-                break;
-            }
-            if O::ACTIVE && shared.observer.holds() {
-                break;
-            }
-            now = next;
-        }
-        now
-    }
-
-    fn tick<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
-        let mut earliest = Cycle::NEVER;
-        for place in 0..self.cores.len() {
-            if self.next[place] <= now {
-                self.next[place] = self.cores[place].tick(now, shared);
-                self.tell_of_stores(place);
-            }
-            earliest = earliest.min(self.next[place]);
-        }
-        earliest.max(now.after(1))
-    }
-
-    /// Loads that have read a line which a store of another hart has just written read it again,
-    /// unless all before them has retired.
-    #[inline(always)]
-    pub(super) fn tell_of_stores(&mut self, place: usize) {
-        if !self.cores[place].state.performed.is_empty() {
-            self.tell_of_performed(place);
-        }
-    }
-
-    fn tell_of_performed(&mut self, place: usize) {
-        let mut performed = std::mem::take(&mut self.cores[place].state.performed);
-        for (hart, addr, bytes) in performed.drain(..) {
-            for core in &mut self.cores {
-                let line_log2 = core.state.data_line_log2;
-                let lines = lines(addr, bytes, line_log2);
-                for context in &mut core.contexts {
-                    if context.hart != Some(hart) {
-                        context.written(lines, line_log2);
-                    }
-                }
-            }
-        }
-        self.cores[place].state.performed = performed;
-    }
-
-    /// What every seated context waits for, for the watchdog's message.
-    #[must_use]
-    pub fn who_waits(&self) -> Vec<(ContextId, HartId, String)> {
-        let contexts = self.cores.iter().flat_map(|core| &core.contexts);
-        contexts
-            .filter_map(|context| {
-                let what = match context.fetch {
-                    Fetch::Asleep(sleep) => sleep.nap.words().to_owned(),
-                    fetch => format!("fetch: {fetch:?}, oldest: {:?}", context.oldest),
-                };
-                Some((context.id, context.hart?, what))
-            })
-            .collect()
-    }
-}
-
 impl Core {
-    fn new(
+    pub(super) fn new(
         id: usize,
         params: &SmtParams,
         (line_bytes, fetch_line_log2, data_line_log2): (u64, u32, u32),
@@ -402,7 +228,7 @@ impl Core {
 
     /// One cycle. Answers the next in which anything happens; a debug build goes through the one after,
     /// if that is said to be later, to see that nothing does.
-    fn tick<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
+    pub(super) fn tick<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
         let next = self.cycle(now, shared);
         if cfg!(debug_assertions) && next > now.after(1) && shared.unhandled.is_none() {
             let (counters, counted_to) = (self.state.counters.clone(), self.state.counted_to);
@@ -626,55 +452,9 @@ impl Context {
         }
         self.empty = empty;
     }
-
-    /// A store of another hart has written these lines.
-    fn written(&mut self, written: Lines, line_log2: u32) {
-        if self.lines_read & written.bits() == 0 {
-            return;
-        }
-        self.lines_read = 0;
-        for n in self.loads.iter() {
-            let oldest = n == self.head;
-            let entry = &mut self.entries[n as usize & (self.entries.len() - 1)];
-            if entry.bytes == 0 || entry.stage != Stage::Done {
-                continue;
-            }
-            let own = lines(entry.addr, entry.bytes, line_log2);
-            entry.stale |= own.meets(written) && !oldest;
-            self.lines_read |= own.bits();
-        }
-    }
 }
 
 /// The first cycle after `now` whose number is a multiple of `cycles`.
 pub(super) fn next_multiple(now: Cycle, cycles: u64) -> Cycle {
     Cycle((now.0 / cycles + 1) * cycles)
-}
-
-/// The lines of an access: the first and the last, mostly the same.
-#[derive(Clone, Copy)]
-pub(super) struct Lines(u64, u64);
-
-/// The lines of `bytes` bytes at `addr`.
-#[inline(always)]
-pub(super) fn lines(addr: PhysAddr, bytes: u64, line_log2: u32) -> Lines {
-    Lines(
-        addr.block(line_log2),
-        PhysAddr(addr.0 + bytes - 1).block(line_log2),
-    )
-}
-
-impl Lines {
-    /// Their bits in `lines_read`.
-    #[inline(always)]
-    pub(super) fn bits(self) -> u64 {
-        let bit = |line: u64| 1 << ((line ^ line >> 6 ^ line >> 12) & 63);
-        bit(self.0) | bit(self.1)
-    }
-
-    /// Whether a line is one of both.
-    #[inline(always)]
-    fn meets(self, other: Lines) -> bool {
-        self.0 <= other.1 && other.0 <= self.1
-    }
 }

@@ -7,8 +7,9 @@ use loiter_observe::Activity;
 use loiter_observe::Slot;
 use loiter_types::{ContextId, Cycle};
 
+use super::chip::Chip;
 use super::context::{Context, Fetch, Oldest};
-use super::core::{Chip, Core};
+use super::core::Core;
 use super::counters::ModeGroup;
 use super::registers::ZERO;
 use super::squash;

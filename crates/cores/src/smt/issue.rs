@@ -11,7 +11,8 @@ use loiter_memory::{Request, RequestKind};
 use loiter_types::{CoreId, Cycle, PhysAddr, VirtAddr};
 
 use super::context::{Context, How, Stage};
-use super::core::{Core, CoreState, Event, lines, next_multiple};
+use super::core::{Core, CoreState, Event, next_multiple};
+use super::lines::lines;
 use super::params::SmtLatencyParams;
 use super::registers::NONE;
 use super::rename::is_fp;

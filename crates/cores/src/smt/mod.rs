@@ -19,12 +19,14 @@
 
 mod account;
 mod awake;
+mod chip;
 mod context;
 mod core;
 mod counters;
 mod detach;
 mod fetch;
 mod issue;
+mod lines;
 mod nap;
 mod oldest;
 mod oracle;
@@ -43,7 +45,7 @@ mod retire;
 mod squash;
 mod translate;
 
-pub use self::core::Chip;
+pub use self::chip::Chip;
 pub use self::counters::{
     Histogram, Histograms, ModeGroup, SmtCounters, SmtModeCounters, SmtPurposeCounters, total,
 };

@@ -8,8 +8,9 @@ use loiter_isa::Class;
 use loiter_observe::Change;
 use loiter_types::{ContextId, CoreId, Cycle, HartId};
 
+use super::chip::Chip;
 use super::context::{Context, How, Stage};
-use super::core::{Chip, Core, CoreState};
+use super::core::{Core, CoreState};
 use super::registers::{NONE, Registers};
 use crate::Shared;
 use crate::observer::{InstructionId, Observer, PipelineStage, PipelineStep};

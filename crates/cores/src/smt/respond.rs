@@ -5,8 +5,9 @@ use loiter_isa::Width;
 use loiter_memory::{RequestKind, Response};
 use loiter_types::{Cycle, HartId, PhysAddr};
 
+use super::chip::Chip;
 use super::context::{Fetch, Oldest};
-use super::core::{Chip, Core};
+use super::core::Core;
 use super::squash;
 use crate::store_buffer::Forward;
 use crate::wait::Wakes;
