@@ -128,6 +128,60 @@ fn pages_of_the_user_open_to_supervisor_data_only_with_sum() {
     );
 }
 
+/// Privileged manual, "Virtual Address Translation Process", steps 3, 5 and 6, and the definitions of SUM and MXR, for
+/// every page and every mode.
+#[test]
+fn every_page_grants_what_the_manual_says() {
+    let mut granted = 0;
+    for flags in 0..1 << 4 {
+        let [readable, writable, executable, of_user] =
+            [0, 1, 2, 3].map(|bit| flags >> bit & 1 == 1);
+        let bits = [
+            (readable, READ),
+            (writable, WRITE),
+            (executable, EXECUTE),
+            (of_user, USER),
+        ];
+        let bits: u64 = bits
+            .iter()
+            .map(|&(set, bit)| if set { bit } else { 0 })
+            .sum();
+        for mode in 0..1 << 3 {
+            let [user_mode, sum, mxr] = [0, 1, 2].map(|bit| mode >> bit & 1 == 1);
+            for access in ALL_ACCESSES {
+                let mut bench = Bench::new("rv64i_svadu");
+                bench.map(VALID | ACCESSED | DIRTY | bits);
+                bench.status(if sum { SUM } else { 0 } | if mxr { MXR } else { 0 });
+                if user_mode {
+                    bench.hart.csr.privilege = Privilege::User;
+                    bench.hart.mode_changed();
+                }
+                // A page that may be written and not read is reserved; one that may be neither read nor executed is a
+                // pointer, of which there can be none in the last table.
+                let is_leaf = (readable || executable) && (readable || !writable);
+                let reached = match (user_mode, of_user) {
+                    (true, of_user) => of_user,
+                    (false, false) => true,
+                    (false, true) => sum && access != Access::Fetch,
+                };
+                let permitted = match access {
+                    Access::Fetch => executable,
+                    Access::Load => readable || mxr && executable,
+                    Access::Store => writable,
+                };
+                let expected = match is_leaf && reached && permitted {
+                    true => Ok(DATA),
+                    false => Err(access.page_fault(VIRTUAL)),
+                };
+                granted += usize::from(expected.is_ok());
+                let found = bench.go(VIRTUAL, access);
+                assert_eq!(found, expected, "{bits:#x}, mode {mode:#b}, {access:?}");
+            }
+        }
+    }
+    assert!(granted > 50, "{granted}");
+}
+
 #[test]
 fn what_may_be_executed_may_be_loaded_only_with_mxr() {
     let mut bench = Bench::new("rv64i_svadu");

@@ -411,6 +411,25 @@ mod tests {
         assert_eq!((accounts.total(), accounts.until()), (9, Cycle(1_001)));
     }
 
+    /// Stalled from 10 to 14, then passed over until 17; then ready before the cycle of its last issue was over; then
+    /// stalled up to its next issue.
+    #[test]
+    fn who_is_passed_over_is_not_selected() {
+        let mut accounts = account(Activity::User);
+        accounts.issue(Cycle(14), Cycle(17), Slot::LoadHit);
+        accounts.issue(Cycle(15), Cycle(20), Slot::Branch);
+        accounts.issue(Cycle(25), Cycle(25), Slot::Dependence);
+        let entries: Vec<_> = accounts.entries().map(|(_, slot, n)| (slot, n)).collect();
+        let expected = [
+            (Slot::Retired, 3),
+            (Slot::NotSelected, 3 + 2),
+            (Slot::Dependence, 4),
+            (Slot::LoadHit, 4),
+        ];
+        assert_eq!(entries, expected);
+        assert_eq!(accounts.until(), Cycle(26));
+    }
+
     /// Fetched at 12, 13 and 17; the second and third are in flight when the first retires at 20.
     #[test]
     fn an_activity_lasts_from_fetch_to_fetch() {

@@ -209,3 +209,58 @@ fn there_are_no_triggers_and_no_registers_of_debug_mode() {
         }
     }
 }
+
+/// Privileged manual, "Supervisor Timer Register": without `menvcfg.STCE` the timer of supervisor mode neither pends nor
+/// interrupts, and its bit in `mip` is software's; with it the bit is the timer's alone.
+#[test]
+fn the_supervisors_own_timer_pends_only_while_it_is_switched_on() {
+    let timer = Interrupt::SupervisorTimer;
+    let mut csr = CsrFile::new(HartId(0), Extensions::of("rv64i_sstc"));
+    csr.write(MIE, timer.bit(), 0);
+    csr.write(MIDELEG, timer.bit(), 0);
+    csr.privilege = Privilege::User;
+    let pends = |csr: &mut CsrFile| {
+        let machine = std::mem::replace(&mut csr.privilege, Privilege::Machine);
+        let bit = csr.read(MIP, 0, false).expect("a machine register") & timer.bit() != 0;
+        csr.privilege = machine;
+        assert_eq!(csr.takeable_interrupt(), bit.then_some(timer));
+        bit
+    };
+    assert!(!pends(&mut csr));
+    csr.set_lines(timer.bit());
+    assert!(!pends(&mut csr), "switched off");
+    csr.write(MIP, timer.bit(), 0);
+    assert!(pends(&mut csr), "set by software");
+    csr.set_lines(0);
+    assert!(pends(&mut csr));
+    csr.write(MENVCFG, STCE, 0);
+    assert!(!pends(&mut csr), "what software had set is gone");
+    csr.write(MIP, timer.bit(), 0);
+    assert!(!pends(&mut csr), "software cannot set it");
+    csr.set_lines(timer.bit());
+    assert!(pends(&mut csr));
+    csr.write(MENVCFG, 0, 0);
+    assert!(!pends(&mut csr));
+}
+
+/// Privileged manual, "Machine Counter-Enable Register" and "Supervisor Counter-Enable Register", for each counter.
+#[test]
+fn a_mode_reads_the_counters_that_those_above_it_allow() {
+    for (bit, number) in [(0, CYCLE), (2, INSTRET), (3, CYCLE + 3)] {
+        for allowed in 0..1 << 2 {
+            let [by_machine, by_supervisor] = [0, 1].map(|place| allowed >> place & 1 == 1);
+            let mut csr = csrs();
+            csr.write(MCOUNTEREN, u64::from(by_machine) << bit, 0);
+            csr.write(SCOUNTEREN, u64::from(by_supervisor) << bit, 0);
+            for (privilege, expected) in [
+                (Privilege::Machine, true),
+                (Privilege::Supervisor, by_machine),
+                (Privilege::User, by_machine && by_supervisor),
+            ] {
+                csr.privilege = privilege;
+                let found = csr.read(number, 0, false).is_some();
+                assert_eq!(found, expected, "{number:#x}, {allowed:#b}, {privilege:?}");
+            }
+        }
+    }
+}

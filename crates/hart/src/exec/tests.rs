@@ -321,3 +321,62 @@ fn a_hot_executor_leaves_what_its_port_refuses_to_a_full_one() {
         assert_eq!((hart.pc, hart.regs[10]), (RAM, UNTOUCHED));
     }
 }
+
+/// Unprivileged manual, "Load-Reserved/Store-Conditional": a store succeeds once for each reservation, whatever became of
+/// the one before.
+#[test]
+fn a_reservation_is_good_for_one_store() {
+    const PLACE: u64 = RAM + 0x100;
+    let (mut hart, mut machine) = (hart(), machine());
+    let mut go = |op, value, address| {
+        hart.regs[12] = value;
+        hart.pc = RAM;
+        // The place of rs2 in the encoding belongs to `lr`.
+        let bits = match op {
+            Op::LrW | Op::LrD => encoding(op) & !(31 << 20),
+            _ => encoding(op),
+        };
+        assert_eq!(run(&mut hart, &mut machine, bits, address), Flow::Next);
+        hart.regs[10]
+    };
+    assert_ne!(go(Op::ScD, 1, PLACE), 0, "nothing is reserved");
+    assert_eq!(go(Op::LrD, 0, PLACE), 0);
+    assert_eq!(go(Op::ScD, 2, PLACE), 0);
+    assert_ne!(go(Op::ScD, 3, PLACE), 0, "the reservation is used up");
+    assert_eq!(go(Op::LrD, 0, PLACE), 2);
+    assert_ne!(go(Op::ScD, 4, PLACE + 64), 0, "another line is reserved");
+    assert_ne!(go(Op::ScD, 5, PLACE), 0, "a store that failed takes it too");
+    assert_eq!(go(Op::LrD, 0, PLACE), 2);
+}
+
+/// Unprivileged manual, "Atomic Memory Operations": those of words take the lower word of their operand.
+#[test]
+fn atomics_of_words_do_not_look_at_upper_halves() {
+    const PLACE: u64 = RAM + 0x100;
+    let high = 7 << 32;
+    // What is there, the operand, and what is there then.
+    for (op, old, operand, new) in [
+        (Op::AmomaxW, 5_u64, high | 3, 5),
+        (Op::AmomaxW, 5, high | 9, 9),
+        (Op::AmomaxW, 5, high | 0xffff_ffff, 5),
+        (Op::AmominW, 5, high | 3, 3),
+        (Op::AmominW, 5, high | 0xffff_ffff, 0xffff_ffff),
+        (Op::AmomaxuW, 5, high | 3, 5),
+        (Op::AmomaxuW, 5, high | 0xffff_ffff, 0xffff_ffff),
+        (Op::AmominuW, 5, high | 3, 3),
+        (Op::AmominuW, 0xffff_ffff, high | 3, 3),
+        (Op::AmoaddW, 0xffff_ffff, high | 3, 2),
+    ] {
+        let (mut hart, mut machine) = (hart(), machine());
+        hart.regs[12] = operand;
+        let id = HartId::new(0);
+        machine
+            .store(id, PhysAddr(PLACE), Width::W, old)
+            .expect("RAM");
+        let flow = run(&mut hart, &mut machine, encoding(op), PLACE);
+        assert_eq!(flow, Flow::Next);
+        let found = machine.load(PhysAddr(PLACE), Width::D).expect("RAM");
+        assert_eq!(found, new, "{op:?} of {old:#x} and {operand:#x}");
+        assert_eq!(hart.regs[10], old as u32 as i32 as u64, "{op:?}");
+    }
+}

@@ -114,8 +114,10 @@ fn a_walk_of_a_page_table_is_charged_as_one() {
     let block = "add t1, t1, a3; and t1, t1, a4; add t2, a5, t1; ld t3, 0(t2); add t1, t1, t3";
     let few = ["dtlb.entries=2", "dtlb.ways=2", "walker.fixed_cycles=200"];
     let paged = |code: &str| Paged::new().program(code);
-    let found = account(&few, paged, &setup, block);
-    assert_waits_for(&found, "dtlb_walk", walk);
+    for kind in ["walker.kind=trap", "walker.kind=hardware"] {
+        let found = account(&[&few[..], &[kind]].concat(), paged, &setup, block);
+        assert_waits_for(&found, "dtlb_walk", walk);
+    }
     let found = account(&[], paged, &setup, block);
     assert_eq!(found.get("dtlb_walk"), None);
 }
