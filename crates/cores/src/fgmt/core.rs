@@ -126,6 +126,8 @@ pub(super) struct Core {
     /// Contexts of a pipe: pipe n has those from n times this on.
     pub(super) contexts_per_pipe: usize,
     pipes: usize,
+    /// Whether a selected instruction may find a unit taken by another pipe, or by what has gone before.
+    shares_units: bool,
     /// By unit, the pipe that goes first when several want it.
     favoured: [usize; UNITS],
     /// `core.alternates`.
@@ -173,7 +175,7 @@ impl Core {
                 itlb: tlb(&params.itlb),
                 dtlb: tlb(&params.dtlb),
                 walker: Walker::new(&params.walker, CoreId::new(id), params.latency.load_cycles),
-                fills: Fills::default(),
+                fills: Fills::new(&params.core),
                 ended_walks: Vec::new(),
                 params: params.clone(),
                 counters: CoreCounters::default(),
@@ -184,6 +186,9 @@ impl Core {
                 .collect(),
             contexts_per_pipe: contexts / params.core.pipes as usize,
             pipes: params.core.pipes as usize,
+            shares_units: params.core.pipes > 1
+                || params.core.atomic_slots > 1
+                || params.core.fill_urgent_cycles > 0,
             due: vec![
                 Due {
                     ready: u64::MAX,
@@ -226,7 +231,7 @@ impl Core {
         if self.state.due() <= now {
             self.go_on_without_a_slot(now, shared);
         }
-        if self.pipes == 1 {
+        if !self.shares_units {
             if !self.held(0, now)
                 && let Some(chosen) = self.select(0, now, shared)
             {
@@ -282,7 +287,8 @@ impl Core {
             });
         }
         let favoured = self.favoured;
-        let held = if self.memory_held(now) { LOAD_STORE } else { 0 };
+        let memory_held = self.memory_held(now) || self.state.fills.urgent(now);
+        let held = if memory_held { LOAD_STORE } else { 0 };
         for pipe in 0..self.pipes {
             let Some(chosen) = selected[pipe] else {
                 continue;

@@ -25,11 +25,11 @@ counters! {
         retracted: "slots",
         /// Slots lost to instructions that went out on the assumption that a load hits which missed.
         miss_slots: "slots",
-        /// Cycles in which a returned line could not fill for a load or store in the execute stage.
+        /// Cycles in which a returned line could not fill for a load, or a store, in the execute stage.
         fill_waits: "cycles",
         /// Loads whose value came from the context's own store buffer.
         forwarded_loads: "instructions",
-        /// Cycles that a pipe lost because the other pipes had taken a shared unit.
+        /// Cycles that a pipe lost because another pipe, an atomic or a line that fills had a shared unit.
         pipe_conflicts: "cycles",
         /// Slots of a pipe that results of multiplies and divides took, and atomics beside their first.
         hole_slots: "slots",

@@ -1,12 +1,15 @@
-//! Lines that return for loads, where they wait for their turn in the first level
-//! (`core.fill_waits`), as in OpenSPARC T1, lsu_qctl2.v:1213: `dcfill_active_e = dfq_ld_vld & ~memref_e`.
+//! Lines that return for loads, where they wait for their turn in the first level (`core.fill_waits_for`). In OpenSPARC T1,
+//! lsu_qctl2.v:1213, `dcfill_active_e = dfq_ld_vld & ~memref_e`; in OpenSPARC T2, lsu_cic_ctl.v, `dcfill_active_e =
+//! cpq_ld_vld & ~ld_inst_e`, and what has waited too long there stops loads and stores in decode (`cic_cpq_stall`).
 
 use std::collections::VecDeque;
 
+use loiter_isa::Class;
 use loiter_types::Cycle;
 
 use super::context::Waits;
 use super::core::Core;
+use super::params::CoreParams;
 
 /// From selection to the execute stage, whose load or store keeps the first level.
 const TO_EXECUTE: u64 = 2;
@@ -30,31 +33,63 @@ pub(super) struct Fills {
     waiting: VecDeque<Fill>,
     /// When the first of them tries next.
     pub(super) due: Cycle,
-    /// The last loads and stores: cycle n is in place n modulo its length if there was one.
+    /// What they wait for that was selected last: cycle n is in place n modulo its length if something was.
     memory_slots: [u64; 4],
+    /// Whether they wait at all, and whether for stores too.
+    waits: bool,
+    waits_for_stores: bool,
+    /// `core.fill_urgent_cycles`.
+    urgent_cycles: u64,
+    /// Since when the first of them tries.
+    tries_since: Cycle,
+    /// Loads and stores had to make room up to this cycle.
+    urgent_until: Option<Cycle>,
 }
 
-impl Default for Fills {
-    fn default() -> Self {
+impl Fills {
+    pub(super) fn new(params: &CoreParams) -> Self {
         Self {
             waiting: VecDeque::new(),
             due: Cycle::NEVER,
             memory_slots: [u64::MAX; 4],
+            waits: params.fill_waits_for != "nothing",
+            waits_for_stores: params.fill_waits_for == "loads_and_stores",
+            urgent_cycles: params.fill_urgent_cycles,
+            tries_since: Cycle::NEVER,
+            urgent_until: None,
         }
     }
-}
 
-impl Fills {
+    /// Whether lines wait for a turn.
+    pub(super) fn wait(&self) -> bool {
+        self.waits
+    }
+
     /// A load, store or atomic has the slot of this cycle.
     #[inline(always)]
-    pub(super) fn memory_slot(&mut self, now: Cycle) {
-        self.memory_slots[now.0 as usize % 4] = now.0;
+    pub(super) fn memory_slot(&mut self, class: Class, now: Cycle) {
+        if class != Class::Store || self.waits_for_stores {
+            self.memory_slots[now.0 as usize % 4] = now.0;
+        }
+    }
+
+    /// Whether loads and stores make room in this cycle, as a line has tried for too long.
+    #[inline(always)]
+    pub(super) fn urgent(&self, now: Cycle) -> bool {
+        if self.urgent_cycles == 0 {
+            return false;
+        }
+        let tries = !self.waiting.is_empty() && self.tries_since.after(self.urgent_cycles) <= now;
+        tries || self.urgent_until == Some(now)
     }
 
     /// The line for a load of the context in `seat` has returned, so that without others it could go
     /// on at `done`.
     pub(super) fn returns(&mut self, seat: usize, fp: bool, now: Cycle, done: Cycle) {
         let from = Cycle(done.0.saturating_sub(TO_SLOT)).max(now.after(1));
+        if self.waiting.is_empty() {
+            self.tries_since = from;
+        }
         self.waiting.push_back(Fill { from, seat, fp });
         self.due = self.due.min(from);
     }
@@ -63,6 +98,7 @@ impl Fills {
     pub(super) fn abandon(&mut self, seat: usize) {
         self.waiting.retain(|fill| fill.seat != seat);
         self.next();
+        self.tries_since = self.due;
     }
 
     fn next(&mut self) {
@@ -70,16 +106,18 @@ impl Fills {
         self.due = first.map_or(Cycle::NEVER, |fill| fill.from);
     }
 
-    /// The first line fills now, or in the next cycle if there is a load or store in the execute stage.
+    /// The first line fills now, or tries again in the next cycle if what it waits for is in the execute stage.
     fn try_fill(&mut self, now: Cycle) -> Option<Fill> {
         let slot = now.0.wrapping_sub(TO_EXECUTE);
         if self.memory_slots[slot as usize % 4] == slot {
             self.due = now.after(1);
             return None;
         }
+        self.urgent_until = self.urgent(now).then_some(now);
         let fill = self.waiting.pop_front();
         self.next();
         self.due = self.due.max(now.after(1));
+        self.tries_since = self.due;
         fill
     }
 }

@@ -107,15 +107,15 @@ impl Context {
         self.refetch();
         match self.class {
             Class::Load => {
-                core.fills.memory_slot(now);
+                core.fills.memory_slot(self.class, now);
                 self.issue_load(core, now, shared);
             }
             Class::Store => {
-                core.fills.memory_slot(now);
+                core.fills.memory_slot(self.class, now);
                 self.issue_store(core, now, shared);
             }
             Class::Atomic => {
-                core.fills.memory_slot(now);
+                core.fills.memory_slot(self.class, now);
                 core.counters.atomics += 1;
                 self.data_granted = Granted::NOTHING;
                 match self.place {

@@ -25,7 +25,7 @@
 //!   that the contexts share. Without one its context is stalled until page tables have been walked.
 //! - A load that misses blocks its context. What it would have issued on the assumption of a hit may
 //!   cost a slot (`core.miss_costs_slot`), and the line may have to wait for a cycle without another
-//!   load or store (`core.fill_waits`). Stores go through a store buffer; atomics are performed
+//!   load or store (`core.fill_waits_for`), which it stops in the end (`core.fill_urgent_cycles`). Stores go through a store buffer; atomics are performed
 //!   by the second-level cache after the store buffer has drained.
 
 mod chip;

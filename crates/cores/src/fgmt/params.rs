@@ -34,9 +34,12 @@ params! {
         /// Whether the instruction that a context issues on the assumption that its load hits costs a
         /// slot when the load misses.
         miss_costs_slot: bool,
-        /// Whether a line that returns for a load waits for a cycle without a load or store in the
-        /// execute stage.
-        fill_waits: bool,
+        /// What must not be in the execute stage in the cycle in which a line that has returned for a load
+        /// fills the first level: atomics count as loads.
+        fill_waits_for: choice("nothing", "loads", "loads_and_stores"),
+        /// For how many cycles a line may wait so, before loads, stores and atomics lose their slots to
+        /// it. 0: for any number.
+        fill_urgent_cycles: int(0..=64),
         /// How long before the next slot of its own context a multiply or divide takes a slot of its
         /// pipe for its result. 0: it takes none.
         integer_result_slot_cycles: int(0..=64),

@@ -148,7 +148,7 @@ impl Context {
         if self.run_now(core, now, shared) {
             let load = response.request.kind == RequestKind::Load;
             let fp = load && self.moves_fp();
-            if load && core.params.core.fill_waits {
+            if load && core.fills.wait() {
                 self.waits = Waits::Fill;
                 core.fills.returns(self.seat, fp, now, response.done);
             } else {

@@ -332,7 +332,7 @@ impl Core {
         }
         self.state.counters.retracted += 1;
         if matches!(context.class, Class::Load | Class::Store) {
-            self.state.fills.memory_slot(now);
+            self.state.fills.memory_slot(context.class, now);
         }
         let units = &mut self.state.units;
         let wait = units.wait(context.class, context.moves_fp(), now);

@@ -35,8 +35,13 @@ fn a_floating_point_load_that_misses_takes_five_cycles_more() {
 
 /// Context 0 loads lines that the first level has not, over and over; the others as told.
 fn missing(change: Option<&str>, others: &[&str]) -> Outcome {
+    missing_on("t1", change, others)
+}
+
+/// The same on any machine.
+fn missing_on(machine: &str, change: Option<&str>, others: &[&str]) -> Outcome {
     let miss = format!("li a0, {DATA}; again: amoor.d x0, x0, (a0); ld t0, 0(a0); mark; j again");
-    let mut bench = Bench::new("t1").hart(0, &miss);
+    let mut bench = Bench::new(machine).hart(0, &miss);
     if let Some(change) = change {
         bench = bench.set(change);
     }
@@ -87,9 +92,36 @@ fn a_fill_waits_for_a_cycle_without_a_load_or_store() {
     let three = missing(None, &[&loads, &loads, &loads]);
     let fills = three.counter("core0.l1d", "misses");
     assert!(waits(&three) > 10 * fills, "{} of {fills}", waits(&three));
-    let off = missing(Some("core.fill_waits=false"), &[&loads, &loads, &loads]);
+    let off = missing(
+        Some("core.fill_waits_for=nothing"),
+        &[&loads, &loads, &loads],
+    );
     assert_eq!(waits(&off), 0);
     assert!(off.times(0).len() > three.times(0).len());
+}
+
+/// On a T2 only loads are in the way of a fill, and one that has tried for seven cycles keeps loads and stores from their
+/// slots: two cycles later none is in the execute stage, and it fills.
+#[test]
+fn a_fill_of_a_t2_waits_for_nine_cycles_at_most() {
+    let waits = |outcome: &Outcome| outcome.counter("core0", "fill_waits");
+    let fills = |outcome: &Outcome| outcome.counter("core0.l1d", "misses");
+    let loads = "lbu t0, 0(a0); ".repeat(100);
+    let stores = "sb a1, 0(a0); ".repeat(100);
+    let all = |other| vec![other; 7];
+    let beside_loads = missing_on("t2", None, &all(&*loads));
+    let (waited, filled) = (waits(&beside_loads), fills(&beside_loads));
+    assert!(filled > 300, "{filled}");
+    // Nine cycles for each, but where a jump of another makes room.
+    assert!(waited <= 9 * filled, "{waited} of {filled}");
+    assert!(waited > 8 * filled, "{waited} of {filled}");
+    let patient = missing_on("t2", Some("core.fill_urgent_cycles=12"), &all(&*loads));
+    let (waited, filled) = (waits(&patient), fills(&patient));
+    assert!(waited <= 14 * filled, "{waited} of {filled}");
+    assert!(waited > 12 * filled, "{waited} of {filled}");
+    assert_eq!(waits(&missing_on("t2", None, &all(&*stores))), 0);
+    let both = Some("core.fill_waits_for=loads_and_stores");
+    assert!(waits(&missing_on("t2", both, &all(&*stores))) > 0);
 }
 
 /// A floating-point load keeps the core's floating-point place until its data are there: an addition of another context
