@@ -158,7 +158,9 @@ fn every_page_grants_what_the_manual_says() {
                 }
                 // A page that may be written and not read is reserved; one that may be neither read nor executed is a
                 // pointer, of which there can be none in the last table.
-                let is_leaf = (readable || executable) && (readable || !writable);
+                let reserved = writable && !readable;
+                let pointer = !readable && !writable && !executable;
+                let is_leaf = !reserved && !pointer;
                 let reached = match (user_mode, of_user) {
                     (true, of_user) => of_user,
                     (false, false) => true,
