@@ -1,58 +1,11 @@
 //! The out-of-order core and its memory in closed forms: walks, miss registers, what-if options, shares.
 
 use crate::support::paging::{PAGE, Paged};
-use crate::support::{Bench, DATA, Outcome, WAIT};
-
-/// Repetitions of a block in the shorter of two runs.
-const COUNT: u64 = 240;
-
-fn bench(set: &[&str]) -> Bench {
-    let bench = Bench::new("smt8")
-        .set("core.contexts=1")
-        .set("core.fetch_contexts=1");
-    set.iter().fold(bench, |bench, change| bench.set(change))
-}
+use crate::support::rounds::{COUNT, bare, one_context as bench, rounds, steady};
+use crate::support::{Bench, DATA, Outcome};
 
 fn number(key: &str) -> u64 {
     bench(&[]).parameters().number(key)
-}
-
-/// `count` times `block`, between marks, in a loop that goes round three times.
-fn rounds(setup: &str, block: &str, count: u64) -> String {
-    format!(
-        "{setup}
-         {WAIT}
-         li s1, 3
-         again: mark
-         .rept {count}
-         {block}
-         .endr
-         end
-         addi s1, s1, -1
-         beqz s1, done
-         j again
-         done: exit"
-    )
-}
-
-/// Cycles of the last round.
-fn last_round(outcome: &Outcome) -> u64 {
-    let marks = outcome.marks(0);
-    assert_eq!(marks.len(), 6);
-    marks[5].cycle - marks[4].cycle
-}
-
-/// Cycles of [`COUNT`] times `block` where it goes on and on; `wrap` makes a program of the code.
-fn steady(set: &[&str], wrap: impl Fn(&str) -> String, setup: &str, block: &str) -> u64 {
-    let cycles = |count| {
-        let code = wrap(&rounds(setup, block, count));
-        last_round(&bench(set).hart(0, &code).run())
-    };
-    cycles(2 * COUNT) - cycles(COUNT)
-}
-
-fn bare(code: &str) -> String {
-    code.to_owned()
 }
 
 #[test]

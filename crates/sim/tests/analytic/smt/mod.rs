@@ -14,43 +14,17 @@ mod refill;
 mod scaling;
 mod window;
 
-use crate::support::{Bench, DATA, WAIT};
-
-/// Repetitions of a block in the shorter of two runs; a multiple of every width and of a line.
-const COUNT: u64 = 240;
-
-/// One context of the core, with changes.
-fn bench(set: &[&str]) -> Bench {
-    let bench = Bench::new("smt8")
-        .set("core.contexts=1")
-        .set("core.fetch_contexts=1");
-    set.iter().fold(bench, |bench, change| bench.set(change))
-}
+use crate::support::rounds::{self, COUNT, bare, last_round, one_context as bench, rounds};
+use crate::support::{Bench, DATA};
 
 /// Cycles of `count` times `block` in a loop that has run before.
 fn cycles(set: &[&str], setup: &str, block: &str, count: u64) -> u64 {
-    let code = format!(
-        "{setup}
-         {WAIT}
-         li s1, 3
-         again: mark
-         .rept {count}
-         {block}
-         .endr
-         end
-         addi s1, s1, -1
-         beqz s1, done
-         j again
-         done: exit"
-    );
-    let marks = bench(set).hart(0, &code).run().marks(0);
-    assert_eq!(marks.len(), 6);
-    marks[5].cycle - marks[4].cycle
+    last_round(&bench(set).hart(0, &rounds(setup, block, count)).run())
 }
 
 /// Cycles of [`COUNT`] times `block` where it goes on and on.
 fn steady(set: &[&str], setup: &str, block: &str) -> u64 {
-    cycles(set, setup, block, 2 * COUNT) - cycles(set, setup, block, COUNT)
+    rounds::steady(set, bare, setup, block)
 }
 
 const ALL_FP_ON: &str =

@@ -1,8 +1,9 @@
 //! Misses of translation look-aside buffers that trap to a handler: what that costs whom.
 
-use super::{COUNT, bench};
+use super::bench;
 use crate::support::paging::{PAGE, Paged};
-use crate::support::{Bench, DATA, Outcome, WAIT};
+use crate::support::rounds::{self, COUNT, rounds};
+use crate::support::{Bench, DATA, Outcome};
 
 fn number(key: &str) -> u64 {
     bench(&[]).parameters().number(key)
@@ -25,33 +26,15 @@ fn chase() -> String {
     setup + "mv a3, a5"
 }
 
-/// Three times round `count` times `block`, between marks.
-fn rounds(set: &[&str], setup: &str, block: &str, count: u64) -> Outcome {
-    let code = format!(
-        "{setup}
-         {WAIT}
-         li s1, 3
-         again: mark
-         .rept {count}
-         {block}
-         .endr
-         end
-         addi s1, s1, -1
-         beqz s1, done
-         j again
-         done: exit"
-    );
-    bench(set).hart(0, &Paged::new().program(&code)).run()
+/// The same behind page tables.
+fn paged_rounds(set: &[&str], setup: &str, block: &str, count: u64) -> Outcome {
+    let code = Paged::new().program(&rounds(setup, block, count));
+    bench(set).hart(0, &code).run()
 }
 
 /// Cycles of [`COUNT`] times `block` where it goes on and on.
 fn steady(set: &[&str], setup: &str, block: &str) -> u64 {
-    let cycles = |count| {
-        let times = rounds(set, setup, block, count).times(0);
-        assert_eq!(times.len(), 6);
-        times[5] - times[4]
-    };
-    cycles(2 * COUNT) - cycles(COUNT)
+    rounds::steady(set, |code| Paged::new().program(code), setup, block)
 }
 
 #[test]
@@ -89,7 +72,7 @@ fn a_load_that_misses_is_squashed_and_fetched_again_behind_the_handler() {
 
 #[test]
 fn a_handler_runs_for_each_miss_and_takes_places() {
-    let outcome = |set: &[&str]| rounds(set, &chase(), "ld a3, 0(a3); add t1, a3, x0", 40);
+    let outcome = |set: &[&str]| paged_rounds(set, &chase(), "ld a3, 0(a3); add t1, a3, x0", 40);
     let trapped = outcome(&FEW);
     let count = |outcome: &Outcome, name| outcome.counter("core0", name);
     let traps = count(&trapped, "translation_traps");
@@ -121,7 +104,7 @@ fn charged(outcome: &Outcome, slot: &str) -> (u64, u64) {
 fn cycles_of_a_handler_are_charged_to_the_walk() {
     let stopped = number("walker.fixed_cycles") + 3 * number("latency.load_cycles");
     let walking = [40, 80].map(|count| {
-        let outcome = rounds(&FEW, &chase(), "ld a3, 0(a3)", count);
+        let outcome = paged_rounds(&FEW, &chase(), "ld a3, 0(a3)", count);
         let (walking, all) = charged(&outcome, "dtlb_walk");
         assert_eq!(all, outcome.result.cycles);
         walking
@@ -160,7 +143,7 @@ fn a_fetch_that_misses_traps() {
     let calls = "jalr x1, 0(t3); jalr x1, 0(t4); jalr x1, 0(t5); jalr x1, 0(t6)";
     let set = ["itlb.entries=3", "itlb.ways=3"];
     let code = |entries: &[&str]| {
-        let outcome = rounds(entries, setup, calls, 10);
+        let outcome = paged_rounds(entries, setup, calls, 10);
         (
             outcome.counter("core0", "translation_traps"),
             outcome.counter("core0.walker", "walks"),

@@ -2,6 +2,7 @@
 
 mod assembler;
 pub mod paging;
+pub mod rounds;
 pub mod rule;
 
 use std::collections::BTreeMap;
