@@ -4,11 +4,16 @@ use loiter_isa::Op;
 
 use super::test::{Fence, Layout, Litmus, Order, Place, Step, VARIABLE_BYTES, Variable, pattern};
 use crate::generator::asm::GP;
-use crate::handmade::{A0, Guest, S0, S1, T0, T1};
+use crate::handmade::{A0, Guest, S0, S1, T0, T1, T2};
 
 /// Offsets from `gp`: results of each hart, and the page in which the variables lie.
 const RESULTS: i32 = 1024;
 const PAGE: i32 = 4096;
+/// Offset from `gp` of lines that only one hart stores to, each hart to its own so many bytes.
+const OWN: i32 = 1 << 20;
+const OWN_BYTES_LOG2: i32 = 20;
+/// Most stores to those ahead of a test.
+const MOST_AHEAD: i32 = 3;
 
 const ROUND: u8 = 18;
 const STATE: u8 = 19;
@@ -132,8 +137,10 @@ impl Role<'_> {
             fine_bits,
             late,
         } = self.delay;
-        guest.random(DRAWN, STATE, coarse_bits + fine_bits + 2);
+        guest.random(DRAWN, STATE, coarse_bits + fine_bits + 4);
         guest.asm.i(Op::Andi, T1, DRAWN, 3);
+        guest.asm.i(Op::Srli, DRAWN, DRAWN, 2);
+        guest.asm.i(Op::Andi, T2, DRAWN, MOST_AHEAD);
         guest.asm.i(Op::Srli, DRAWN, DRAWN, 2);
         let end = guest.asm.label();
         let ways = if late { &LATE[..] } else { &LATE[..1] };
@@ -147,6 +154,7 @@ impl Role<'_> {
             guest.csr_reads(T0, 1 << coarse_bits);
             guest.asm.i(Op::Andi, DRAWN, DRAWN, (1 << fine_bits) - 1);
             guest.nops(DRAWN, 1 << fine_bits);
+            self.store_ahead(guest);
             guest.asm.li(T0, 1);
             for &(register, op) in late {
                 for _ in 0..2 {
@@ -156,6 +164,22 @@ impl Role<'_> {
             self.run_steps(guest);
             guest.asm.j(end);
             guest.asm.bind(next);
+        }
+        guest.asm.bind(end);
+    }
+
+    /// As many stores as T2 says to lines that are mostly in no cache, behind which those of the test wait in the buffer.
+    fn store_ahead(&self, guest: &mut Guest) {
+        let end = guest.asm.label();
+        guest.asm.i(Op::Slli, T0, STATE, 64 - OWN_BYTES_LOG2);
+        guest.asm.i(Op::Srli, T0, T0, 64 - OWN_BYTES_LOG2);
+        guest.asm.i(Op::Andi, T0, T0, -64);
+        guest.address(T1, OWN + ((self.n as i32) << OWN_BYTES_LOG2));
+        guest.asm.r(Op::Add, T1, T1, T0);
+        for ahead in 0..MOST_AHEAD {
+            guest.asm.branch(Op::Beq, T2, 0, end);
+            guest.asm.s(Op::Sd, 0, 64 * ahead, T1);
+            guest.asm.i(Op::Addi, T2, T2, -1);
         }
         guest.asm.bind(end);
     }

@@ -225,18 +225,6 @@ const RARE: &[(&str, &str)] = &[
         "a load that finds part of its bytes in a store waits until that has performed",
     ),
     ("exchange beside a store of half of it", "likewise"),
-    (
-        "SB+one fence",
-        "a hart must wait for its fence and still load before a store of the other, which began later",
-    ),
-    (
-        "RWC",
-        "a store must wait for as long as another hart takes for a load that misses and one more",
-    ),
-    (
-        "R",
-        "one store must wait for longer than it takes another hart to perform two",
-    ),
 ];
 
 /// A test for each machine and group of shapes, so that they run side by side.
