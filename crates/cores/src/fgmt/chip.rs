@@ -100,7 +100,7 @@ impl Chip {
     pub(super) fn rescheduled(&mut self, core: usize, c: usize) {
         let there = &mut self.cores[core];
         there.reschedule(c);
-        let due = there.context_due(c).min(there.state.due());
+        let due = there.context_due(c).min(there.state.due);
         if due < self.next[core] {
             self.next[core] = due;
             if let Err(place) = self.awake.binary_search(&core) {

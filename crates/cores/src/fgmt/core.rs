@@ -9,7 +9,7 @@ use super::context::{Chance, Context};
 use super::counters::CoreCounters;
 use super::fills::Fills;
 use super::holes::Holes;
-use super::params::{CLASSES, FgmtParams, MAX_PIPES};
+use super::params::{CLASSES, FgmtParams, MAX_PIPES, Simple};
 use super::units::{ChipFpu, CoreUnits, LOAD_STORE, UNITS};
 use crate::store_buffer::StoreBuffer;
 use crate::walker::{Ended, Walker};
@@ -23,14 +23,15 @@ pub(super) struct CoreState {
     pub(super) fetch_line_log2: u32,
     pub(super) units: CoreUnits,
     pub(super) latency: [u64; CLASSES],
-    /// For ALU operations, branches and jumps: latency, and what its cycles are charged to; for a
-    /// branch the second entry is that of a taken one.
-    pub(super) simple: [[(u64, Slot); 2]; CLASSES],
+    /// For ALU operations, branches and jumps; for a branch the second entry is that of a taken one.
+    pub(super) simple: [[Simple; 2]; CLASSES],
     pub(super) itlb: Tlb,
     pub(super) dtlb: Tlb,
     pub(super) walker: Walker<()>,
     /// Lines that have returned for loads.
     pub(super) fills: Fills,
+    /// When something happens that needs no slot: of walks and fills the first. [`CoreState::note_due`] keeps it.
+    pub(super) due: Cycle,
     /// Kept for its room.
     pub(super) ended_walks: Vec<Ended<()>>,
     pub(super) params: FgmtParams,
@@ -80,35 +81,44 @@ struct Unheard {
     entries: [(u64, u32); UNHEARD],
     head: usize,
     tail: usize,
+    /// `core.selection_lag_cycles`.
+    lag: u64,
+    /// When selection hears of the oldest.
+    due: u64,
 }
 
-impl Default for Unheard {
-    fn default() -> Self {
+impl Unheard {
+    fn new(lag: u64) -> Self {
         Self {
             entries: [(0, 0); UNHEARD],
             head: 0,
             tail: 0,
+            lag,
+            due: u64::MAX,
         }
     }
-}
 
-impl Unheard {
     #[inline(always)]
     fn push(&mut self, cycle: u64, c: usize) {
         debug_assert!(self.tail - self.head < UNHEARD);
+        if self.head == self.tail {
+            self.due = cycle + self.lag;
+        }
         self.entries[self.tail % UNHEARD] = (cycle, c as u32);
         self.tail += 1;
     }
 
-    /// The oldest selection, if it was made at least `lag` cycles before `now`.
+    /// The oldest selection, of which selection hears now.
     #[inline(always)]
-    fn pop_until(&mut self, now: u64, lag: u64) -> Option<(u64, usize)> {
+    fn pop(&mut self) -> (u64, usize) {
         let (cycle, c) = self.entries[self.head % UNHEARD];
-        if self.head == self.tail || cycle + lag > now {
-            return None;
-        }
         self.head += 1;
-        Some((cycle, c as usize))
+        self.due = if self.head == self.tail {
+            u64::MAX
+        } else {
+            self.entries[self.head % UNHEARD].0 + self.lag
+        };
+        (cycle, c as usize)
     }
 }
 
@@ -126,21 +136,20 @@ pub(super) struct Core {
     /// Contexts of a pipe: pipe n has those from n times this on.
     pub(super) contexts_per_pipe: usize,
     pipes: usize,
-    /// Whether a selected instruction may find a unit taken by another pipe, or by what has gone before.
+    /// Whether a slot, or the unit of a selected instruction, may be taken: by another pipe, or by what has gone before.
     shares_units: bool,
     /// By unit, the pipe that goes first when several want it.
     favoured: [usize; UNITS],
     /// `core.alternates`.
     alternates: bool,
-    /// `core.selection_lag_cycles`.
-    selection_lag: u64,
+    /// `core.selection_lag_cycles` is 1.
+    hears_at_once: bool,
 }
 
 impl CoreState {
-    /// When something happens that needs no slot.
-    #[inline(always)]
-    pub(super) fn due(&self) -> Cycle {
-        self.walker.due.min(self.fills.due)
+    /// Notes when something happens that needs no slot, after anything that may have changed it.
+    pub(super) fn note_due(&mut self) {
+        self.due = self.walker.due.min(self.fills.due);
     }
 }
 
@@ -176,6 +185,7 @@ impl Core {
                 dtlb: tlb(&params.dtlb),
                 walker: Walker::new(&params.walker, CoreId::new(id), params.latency.load_cycles),
                 fills: Fills::new(&params.core),
+                due: Cycle::NEVER,
                 ended_walks: Vec::new(),
                 params: params.clone(),
                 counters: CoreCounters::default(),
@@ -188,6 +198,7 @@ impl Core {
             pipes: params.core.pipes as usize,
             shares_units: params.core.pipes > 1
                 || params.core.atomic_slots > 1
+                || params.core.integer_result_slot_cycles > 0
                 || params.core.fill_urgent_cycles > 0,
             due: vec![
                 Due {
@@ -198,17 +209,17 @@ impl Core {
                 };
                 contexts
             ],
-            unheard: Unheard::default(),
+            unheard: Unheard::new(params.core.selection_lag_cycles),
             holes: Holes::new(&params.core),
             favoured: [0; UNITS],
             alternates: params.core.alternates,
-            selection_lag: params.core.selection_lag_cycles,
+            hears_at_once: params.core.selection_lag_cycles == 1,
         }
     }
 
     /// Whether no context can issue now.
     pub(super) fn is_idle(&self, now: Cycle) -> bool {
-        self.state.due() > now && self.contexts.iter().all(|context| context.ready_at > now)
+        self.state.due > now && self.contexts.iter().all(|context| context.ready_at > now)
     }
 
     /// One cycle: every pipe selects a context and issues its instruction. Answers the first cycle in
@@ -227,14 +238,16 @@ impl Core {
             "{}: a context was changed without notice",
             self.state.id
         );
+        debug_assert_eq!(
+            self.state.due,
+            self.state.walker.due.min(self.state.fills.due)
+        );
         self.hear(now);
-        if self.state.due() <= now {
+        if self.state.due <= now {
             self.go_on_without_a_slot(now, shared);
         }
         if !self.shares_units {
-            if !self.held(0, now)
-                && let Some(chosen) = self.select(0, now, shared)
-            {
+            if let Some(chosen) = self.select(0, now, shared) {
                 self.issue(chosen, now, fpu, shared);
             }
         } else {
@@ -242,7 +255,7 @@ impl Core {
         }
         // Most often somebody is due at once; a plain minimum would look at everybody.
         let soonest = now.0 + 1;
-        let mut earliest = self.state.due().0;
+        let mut earliest = self.state.due.0;
         for due in &self.due {
             if due.ready < earliest {
                 earliest = due.ready;
@@ -264,6 +277,7 @@ impl Core {
         if self.state.fills.due <= now {
             self.fill(now);
         }
+        self.state.note_due();
     }
 
     /// Every pipe selects before any issues, so that pipes which want one unit meet. For each unit a favour says which
@@ -286,18 +300,41 @@ impl Core {
                 self.state.units.wanted(context.class, context.moves_fp())
             });
         }
-        let favoured = self.favoured;
         let memory_held = self.memory_held(now) || self.state.fills.urgent(now);
-        let held = if memory_held { LOAD_STORE } else { 0 };
+        let mut taken = if memory_held { LOAD_STORE } else { 0 };
+        let mut clash = 0;
+        for &wanted in &wanted[..self.pipes] {
+            clash |= taken & wanted;
+            taken |= wanted;
+        }
+        if clash != 0 {
+            self.settle_conflicts(now, memory_held, &wanted, &mut selected);
+        }
+        for chosen in selected.into_iter().take(self.pipes).flatten() {
+            self.issue(chosen, now, fpu, shared);
+            self.take_slots(chosen, now);
+        }
+    }
+
+    /// Takes the cycle from pipes that want what they cannot have.
+    #[cold]
+    fn settle_conflicts(
+        &mut self,
+        now: Cycle,
+        memory_held: bool,
+        wanted: &[u8; MAX_PIPES],
+        selected: &mut [Option<usize>; MAX_PIPES],
+    ) {
+        let favoured = self.favoured;
         for pipe in 0..self.pipes {
             let Some(chosen) = selected[pipe] else {
                 continue;
             };
-            let lost = self.lost_to_another(pipe, &wanted, &favoured);
-            if lost == 0 && wanted[pipe] & held == 0 {
-                self.issue(chosen, now, fpu, shared);
+            let lost = self.lost_to_another(pipe, wanted, &favoured);
+            if lost == 0 && !(memory_held && wanted[pipe] & LOAD_STORE != 0) {
                 continue;
             }
+            selected[pipe] = None;
             self.contexts[chosen].stall(now, now.after(1), Slot::UnitBusy);
             self.reschedule(chosen);
             self.state.counters.pipe_conflicts += 1;
@@ -309,7 +346,6 @@ impl Core {
     }
 
     /// The unit that `pipe` wants and another has in this cycle, or nothing.
-    #[inline(always)]
     fn lost_to_another(
         &self,
         pipe: usize,
@@ -329,7 +365,7 @@ impl Core {
         0
     }
 
-    /// Issues the instruction of context `c`.
+    /// Issues the instruction of context `c`, which has been selected.
     #[inline(always)]
     fn issue<O: Observer>(
         &mut self,
@@ -338,13 +374,22 @@ impl Core {
         fpu: &mut ChipFpu,
         shared: &mut Shared<'_, O>,
     ) {
-        self.selected(c, now);
-        self.contexts[c].issue(&mut self.state, now, fpu, shared);
-        self.take_slots(c, now);
+        let context = &mut self.contexts[c];
+        context.issue(&mut self.state, now, fpu, shared);
         if O::PIPELINE {
-            self.contexts[c].tell_issued(&self.state, now, shared);
+            context.tell_issued(&self.state, now, shared);
         }
-        self.reschedule(c);
+        let due = &mut self.due[c];
+        due.ready = context.due().0;
+        due.firm = context.firm_at.0;
+        if self.alternates {
+            due.yields = now.0 + 1;
+        }
+        if self.hears_at_once {
+            due.recent = now.0;
+        } else {
+            self.unheard.push(now.0, c);
+        }
     }
 
     /// The context of `pipe` that issues now: the least recently selected that can, the lower number
@@ -384,23 +429,11 @@ impl Core {
         }
     }
 
-    /// Notes that context `c` was selected.
-    #[inline(always)]
-    fn selected(&mut self, c: usize, now: Cycle) {
-        if self.alternates {
-            self.due[c].yields = now.0 + 1;
-        }
-        if self.selection_lag == 1 {
-            self.due[c].recent = now.0;
-        } else {
-            self.unheard.push(now.0, c);
-        }
-    }
-
     /// Selection hears of what was selected `core.selection_lag_cycles` ago.
     #[inline(always)]
     fn hear(&mut self, now: Cycle) {
-        while let Some((cycle, c)) = self.unheard.pop_until(now.0, self.selection_lag) {
+        while self.unheard.due <= now.0 {
+            let (cycle, c) = self.unheard.pop();
             self.due[c].recent = cycle;
         }
     }

@@ -33,6 +33,7 @@ impl Chip {
         context.settle(now);
         core.state.walker.abandon(c);
         core.state.fills.abandon(c);
+        core.state.note_due();
         if core.state.units.fp_waits_for(c) {
             core.fp_data_arrive(c, now);
         }

@@ -312,9 +312,10 @@ impl Context {
         let taken = branch & (hart.pc != next_pc);
         core.counters.branches += u64::from(branch);
         core.counters.branches_taken += u64::from(taken);
-        let (cycles, slot) = core.simple[self.class as usize][usize::from(taken)];
-        let known = now.after(core.params.latency.branch_confirmed_cycles);
-        self.firm_at = self.firm_at.max(if branch { known } else { Cycle(0) });
+        let cost = core.simple[self.class as usize][usize::from(taken)];
+        let (cycles, slot) = (u64::from(cost.cycles), cost.slot);
+        let known = Cycle(now.0 + u64::from(cost.confirmed));
+        self.firm_at = self.firm_at.max(known);
         if matches!(flow, Flow::Next | Flow::Jump) {
             self.retire(&before, now, shared);
             self.pay(core, now, cycles, slot, false);

@@ -193,6 +193,17 @@ impl FgmtParams {
 /// Number of instruction classes, for tables indexed by [`Class`].
 pub(super) const CLASSES: usize = Class::Probe as usize + 1;
 
+/// What an ALU operation, a branch or a jump costs its context.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Simple {
+    /// Until its next instruction, or until its result can be read.
+    pub(super) cycles: u32,
+    /// Until its context is ready without reservation; 0 for what nobody has to confirm.
+    pub(super) confirmed: u16,
+    /// What its cycles are charged to.
+    pub(super) slot: Slot,
+}
+
 impl LatencyParams {
     /// Latency by class, for the classes whose latency is one number.
     pub(super) fn table(&self, wait: &WaitParams) -> [u64; CLASSES] {
@@ -216,14 +227,22 @@ impl LatencyParams {
         table
     }
 
-    /// Latency and account by class and whether a branch is taken, for ALU operations, branches and
-    /// jumps.
-    pub(super) fn simple_table(&self) -> [[(u64, Slot); 2]; CLASSES] {
-        let mut table = [[(self.alu_cycles, Slot::Executing); 2]; CLASSES];
-        table[Class::Jump as usize] = [(self.jump_cycles, Slot::Branch); 2];
+    /// What ALU operations, branches and jumps cost, by class and whether a branch is taken.
+    pub(super) fn simple_table(&self) -> [[Simple; 2]; CLASSES] {
+        let simple = |cycles: u64, slot| Simple {
+            cycles: cycles as u32,
+            confirmed: 0,
+            slot,
+        };
+        let branch = |cycles| Simple {
+            confirmed: self.branch_confirmed_cycles as u16,
+            ..simple(cycles, Slot::Branch)
+        };
+        let mut table = [[simple(self.alu_cycles, Slot::Executing); 2]; CLASSES];
+        table[Class::Jump as usize] = [simple(self.jump_cycles, Slot::Branch); 2];
         table[Class::Branch as usize] = [
-            (self.branch_not_taken_cycles, Slot::Branch),
-            (self.branch_taken_cycles, Slot::Branch),
+            branch(self.branch_not_taken_cycles),
+            branch(self.branch_taken_cycles),
         ];
         table
     }

@@ -90,6 +90,7 @@ impl Context {
             RequestKind::Walk | RequestKind::Load if core.walker.owns(response.request.tag) => {
                 core.walker
                     .entry_arrives(response.request.tag, done, shared);
+                core.note_due();
             }
             RequestKind::Own => unreachable!("stores write through"),
             RequestKind::Walk => unreachable!("an entry arrives for a walk"),
@@ -151,6 +152,7 @@ impl Context {
             if load && core.fills.wait() {
                 self.waits = Waits::Fill;
                 core.fills.returns(self.seat, fp, now, response.done);
+                core.note_due();
             } else {
                 let extra = core.params.latency.fp_load_miss_extra_cycles;
                 self.unblock(response.done.after(if fp { extra } else { 0 }));

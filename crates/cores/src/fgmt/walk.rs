@@ -110,7 +110,9 @@ impl Context {
             space,
             purpose: (),
         };
-        match core.walker.begin(now, wanted, shared) {
+        let ended = core.walker.begin(now, wanted, shared);
+        core.note_due();
+        match ended {
             Some(ended) => {
                 self.end_walk(core, now, ended);
                 true
