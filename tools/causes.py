@@ -247,7 +247,8 @@ def _point(findings: Findings, name: str) -> Point | None:
 def _value(findings: Findings, name: str) -> str:
     point = _point(findings, name)
     if point is not None:
-        return terminal.ours(point)
+        # What only another figure measures has no value here.
+        return "" if point.verdict is Verdict.NOT_MEASURED else terminal.ours(point)
     for statement in findings.statements:
         if name in (statement.id, statement.text):
             return {True: "yes", False: "NO", None: ""}[statement.holds]

@@ -70,6 +70,9 @@ def check() -> int:
 
 def run(study: str | None, *, record: bool) -> int:
     """All experiments, or those of one study."""
+    if study not in (None, *studies.NAMES):
+        print(f"there is no study {study}; there are {', '.join(studies.NAMES)}", file=sys.stderr)
+        return 2
     found: list[str] = []
     for index, each in enumerate(causes.read()):
         if study not in (None, each.study):

@@ -184,6 +184,16 @@ def test_a_run_is_compared_and_kept(files: tuple[Path, Path], capsys: pytest.Cap
     assert capsys.readouterr().err.count("recorded was") == 0
 
 
+def test_what_a_figure_does_not_measure_is_no_value(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    files[1].write_text(EXPERIMENT.replace("active.cpi_alone.t1.hash", "t1_default_1_spinner_add"))
+    assert validation.main(["--record", "cakarevic2008"]) == 1
+    assert "was not run for t1_default_1_spinner_add" in capsys.readouterr().err
+    assert validation.main(["--record", "cakarevic"]) == 2
+    assert "there is no study cakarevic; there are cakarevic2008" in capsys.readouterr().err
+
+
 def test_what_a_change_shows(engine: Engine, files: tuple[Path, Path]) -> None:
     def shows(before: float, after: float) -> str:
         findings = causes._carry_out(causes.read()[0], Changes(), Console(file=io.StringIO()))
