@@ -40,7 +40,7 @@ impl Chip {
         each!(self, chip => chip.attach(hart, machine, context, spinning, now));
     }
 
-    /// A cycle in which harts are about to leave: nothing is begun. Answers the next in which the cores
+    /// A cycle in which harts are about to leave: nothing is begun. Returns the next in which the cores
     /// have anything to do by themselves. When it is never, and memory has nothing to deliver either, every
     /// hart can be detached.
     pub fn drain<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
@@ -84,7 +84,7 @@ impl Chip {
 
     /// Cycle after cycle from `now` on, as long as only the cores have something to do: memory has not
     /// before their next cycle, it lies before `until`, and no timer has changed. At most `most`
-    /// cycles. Answers the last.
+    /// cycles. Returns the last.
     pub fn run<O: Observer>(
         &mut self,
         now: Cycle,

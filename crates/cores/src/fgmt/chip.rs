@@ -111,7 +111,7 @@ impl Chip {
 
     /// Cycle after cycle from `now` on, as long as only the cores have something to do: memory has not
     /// before their next cycle, it lies before `until`, and no timer has changed. At most `most`
-    /// cycles. Answers the last.
+    /// cycles. Returns the last.
     pub fn run<O: Observer>(
         &mut self,
         mut now: Cycle,
@@ -133,7 +133,7 @@ impl Chip {
         now
     }
 
-    /// One cycle of every core that has something to do. Answers the first cycle in which a context
+    /// One cycle of every core that has something to do. Returns the first cycle in which a context
     /// may issue again.
     fn tick<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
         debug_assert!(

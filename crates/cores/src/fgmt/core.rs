@@ -59,6 +59,13 @@ struct Due {
 }
 
 impl Due {
+    /// Takes over when a context may be selected.
+    #[inline(always)]
+    fn note(&mut self, context: &Context) {
+        self.ready = context.due().0;
+        self.firm = context.firm_at.0;
+    }
+
     /// The order of preference among contexts that may issue, the least first: the one that issued
     /// in the last cycle comes last (where contexts alternate), before it those that rely on an
     /// unconfirmed hit, within each the least recently selected first. All ones: it may not issue.
@@ -222,7 +229,7 @@ impl Core {
         self.state.due > now && self.contexts.iter().all(|context| context.ready_at > now)
     }
 
-    /// One cycle: every pipe selects a context and issues its instruction. Answers the first cycle in
+    /// One cycle: every pipe selects a context and issues its instruction. Returns the first cycle in
     /// which a context may issue again.
     pub(super) fn tick<O: Observer>(
         &mut self,
@@ -380,8 +387,7 @@ impl Core {
             context.tell_issued(&self.state, now, shared);
         }
         let due = &mut self.due[c];
-        due.ready = context.due().0;
-        due.firm = context.firm_at.0;
+        due.note(context);
         if self.alternates {
             due.yields = now.0 + 1;
         }
@@ -447,9 +453,6 @@ impl Core {
     /// Notes when context `c` is due, after anything that may have changed it.
     #[inline(always)]
     pub(super) fn reschedule(&mut self, c: usize) {
-        let context = &self.contexts[c];
-        let due = &mut self.due[c];
-        due.ready = context.due().0;
-        due.firm = context.firm_at.0;
+        self.due[c].note(&self.contexts[c]);
     }
 }

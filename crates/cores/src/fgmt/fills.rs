@@ -42,7 +42,7 @@ pub(super) struct Fills {
     urgent_cycles: u64,
     /// Since when the first of them tries.
     tries_since: Cycle,
-    /// Loads and stores had to make room up to this cycle.
+    /// The cycle of the last fill, if loads and stores had to make room for it.
     urgent_until: Option<Cycle>,
 }
 

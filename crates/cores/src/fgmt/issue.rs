@@ -268,7 +268,7 @@ impl Context {
         }
     }
 
-    /// Runs an instruction whose value moves now. Answers whether it retired; if not, its trap has
+    /// Runs an instruction whose value moves now. Returns whether it retired; if not, its trap has
     /// been entered, or the hart sleeps at it.
     pub(super) fn run_now<O: Observer>(
         &mut self,

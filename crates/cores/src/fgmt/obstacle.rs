@@ -204,7 +204,7 @@ impl Context {
         !passes && self.must_drain(now)
     }
 
-    /// A context that rested executes again, and a pending interrupt is taken. Answers whether one
+    /// A context that rested executes again, and a pending interrupt is taken. Returns whether one
     /// was.
     #[cold]
     fn interrupted<O: Observer>(
@@ -233,7 +233,7 @@ impl Context {
         interrupt.is_some()
     }
 
-    /// Finds the next instruction of this context, behind any probes. Answers whether it is there.
+    /// Finds the next instruction of this context, behind any probes. Returns whether it is there.
     #[inline(always)]
     fn fetch<O: Observer>(
         &mut self,

@@ -86,7 +86,7 @@ impl Context {
         self.walk_at_once(core, now, addr, access, shared)
     }
 
-    /// Begins a walk, or gets into line for one, and waits. Answers whether it has ended already.
+    /// Begins a walk, or gets into line for one, and waits. Returns whether it has ended already.
     #[cold]
     fn walk_at_once<O: Observer>(
         &mut self,

@@ -105,7 +105,7 @@ impl Chip {
 
     /// Cycle after cycle from `now` on, as long as only the cores have something to do: memory has not
     /// before their next cycle, it lies before `until`, and no timer has changed. At most `most`
-    /// cycles. Answers the last.
+    /// cycles. Returns the last.
     pub fn run<O: Observer>(
         &mut self,
         mut now: Cycle,

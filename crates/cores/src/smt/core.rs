@@ -226,7 +226,7 @@ impl Core {
         })
     }
 
-    /// One cycle. Answers the next in which anything happens; a debug build goes through the one after,
+    /// One cycle. Returns the next in which anything happens; a debug build goes through the one after,
     /// if that is said to be later, to see that nothing does.
     pub(super) fn tick<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
         let next = self.cycle(now, shared);

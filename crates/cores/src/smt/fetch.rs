@@ -64,7 +64,7 @@ impl Core {
         self.state.active |= fetched > 0;
     }
 
-    /// Puts the contexts that can be fetched from in order, the preferred first. Answers the
+    /// Puts the contexts that can be fetched from in order, the preferred first. Returns the
     /// instructions in the front end.
     fn fetchable(&mut self, now: Cycle) -> u64 {
         let Core { state, contexts } = self;
@@ -228,7 +228,7 @@ impl Context {
         !crosses || self.fetch_translated(c, core, now, (pc, VirtAddr(pc.wrapping_add(2))), shared)
     }
 
-    /// The instruction at `pc`, which has not been decoded yet, into `inst`. Answers whether it can be
+    /// The instruction at `pc`, which has not been decoded yet, into `inst`. Returns whether it can be
     /// fetched.
     #[cold]
     fn decode<O: Observer>(
@@ -252,7 +252,7 @@ impl Context {
         self.fetch = Fetch::Blocked;
     }
 
-    /// Takes an instruction in and decides where fetch goes on, if that is not foreseen. Answers whether
+    /// Takes an instruction in and decides where fetch goes on, if that is not foreseen. Returns whether
     /// that is behind it in the same cycle.
     #[expect(
         clippy::too_many_arguments,

@@ -70,7 +70,7 @@ impl Oracle {
         clippy::too_many_arguments,
         reason = "what fetch knows of an instruction"
     )]
-    /// Runs instruction `n`. Answers where it leads, if that can be known.
+    /// Runs instruction `n`. Returns where it leads, if that can be known.
     fn run(
         &mut self,
         n: u64,

@@ -110,7 +110,7 @@ impl Registers {
         self.waiters[register as usize][word] &= !bit;
     }
 
-    /// Instructions that read it may issue now. Answers the queue entries that waited.
+    /// Instructions that read it may issue now. Returns the queue entries that waited.
     #[inline(always)]
     pub(super) fn wake(&mut self, register: u16) -> Mask {
         self.ready[register as usize] = true;

@@ -129,7 +129,7 @@ impl Context {
         core.performed.push((hart, store.addr, store.bytes));
     }
 
-    /// Takes a pending interrupt, if the oldest instruction is not in the middle of an access. Answers
+    /// Takes a pending interrupt, if the oldest instruction is not in the middle of an access. Returns
     /// whether it did.
     fn interrupt<O: Observer>(
         &mut self,
@@ -219,7 +219,7 @@ impl Context {
         Oldness::Retired
     }
 
-    /// What the walk of an access that retires has to mark in page tables is marked now. Answers the
+    /// What the walk of an access that retires has to mark in page tables is marked now. Returns the
     /// trap when its page is not granted any more.
     fn mark_pages<O: Observer>(&mut self, n: u64, shared: &mut Shared<'_, O>) -> Option<Trap> {
         if self.fetch_space == AddressSpace::PHYSICAL && self.data_space == AddressSpace::PHYSICAL {
