@@ -56,6 +56,13 @@ impl Before {
 }
 
 impl<O: Observer> Shared<'_, O> {
+    /// Whether cores do not go on behind this cycle before others have looked at what has happened in it.
+    #[inline(always)]
+    pub(crate) fn stops(&self) -> bool {
+        let happened = self.unhandled.is_some() | self.device_accessed | self.stop;
+        happened || (O::ACTIVE && self.observer.holds())
+    }
+
     /// Sets the clocks that `hart` can read.
     pub(crate) fn set_clock(&mut self, hart: HartId, now: Cycle) {
         let time = now.0 / self.cycles_per_tick;

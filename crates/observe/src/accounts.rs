@@ -263,12 +263,10 @@ impl Accounts {
             let cycles = &mut self.present[slot as usize];
             *cycles = cycles.wrapping_add(more);
         };
-        if now > self.until {
-            let ready = ready_at.clamp(self.until, now);
-            add(slot, ready.0 - self.until.0);
-            add(Slot::NotSelected, now.0 - ready.0);
-        }
         debug_assert!(now >= self.until, "a cycle would be charged twice");
+        let ready = ready_at.max(self.until).min(now);
+        add(slot, ready.0 - self.until.0);
+        add(Slot::NotSelected, now.0 - ready.0);
         add(Slot::Retired, 1);
         self.until = Cycle(now.0 + 1);
     }

@@ -119,16 +119,36 @@ impl Chip {
         most: u32,
         shared: &mut Shared<'_, O>,
     ) -> Cycle {
+        if let [core] = self.awake[..] {
+            return self.run_one(core, now, until, most, shared);
+        }
         for _ in 0..most {
             let next = self.tick(now, shared);
-            let stops = shared.unhandled.is_some() || shared.device_accessed || shared.stop;
-            if next >= until || next >= shared.memory.next() || stops {
-                break;
-            }
-            if O::ACTIVE && shared.observer.holds() {
+            if next >= until || next >= shared.memory.next() || shared.stops() {
                 break;
             }
             now = next;
+        }
+        now
+    }
+
+    /// As [`Chip::run`], where only `core` has something to do.
+    fn run_one<O: Observer>(
+        &mut self,
+        core: usize,
+        now: Cycle,
+        until: Cycle,
+        most: u32,
+        shared: &mut Shared<'_, O>,
+    ) -> Cycle {
+        let first = self.next[core].max(now);
+        if first > now && (first >= until || first >= shared.memory.next()) {
+            return now;
+        }
+        let (now, next) = self.cores[core].run(first, until, most, &mut self.fpu, shared);
+        self.next[core] = next;
+        if next == Cycle::NEVER {
+            self.awake.clear();
         }
         now
     }
@@ -146,7 +166,7 @@ impl Chip {
         while let Some(&core) = self.awake.get(place) {
             let mut at = self.next[core];
             if at <= now {
-                at = self.cores[core].tick(now, &mut self.fpu, shared);
+                (_, at) = self.cores[core].run(now, now, 1, &mut self.fpu, shared);
                 self.next[core] = at;
             }
             if at == Cycle::NEVER {

@@ -69,13 +69,16 @@ impl Due {
     /// The order of preference among contexts that may issue, the least first: the one that issued
     /// in the last cycle comes last (where contexts alternate), before it those that rely on an
     /// unconfirmed hit, within each the least recently selected first. All ones: it may not issue.
+    ///
+    /// By signs of differences, as compilers make branches of comparisons.
     #[inline(always)]
     fn rank(&self, now: Cycle) -> u64 {
-        let rank = u64::from(self.yields == now.0) << 63
-            | u64::from(self.firm > now.0) << 62
-            | self.recent;
-        let not_ready = u64::from(self.ready > now.0);
-        rank | not_ready.wrapping_neg()
+        const SIGN: u64 = 1 << 63;
+        debug_assert!(self.yields <= now.0 && self.firm < SIGN && self.recent < SIGN >> 1);
+        let yields = now.0.wrapping_sub(self.yields + 1) & SIGN;
+        let unconfirmed = (now.0.wrapping_sub(self.firm) & SIGN) >> 1;
+        let rank = yields | unconfirmed | self.recent;
+        if self.ready > now.0 { u64::MAX } else { rank }
     }
 }
 
@@ -212,7 +215,7 @@ impl Core {
                     ready: u64::MAX,
                     firm: 0,
                     recent: 0,
-                    yields: u64::MAX,
+                    yields: 0,
                 };
                 contexts
             ],
@@ -229,9 +232,33 @@ impl Core {
         self.state.due > now && self.contexts.iter().all(|context| context.ready_at > now)
     }
 
+    /// Cycle after cycle from `now` on, as long as only this core has something to do: its next cycle lies before `until`,
+    /// memory has nothing before it, and nothing asks to stop. At most `most` cycles. Returns the last, and the first in
+    /// which a context may issue again.
+    #[inline(never)]
+    pub(super) fn run<O: Observer>(
+        &mut self,
+        mut now: Cycle,
+        until: Cycle,
+        most: u32,
+        fpu: &mut ChipFpu,
+        shared: &mut Shared<'_, O>,
+    ) -> (Cycle, Cycle) {
+        let mut left = most;
+        loop {
+            let next = self.tick(now, fpu, shared);
+            left -= 1;
+            if left == 0 || next >= until || next >= shared.memory.next() || shared.stops() {
+                return (now, next);
+            }
+            now = next;
+        }
+    }
+
     /// One cycle: every pipe selects a context and issues its instruction. Returns the first cycle in
     /// which a context may issue again.
-    pub(super) fn tick<O: Observer>(
+    #[inline(always)]
+    fn tick<O: Observer>(
         &mut self,
         now: Cycle,
         fpu: &mut ChipFpu,
@@ -260,6 +287,12 @@ impl Core {
         } else {
             self.tick_pipes(now, fpu, shared);
         }
+        self.earliest(now)
+    }
+
+    /// The first cycle after `now` in which a context may be selected, or something happens that needs no slot.
+    #[inline(always)]
+    fn earliest(&self, now: Cycle) -> Cycle {
         // Most often somebody is due at once; a plain minimum would look at everybody.
         let soonest = now.0 + 1;
         let mut earliest = self.state.due.0;
@@ -267,8 +300,7 @@ impl Core {
             if due.ready < earliest {
                 earliest = due.ready;
                 if earliest <= soonest {
-                    earliest = soonest;
-                    break;
+                    return Cycle(soonest);
                 }
             }
         }

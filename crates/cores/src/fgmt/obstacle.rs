@@ -247,7 +247,7 @@ impl Context {
         let mut pc = shared.harts[self.hart_index].pc;
         let translates = self.fetch_space != AddressSpace::PHYSICAL;
         let mut looked_up = !translates;
-        let (first, last) = loop {
+        let first = loop {
             let undecoded;
             if translates && page(pc) != self.fetch_page {
                 if !self.fetch_translated(core, now, VirtAddr(pc), shared) {
@@ -281,25 +281,18 @@ impl Context {
             if !is_probe(inst) {
                 self.class = inst.op.class();
                 self.inst = *inst;
-                // The second half of an instruction in two pages lies elsewhere.
-                let last = match VirtAddr(pc).leaves_page(inst.len.into()) {
-                    true => {
-                        let hart = &mut shared.harts[self.hart_index];
-                        hart.locate(shared.machine, VirtAddr(pc + 2), 2, Access::Fetch)
-                    }
-                    false => Ok(addr),
-                };
-                break (addr, last.unwrap_or(addr));
+                break addr;
             }
             self.probes = true;
             pc = after;
         };
         self.inst_pc = pc;
-        let last_byte = pc + u64::from(self.inst.len) - 1;
-        let line = self.fetch_line;
-        let last = PhysAddr((last.0 & !(PAGE_BYTES - 1)) | last_byte & (PAGE_BYTES - 1));
         let log2 = core.fetch_line_log2;
-        if !(first.block(log2) == line && last.block(log2) == line) {
+        // An instruction in two pages ends in another line than this too.
+        let last = PhysAddr(first.0 + u64::from(self.inst.len) - 1);
+        let line = self.fetch_line;
+        if (first.block(log2) ^ line) | (last.block(log2) ^ line) != 0 {
+            let last = self.last_byte(first, shared);
             let translated = looked_up || self.fetch_translated(core, now, VirtAddr(pc), shared);
             if !translated
                 || self.line_arrives(core, now, first, shared)
@@ -314,6 +307,19 @@ impl Context {
         }
         self.fetch_granted = Granted::NOTHING;
         true
+    }
+
+    /// Where the last byte of the fetched instruction lies, whose first is at `first`: in another page, that lies
+    /// elsewhere.
+    fn last_byte<O: Observer>(&self, first: PhysAddr, shared: &mut Shared<'_, O>) -> PhysAddr {
+        let after = u64::from(self.inst.len) - 1;
+        let last = VirtAddr(self.inst_pc + after);
+        if !VirtAddr(self.inst_pc).leaves_page(after + 1) {
+            return PhysAddr(first.0 + after);
+        }
+        let hart = &mut shared.harts[self.hart_index];
+        let located = hart.locate(shared.machine, last, 1, Access::Fetch);
+        located.unwrap_or(first)
     }
 
     /// The instruction at `pc`, which is no other's copy to be had: its page has not been decoded yet,

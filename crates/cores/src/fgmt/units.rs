@@ -216,10 +216,13 @@ impl CoreUnits {
     /// The first cycle in which an operation of `class` can be sent to its unit.
     #[inline]
     pub(super) fn free_at(&self, class: Class, fp_register: bool) -> Cycle {
+        if matches!(class, Class::Load | Class::Store | Class::Atomic) {
+            let takes_place = class != Class::Atomic && fp_register && self.moves_registers;
+            return if takes_place { self.fp.free } else { Cycle(0) };
+        }
         match class {
             Class::Mul => self.multiplier.free,
             Class::Div => self.divider.free,
-            Class::Load | Class::Store if fp_register && self.moves_registers => self.fp.free,
             class if is_fp(class) && self.per_chip => self.fp.free,
             Class::FpDiv | Class::FpSqrt => self.divider.free,
             Class::FpAdd => self.adder_free,
