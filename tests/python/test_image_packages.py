@@ -123,6 +123,32 @@ def test_what_goes_wrong_with_lists_is_explained(host: Host, said: str, fault: t
         host.apt().update()
 
 
+SYNCING = "E: Failed to fetch x  File has unexpected size (9 != 8). Mirror sync in progress?"
+
+
+def test_while_a_mirror_changes_its_lists_earlier_ones_do(host: Host) -> None:
+    apt = host.apt()
+    said: list[str] = []
+    release = host.directory / "cache" / "trixie" / "lists" / "mirror.test_debian_dists_trixie_InRelease"
+    host.apt_get(update=f'touch -d "2026-11-23 08:12 UTC" "{release}"')
+    apt.update(say=said.append)
+    assert said == []
+    host.apt_get(update=f'echo "{SYNCING}" >&2; exit 100')
+    apt.update(say=said.append)
+    assert said == ["The mirror is changing its lists of trixie; those of 2026-11-23 08:12 UTC are used."]
+    # Another fault is one, whatever is here.
+    host.apt_get(update='echo "E: The repository is not signed." >&2; exit 100')
+    with pytest.raises(RunFault, match="not signed"):
+        apt.update(say=said.append)
+    assert len(said) == 1
+
+
+def test_while_a_mirror_changes_its_lists_and_none_are_here_a_user_is_asked_to_wait(host: Host) -> None:
+    host.apt_get(update=f'echo "{SYNCING}" >&2; exit 100')
+    with pytest.raises(RunFault, match="try again in some minutes"):
+        host.apt().update()
+
+
 def test_a_suite_without_the_architecture_is_named(host: Host) -> None:
     host.tools.add("apt-cache", ":")
     with pytest.raises(UserFault, match='suite "bookworm" has no packages for riscv64'):

@@ -12,6 +12,7 @@ import re
 import urllib.parse
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 
 from loiter.errors import RunFault, UserFault, nearest
@@ -19,6 +20,7 @@ from loiter.images import cache, sources, tools
 
 ARCHITECTURE = "riscv64"
 Share = Callable[[float, str], None]
+Say = Callable[[str], None]
 
 _PRINTED = re.compile(r"^'(?P<uri>[^']+)' (?P<file>\S+) (?P<bytes>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$")
 _STATUS = re.compile(r"^dlstatus:[^:]*:(?P<percent>[0-9.]+):(?P<text>.*)$")
@@ -26,6 +28,8 @@ _UNLOCATED = re.compile(r"E: Unable to locate package (?P<name>\S+)")
 _UNKNOWN_PATTERN = re.compile(r"E: (Couldn't find any package by|Package) .*?'(?P<name>[^']+)'")
 _UNREACHABLE = ("Could not resolve", "Temporary failure resolving", "Could not connect", "Unable to connect",
                 "Connection failed", "Network is unreachable", "Connection timed out")  # fmt: skip
+# A mirror whose files are of two states: it takes over a new one, which lasts some minutes.
+_SYNCING = ("File has unexpected size", "Hash Sum mismatch", "Mirror sync in progress")
 
 
 @dataclass(frozen=True)
@@ -68,17 +72,29 @@ class Apt:
         self._configuration = own / "apt.conf"
         self._configuration.write_text(self._settings(own))
 
-    def update(self, share: Share | None = None) -> None:
-        """Fetches the suite's lists."""
+    def update(self, share: Share | None = None, say: Say | None = None) -> None:
+        """Fetches the suite's lists. While the mirror changes its own, those that are here do; `say` hears so."""
         try:
             with cache.guard(cache.LISTS):
                 self._call(["apt-get", "update", "--error-on=any"], f"lists of {self.suite}", share)
         except RunFault as fault:
-            raise self._explain(str(fault), fault) from None
+            syncing = any(words in str(fault) for words in _SYNCING)
+            earlier = self._lists_time() if syncing else None
+            if earlier is None:
+                raise self._explain(str(fault), fault) from None
+            if say is not None:
+                made = earlier.strftime("%Y-%m-%d %H:%M")
+                say(f"The mirror is changing its lists of {self.suite}; those of {made} UTC are used.")
         if not self._call(["apt-cache", "pkgnames", "base-files"], "looking for base-files").strip():
             raise UserFault(
                 f'suite "{self.suite}" has no packages for {ARCHITECTURE}. Debian carries it from trixie on.'
             )
+
+    def _lists_time(self) -> datetime | None:
+        """When the mirror made the lists that are here, all of which apt replaces together; `None` without any."""
+        releases = (self._state / "lists").glob("*Release")
+        times = [each.stat().st_mtime for each in releases if each.is_file()]
+        return datetime.fromtimestamp(max(times), timezone.utc) if times else None
 
     def with_dependencies(self, packages: Sequence[str]) -> list[Package]:
         """The packages and all they depend on, as apt resolves it on an empty system."""
@@ -174,6 +190,8 @@ class Apt:
         match = _UNLOCATED.search(text) or _UNKNOWN_PATTERN.search(text)
         if match:
             return self._unknown(match["name"])
+        if any(words in text for words in _SYNCING):
+            return RunFault(f"the mirror is changing its lists of {self.suite}; try again in some minutes.\n{text}")
         if any(words in text for words in _UNREACHABLE):
             return RunFault(f"no way to the mirror: is there a network?\n{text}")
         if "does not have a Release file" in text or "no longer has a Release file" in text:

@@ -43,7 +43,7 @@ def build_with(
     assert kernel is not None, "a root file system comes with a kernel"
     recipe, apt, steps = work.recipe, work.apt, work.steps
     with steps.step("lists"):
-        apt.update(steps.share)
+        apt.update(steps.share, steps.say)
     with steps.step("packages"):
         chosen = apt.with_dependencies([*BASE, *DEFAULT, *packages, *recipe.packages])
         steps.detail(f"{len(chosen)} packages, {sum(each.bytes for each in chosen) / 1e6:.0f} MB")

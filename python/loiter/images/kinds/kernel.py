@@ -30,7 +30,7 @@ def build(work: Work) -> Outcome:
     """Builds the image."""
     apt, steps = work.apt, work.steps
     with steps.step("lists"):
-        apt.update(steps.share)
+        apt.update(steps.share, steps.say)
     with steps.step("download"):
         kernel = apt.dependency(META, "linux-image-")
         debs = apt.download(apt.exactly([kernel, FIRMWARE, SHELL]), steps.share)

@@ -52,7 +52,7 @@ def build(work: Work) -> Outcome:
     """Builds the image."""
     apt, steps = work.apt, work.steps
     with steps.step("lists"):
-        apt.update(steps.share)
+        apt.update(steps.share, steps.say)
     with steps.step("download"):
         source = apt.dependency(META, f"{META}-")
         debs = apt.download(apt.exactly([source, FIRMWARE, SHELL]), steps.share)
