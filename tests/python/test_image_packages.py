@@ -124,18 +124,27 @@ def test_what_goes_wrong_with_lists_is_explained(host: Host, said: str, fault: t
 
 
 SYNCING = "E: Failed to fetch x  File has unexpected size (9 != 8). Mirror sync in progress?"
+FAILS = f'echo "{SYNCING}" >&2; exit 100'
 
 
-def test_while_a_mirror_changes_its_lists_earlier_ones_do(host: Host) -> None:
+def release(host: Host, where: str, *names: str) -> str:
+    """Words for a shell that put the file of a release there."""
+    path = host.directory / "cache" / "trixie" / "lists" / where
+    lines = "".join(f"{name}\\n" for name in names)
+    return f'printf "{lines}Date: Sat, 21 Nov 2026 09:15:44 UTC\\n" > "{path}"'
+
+
+def test_lists_of_an_update_before_do_if_the_mirrors_do_not_fit(host: Host) -> None:
     apt = host.apt()
     said: list[str] = []
-    release = host.directory / "cache" / "trixie" / "lists" / "mirror.test_debian_dists_trixie_InRelease"
-    host.apt_get(update=f'touch -d "2026-11-23 08:12 UTC" "{release}"')
+    host.apt_get(update=release(host, "m_dists_trixie_InRelease", "Suite: stable", "Codename: trixie"))
     apt.update(say=said.append)
     assert said == []
-    host.apt_get(update=f'echo "{SYNCING}" >&2; exit 100')
+    host.apt_get(update=FAILS)
     apt.update(say=said.append)
-    assert said == ["The mirror is changing its lists of trixie; those of 2026-11-23 08:12 UTC are used."]
+    assert said == [
+        "The mirror's lists of trixie do not fit each other; those of Sat, 21 Nov 2026 09:15:44 UTC are used."
+    ]
     # Another fault is one, whatever is here.
     host.apt_get(update='echo "E: The repository is not signed." >&2; exit 100')
     with pytest.raises(RunFault, match="not signed"):
@@ -143,9 +152,41 @@ def test_while_a_mirror_changes_its_lists_earlier_ones_do(host: Host) -> None:
     assert len(said) == 1
 
 
-def test_while_a_mirror_changes_its_lists_and_none_are_here_a_user_is_asked_to_wait(host: Host) -> None:
-    host.apt_get(update=f'echo "{SYNCING}" >&2; exit 100')
-    with pytest.raises(RunFault, match="try again in some minutes"):
+def by_name(host: Host, stable: str) -> str:
+    """An update that fails for trixie, says that it is stable, and does `stable` for that."""
+    partial = release(host, "partial/m_dists_trixie_InRelease", "Suite: stable", "Codename: trixie")
+    source = host.directory / "own" / "debian.sources"
+    return f'if grep -q "Suites: stable" "{source}"; then {stable}; else {partial}; {FAILS}; fi'
+
+
+def test_the_releases_other_name_does_if_its_lists_do_not_fit(host: Host) -> None:
+    apt = host.apt()
+    said: list[str] = []
+    fits = release(host, "m_dists_stable_InRelease", "Suite: stable", "Codename: trixie")
+    host.apt_get(update=by_name(host, fits))
+    apt.update(say=said.append)
+    assert said == [
+        "The mirror's lists of trixie do not fit each other; those of stable, which is the same release, of "
+        "Sat, 21 Nov 2026 09:15:44 UTC are used."
+    ]
+    # Lists of the other name are no earlier ones of this one; they are fetched again.
+    host.apt().update(say=said.append)
+    assert said[1] == said[0]
+
+
+@pytest.mark.parametrize("codename", ["forky", None])
+def test_another_release_does_not_do_and_a_user_is_asked_to_wait(host: Host, codename: str | None) -> None:
+    other = release(host, "m_dists_stable_InRelease", "Suite: stable", f"Codename: {codename}")
+    host.apt_get(update=by_name(host, other if codename else FAILS))
+    apt = host.apt()
+    with pytest.raises(RunFault, match="lists of trixie do not fit each other; try again later"):
+        apt.update()
+    assert "Suites: trixie\n" in (host.directory / "own" / "debian.sources").read_text()
+
+
+def test_lists_that_do_not_fit_without_a_word_of_the_release(host: Host) -> None:
+    host.apt_get(update=FAILS)
+    with pytest.raises(RunFault, match="try again later"):
         host.apt().update()
 
 

@@ -12,7 +12,6 @@ import re
 import urllib.parse
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 
 from loiter.errors import RunFault, UserFault, nearest
@@ -28,7 +27,9 @@ _UNLOCATED = re.compile(r"E: Unable to locate package (?P<name>\S+)")
 _UNKNOWN_PATTERN = re.compile(r"E: (Couldn't find any package by|Package) .*?'(?P<name>[^']+)'")
 _UNREACHABLE = ("Could not resolve", "Temporary failure resolving", "Could not connect", "Unable to connect",
                 "Connection failed", "Network is unreachable", "Connection timed out")  # fmt: skip
-# A mirror whose files are of two states: it takes over a new one, which lasts some minutes.
+_NAMES = re.compile(r"^(Suite|Codename): (?P<name>\S+)$", re.MULTILINE)
+_DATE = re.compile(r"^Date: (?P<date>.+)$", re.MULTILINE)
+# A mirror whose files are of two states.
 _SYNCING = ("File has unexpected size", "Hash Sum mismatch", "Mirror sync in progress")
 
 
@@ -64,37 +65,55 @@ class Apt:
         for each in (self.archives, self._nothing, self._state / "lists"):
             (each / "partial").mkdir(parents=True, exist_ok=True)
         (self._state / "status").touch()
-        source = sources.source(mirror)
-        (own / "debian.sources").write_text(
-            f"Types: deb\nURIs: {source.mirror}\nSuites: {suite}\nComponents: main\n"
-            f"Architectures: {ARCHITECTURE}\nSigned-By: {source.keyring}\n"
-        )
+        self._source = sources.source(mirror)
+        self._source_file = own / "debian.sources"
+        self._write_source(suite)
         self._configuration = own / "apt.conf"
         self._configuration.write_text(self._settings(own))
 
     def update(self, share: Share | None = None, say: Say | None = None) -> None:
-        """Fetches the suite's lists. While the mirror changes its own, those that are here do; `say` hears so."""
+        """Fetches the suite's lists. If those of the mirror do not fit each other, as while it takes over new ones or
+        behind a cache, the last that are here do, or those under the release's other name; `say` hears so."""
         try:
-            with cache.guard(cache.LISTS):
-                self._call(["apt-get", "update", "--error-on=any"], f"lists of {self.suite}", share)
+            self._fetch(share)
         except RunFault as fault:
             syncing = any(words in str(fault) for words in _SYNCING)
-            earlier = self._lists_time() if syncing else None
-            if earlier is None:
+            used = (self._earlier() or self._by_other_name(share)) if syncing else None
+            if used is None:
                 raise self._explain(str(fault), fault) from None
             if say is not None:
-                made = earlier.strftime("%Y-%m-%d %H:%M")
-                say(f"The mirror is changing its lists of {self.suite}; those of {made} UTC are used.")
+                say(f"The mirror's lists of {self.suite} do not fit each other; {used} are used.")
         if not self._call(["apt-cache", "pkgnames", "base-files"], "looking for base-files").strip():
             raise UserFault(
                 f'suite "{self.suite}" has no packages for {ARCHITECTURE}. Debian carries it from trixie on.'
             )
 
-    def _lists_time(self) -> datetime | None:
-        """When the mirror made the lists that are here, all of which apt replaces together; `None` without any."""
-        releases = (self._state / "lists").glob("*Release")
-        times = [each.stat().st_mtime for each in releases if each.is_file()]
-        return datetime.fromtimestamp(max(times), timezone.utc) if times else None
+    def _fetch(self, share: Share | None) -> None:
+        with cache.guard(cache.LISTS):
+            self._call(["apt-get", "update", "--error-on=any"], f"lists of {self.suite}", share)
+
+    def _earlier(self) -> str | None:
+        """Words for the lists of an update before, which apt keeps if a later one fails; `None` without any."""
+        releases = list((self._state / "lists").glob(f"*_dists_{self.suite}_*Release"))
+        return f"those of {_made(releases[0])}" if releases else None
+
+    def _by_other_name(self, share: Share | None) -> str | None:
+        """Fetches the lists by the release's other name, its codename or what it is at present, such as stable. Returns
+        words for them; `None` if it has none or that does not help."""
+        lists = self._state / "lists"
+        names = [_names(each) for each in (lists / "partial").glob(f"*_dists_{self.suite}_*Release")]
+        others = {name for each in names if self.suite in each for name in each if name != self.suite}
+        for other in sorted(others):
+            self._write_source(other)
+            try:
+                self._fetch(share)
+            except RunFault:
+                continue
+            for release in lists.glob(f"*_dists_{other}_*Release"):
+                if self.suite in _names(release):
+                    return f"those of {other}, which is the same release, of {_made(release)}"
+        self._write_source(self.suite)
+        return None
 
     def with_dependencies(self, packages: Sequence[str]) -> list[Package]:
         """The packages and all they depend on, as apt resolves it on an empty system."""
@@ -164,6 +183,12 @@ class Apt:
             on_line=on_line,
         )
 
+    def _write_source(self, suite: str) -> None:
+        self._source_file.write_text(
+            f"Types: deb\nURIs: {self._source.mirror}\nSuites: {suite}\nComponents: main\n"
+            f"Architectures: {ARCHITECTURE}\nSigned-By: {self._source.keyring}\n"
+        )
+
     def _settings(self, own: Path) -> str:
         state = self._state
         lines = [
@@ -191,7 +216,7 @@ class Apt:
         if match:
             return self._unknown(match["name"])
         if any(words in text for words in _SYNCING):
-            return RunFault(f"the mirror is changing its lists of {self.suite}; try again in some minutes.\n{text}")
+            return RunFault(f"the mirror's lists of {self.suite} do not fit each other; try again later.\n{text}")
         if any(words in text for words in _UNREACHABLE):
             return RunFault(f"no way to the mirror: is there a network?\n{text}")
         if "does not have a Release file" in text or "no longer has a Release file" in text:
@@ -207,6 +232,16 @@ class Apt:
         close = nearest(name, self._call(["apt-cache", "pkgnames", name[:2]], "names of packages").split())
         advice = f"; did you mean {' or '.join(close)}?" if close else "."
         return UserFault(f'Debian {self.suite} has no package "{name}" for {ARCHITECTURE}{advice}')
+
+
+def _names(release: Path) -> tuple[str, ...]:
+    """What the release of a file `InRelease` is called."""
+    return tuple(match["name"] for match in _NAMES.finditer(release.read_text(encoding="utf-8", errors="replace")))
+
+
+def _made(release: Path) -> str:
+    match = _DATE.search(release.read_text(encoding="utf-8", errors="replace"))
+    return match["date"] if match else "an unknown day"
 
 
 def sha256(path: Path) -> str:
