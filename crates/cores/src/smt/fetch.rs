@@ -252,8 +252,8 @@ impl Context {
         self.fetch = Fetch::Blocked;
     }
 
-    /// Takes an instruction in and decides where fetch goes on, if that is not foreseen. Returns whether
-    /// that is behind it in the same cycle.
+    /// Fetches an instruction and predicts the next pc, unless it is known. Returns whether fetch continues
+    /// with the following instruction in the same cycle.
     #[expect(
         clippy::too_many_arguments,
         reason = "what fetch knows of an instruction"
@@ -267,7 +267,7 @@ impl Context {
         pc: u64,
         inst: &Inst,
         how: How,
-        foreseen: Option<u64>,
+        known_next: Option<u64>,
     ) -> bool {
         let behind = pc.wrapping_add(u64::from(inst.len));
         let transfer = Transfer::of(inst);
@@ -275,7 +275,7 @@ impl Context {
         let n = self.tail;
         let seq = core.next_seq;
         if let Some(transfer) = transfer {
-            let prediction = match foreseen {
+            let prediction = match known_next {
                 Some(next) => Prediction {
                     taken: transfer != Transfer::Branch || next != behind,
                     target: Some(next),
