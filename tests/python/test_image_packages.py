@@ -179,7 +179,7 @@ def test_another_release_does_not_do_and_a_user_is_asked_to_wait(host: Host, cod
     other = release(host, "m_dists_stable_InRelease", "Suite: stable", f"Codename: {codename}")
     host.apt_get(update=by_name(host, other if codename else FAILS))
     apt = host.apt()
-    with pytest.raises(RunFault, match="lists of trixie do not fit each other; try again later"):
+    with pytest.raises(RunFault, match="files of trixie do not fit its lists; try again later"):
         apt.update()
     assert "Suites: trixie\n" in (host.directory / "own" / "debian.sources").read_text()
 

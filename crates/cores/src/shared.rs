@@ -56,7 +56,7 @@ impl Before {
 }
 
 impl<O: Observer> Shared<'_, O> {
-    /// Whether cores do not go on behind this cycle before others have looked at what has happened in it.
+    /// Whether something has happened in this cycle that others must see before the cores continue.
     #[inline(always)]
     pub(crate) fn stops(&self) -> bool {
         let happened = self.unhandled.is_some() | self.device_accessed | self.stop;

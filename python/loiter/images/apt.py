@@ -216,7 +216,7 @@ class Apt:
         if match:
             return self._unknown(match["name"])
         if any(words in text for words in _SYNCING):
-            return RunFault(f"the mirror's lists of {self.suite} do not fit each other; try again later.\n{text}")
+            return RunFault(f"the mirror's files of {self.suite} do not fit its lists; try again later.\n{text}")
         if any(words in text for words in _UNREACHABLE):
             return RunFault(f"no way to the mirror: is there a network?\n{text}")
         if "does not have a Release file" in text or "no longer has a Release file" in text:

@@ -70,7 +70,7 @@ impl Due {
     /// in the last cycle comes last (where contexts alternate), before it those that rely on an
     /// unconfirmed hit, within each the least recently selected first. All ones: it may not issue.
     ///
-    /// By signs of differences, as compilers make branches of comparisons.
+    /// By signs of differences: compilers make branches of comparisons, which are mispredicted here.
     #[inline(always)]
     fn rank(&self, now: Cycle) -> u64 {
         const SIGN: u64 = 1 << 63;

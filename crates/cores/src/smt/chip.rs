@@ -115,15 +115,11 @@ impl Chip {
     ) -> Cycle {
         for _ in 0..most {
             let next = self.tick(now, shared);
-            let stops = shared.unhandled.is_some()
-                || shared.stop
-                || shared.device_accessed
+            // Stores perform here, which can end naps and the run.
+            let stops = shared.stops()
                 || shared.machine.watches.any_lost()
                 || shared.machine.ended().is_some();
             if stops || next >= until || next >= shared.memory.next() {
-                break;
-            }
-            if O::ACTIVE && shared.observer.holds() {
                 break;
             }
             now = next;
