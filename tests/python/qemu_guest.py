@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,38 +34,28 @@ def run(
     append: str = "",
 ) -> Ran:
     """Runs a script in a freshly booted guest, with more words for its kernel."""
-    disk, messages = directory / "vdb", directory / "messages"
+    disk, messages, heard = directory / "vdb", directory / "messages", (directory / "out", directory / "err")
     with disk.open("wb") as file:
         agent.write_archive(file, script, put or [], stdin)
         file.truncate(_DISK_BYTES)
-    ports = [socket.socketpair() for _ in range(3)]
-    with subprocess.Popen(
-        _command(image, disk, messages, ports, append), pass_fds=[far.fileno() for _, far in ports]
-    ) as qemu:
+    talk = []
+    near, far = socket.socketpair()
+    with near, subprocess.Popen(_command(image, disk, messages, heard, far, append), pass_fds=[far.fileno()]) as qemu:
         limit = threading.Timer(_LIMIT_SECONDS, qemu.kill)
         limit.start()
-        for _, far in ports:
-            far.close()
-        heard = [bytearray(), bytearray()]
-        threads = [threading.Thread(target=_hear, args=(ports[n][0], heard[n])) for n in range(2)]
-        for thread in threads:
-            thread.start()
-        talk = []
-        with ports[2][0].makefile("r") as lines:
+        far.close()
+        with near.makefile("r") as lines:
             for line in lines:
                 talk.append(line.rstrip("\n"))
                 if talk[-1] == agent.READY:
-                    ports[2][0].sendall(agent.GO)
-        for thread in threads:
-            thread.join()
-        for near, _ in ports:
-            near.close()
+                    near.sendall(agent.GO)
         limit.cancel()
-    return Ran(bytes(heard[0]), bytes(heard[1]), talk, messages.read_text(errors="replace"))
+    out, err = (path.read_bytes() for path in heard)
+    return Ran(out, err, talk, messages.read_text(errors="replace"))
 
 
 def _command(
-    image: Image, disk: Path, messages: Path, ports: list[tuple[socket.socket, socket.socket]], append: str
+    image: Image, disk: Path, messages: Path, heard: Iterable[Path], talk: socket.socket, append: str
 ) -> list[str]:
     words = f"{image.agent_command_line} {append}".strip()
     command = [
@@ -77,13 +68,11 @@ def _command(
     for name, path in (("vda", image.root), ("vdb", disk)):
         command += ["-drive", f"file={path},format=raw,if=none,id={name},snapshot=on"]
         command += ["-device", f"virtio-blk-device,drive={name}"]
-    for number, (_, far) in enumerate(ports):
-        command += ["-chardev", f"socket,id=c{number},fd={far.fileno()}"]
+    # Output goes to files: QEMU's consoles drop what the reader of a socket is too slow for (flush_buf in its
+    # hw/char/virtio-console.c).
+    ports = [*(f"file,path={path}" for path in heard), f"socket,fd={talk.fileno()}"]
+    for number, port in enumerate(ports):
+        command += ["-chardev", f"{port},id=c{number}"]
         command += ["-device", f"virtio-serial-device,id=s{number},max_ports=1"]
         command += ["-device", f"virtconsole,chardev=c{number},bus=s{number}.0"]
     return command
-
-
-def _hear(port: socket.socket, heard: bytearray) -> None:
-    while data := port.recv(1 << 16):
-        heard.extend(data)
