@@ -22,6 +22,8 @@ enum Replacement {
     Random,
     /// The first, from a rotating pointer, that was not used since all others were.
     Nru,
+    /// The next, by one pointer of the whole cache, whether another of the set is empty or not.
+    Rotating,
 }
 
 /// Tags and replacement state, an index for each line.
@@ -35,7 +37,7 @@ pub struct Cache {
     /// LRU: time of last use; NRU: 1 when used.
     used: Vec<u64>,
     replacement: Replacement,
-    /// LRU: the present time; random: the register; NRU: the pointer.
+    /// LRU: the present time; random: the register; NRU and rotating: the pointer.
     state: u64,
 }
 
@@ -65,6 +67,7 @@ impl Cache {
         let replacement = match replacement {
             "random" => Replacement::Random,
             "nru" => Replacement::Nru,
+            "rotating" => Replacement::Rotating,
             _ => Replacement::Lru,
         };
         Ok(Self {
@@ -133,7 +136,7 @@ impl Cache {
                 self.state += 1;
                 self.used[index] = self.state;
             }
-            Replacement::Random => {}
+            Replacement::Random | Replacement::Rotating => {}
             Replacement::Nru => {
                 self.used[index] = 1;
                 let base = index / self.ways * self.ways;
@@ -151,9 +154,10 @@ impl Cache {
         debug_assert_eq!(self.find(line), Lookup::Miss);
         let base = self.base(line);
         let set = &self.tags[base..base + self.ways];
-        let way = match set.iter().position(|&tag| tag == INVALID) {
-            Some(way) => way,
-            None => self.victim(base),
+        let empty = set.iter().position(|&tag| tag == INVALID);
+        let way = match (self.replacement, empty) {
+            (Replacement::Rotating, _) | (_, None) => self.victim(base),
+            (_, Some(way)) => way,
         };
         let index = base + way;
         let old = std::mem::replace(&mut self.tags[index], line);
@@ -171,6 +175,11 @@ impl Cache {
                 let bit = (s ^ (s >> 1) ^ (s >> 3) ^ (s >> 12)) & 1;
                 self.state = (s >> 1) | (bit << 15);
                 self.state as usize % self.ways
+            }
+            Replacement::Rotating => {
+                let way = self.state as usize % self.ways;
+                self.state = (way as u64 + 1) % self.ways as u64;
+                way
             }
             Replacement::Nru => {
                 let start = self.state as usize;
@@ -292,6 +301,23 @@ mod tests {
                 used[way] = true;
             }
         }
+    }
+
+    /// One pointer for all sets, which every fill moves on; an empty way is filled when its turn comes.
+    #[test]
+    fn a_rotating_pointer_takes_the_ways_in_turn() {
+        let mut cache = Cache::new(2 * 4 * 64, 4, 64, "rotating").unwrap();
+        let replaced: Vec<_> = (0..4).map(|line| cache.fill(2 * line).1).collect();
+        assert_eq!(replaced, [None; 4]);
+        assert!(cache.invalidate(0));
+        // The pointer is at the way of line 0 again; it goes to that of line 2 with the fill of another set.
+        assert_eq!(cache.fill(1).1, None);
+        assert!(matches!(cache.access(2), Lookup::Hit(_)));
+        assert_eq!(cache.fill(100).1, Some(2));
+        assert_eq!(cache.fill(102).1, Some(4));
+        assert_eq!(cache.fill(104).1, Some(6));
+        assert_eq!(cache.fill(106).1, None);
+        assert_eq!(cache.fill(108).1, Some(100));
     }
 
     /// Random uses, fills and losses against lists: what is there, and that the line replaced is the

@@ -28,7 +28,7 @@ params! {
         /// Bytes of a line, a power of two.
         line_bytes: int(8..=256),
         /// Which line of a set is replaced.
-        replacement: choice("lru", "random", "nru"),
+        replacement: choice("lru", "random", "nru", "rotating"),
     }
 }
 

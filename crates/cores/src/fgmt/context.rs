@@ -80,6 +80,8 @@ pub(super) struct Context {
     /// First cycle in which it is selected on the assumption that its load hits, although that has
     /// missed.
     pub(super) speculates_at: Cycle,
+    /// Slots that it can still lose so.
+    pub(super) miss_slots_left: u64,
     /// What it waits for when `ready_at` is not known.
     pub(super) waits: Waits,
     /// What the cycles before `ready_at` are charged to.
@@ -138,6 +140,7 @@ impl Context {
             ready_at: Cycle::NEVER,
             firm_at: Cycle(0),
             speculates_at: Cycle::NEVER,
+            miss_slots_left: 0,
             waits: Waits::Hart,
             slot: Slot::Vacant,
             accounts: Accounts::new(id, now),

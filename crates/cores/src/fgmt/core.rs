@@ -5,7 +5,7 @@ use loiter_memory::{Tlb, TlbParams};
 use loiter_observe::Slot;
 use loiter_types::{ContextId, CoreId, Cycle};
 
-use super::context::{Chance, Context};
+use super::context::{Chance, Context, Waits};
 use super::counters::CoreCounters;
 use super::fills::Fills;
 use super::holes::Holes;
@@ -154,6 +154,10 @@ pub(super) struct Core {
     alternates: bool,
     /// `core.selection_lag_cycles` is 1.
     hears_at_once: bool,
+    /// `core.wait_costs_slot`.
+    wait_costs_slot: bool,
+    /// When each context issued last; kept only for that.
+    issued_at: Vec<Cycle>,
 }
 
 impl CoreState {
@@ -224,6 +228,8 @@ impl Core {
             favoured: [0; UNITS],
             alternates: params.core.alternates,
             hears_at_once: params.core.selection_lag_cycles == 1,
+            wait_costs_slot: params.core.wait_costs_slot,
+            issued_at: vec![Cycle(0); contexts],
         }
     }
 
@@ -418,8 +424,17 @@ impl Core {
         if O::PIPELINE {
             context.tell_issued(&self.state, now, shared);
         }
+        self.due[c].note(context);
+        self.note_selected(c, now);
+        if self.wait_costs_slot {
+            self.issued_at[c] = now;
+        }
+    }
+
+    /// Context `c` has had the slot of `now`: selection hears of it.
+    #[inline(always)]
+    pub(super) fn note_selected(&mut self, c: usize, now: Cycle) {
         let due = &mut self.due[c];
-        due.note(context);
         if self.alternates {
             due.yields = now.0 + 1;
         }
@@ -458,13 +473,29 @@ impl Core {
             match self.contexts[best].can_issue(&mut self.state, now, shared) {
                 Chance::Issues => return Some(best),
                 // What it has in its way has made it wait: look again among the others.
-                Chance::Waits => self.reschedule(best),
+                Chance::Waits => {
+                    self.reschedule(best);
+                    if self.wait_costs_slot && self.waits_since_now(best, now) {
+                        self.state.counters.wait_slots += 1;
+                        return None;
+                    }
+                }
                 Chance::LosesSlot => {
                     self.lose_slot(best, now);
                     return None;
                 }
             }
         }
+    }
+
+    /// Whether `now` is the first cycle in which context `c`, which waits, has the instruction that does, and
+    /// selection did not know that it would.
+    #[cold]
+    fn waits_since_now(&self, c: usize, now: Cycle) -> bool {
+        let context = &self.contexts[c];
+        let known_late = matches!(context.slot, Slot::Dependence | Slot::UnitBusy)
+            || matches!(context.waits, Waits::StoreEntry);
+        known_late && self.issued_at[c].after(1) == now
     }
 
     /// Selection hears of what was selected `core.selection_lag_cycles` ago.

@@ -25,6 +25,8 @@ counters! {
         retracted: "slots",
         /// Slots lost to instructions that went out on the assumption that a load hits which missed.
         miss_slots: "slots",
+        /// Slots lost to instructions that had to wait, which selection did not know yet.
+        wait_slots: "slots",
         /// Cycles in which a returned line could not fill for a load, or a store, in the execute stage.
         fill_waits: "cycles",
         /// Loads whose value came from the context's own store buffer.

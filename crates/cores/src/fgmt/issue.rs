@@ -196,7 +196,7 @@ impl Context {
         let hits = forwards || shared.memory.load(core.id, addr);
         let fp = matches!(self.inst.rd, 32..64);
         if fp {
-            (cycles, confirmed) = (latency.fp_load_cycles, latency.fp_load_cycles);
+            (cycles, confirmed) = (latency.fp_load_cycles, latency.fp_load_confirmed_cycles);
             let done = if hits {
                 now.after(cycles)
             } else {
@@ -206,8 +206,11 @@ impl Context {
         }
         if !hits {
             self.send(core, now, RequestKind::Load, addr, Slot::L2Hit, shared);
-            if core.params.core.miss_costs_slot && !fp {
-                self.speculates_at = now.after(cycles);
+            self.miss_slots_left = core.params.core.miss_slots;
+            if self.miss_slots_left > 0 {
+                // Where contexts wait for operands, the next instruction need not be one that uses the load.
+                let first = if core.stall_on_use { 1 } else { cycles };
+                self.speculates_at = now.after(first);
                 self.firm_at = now.after(confirmed);
             }
             return;

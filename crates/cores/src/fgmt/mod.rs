@@ -24,9 +24,11 @@
 //! - A fetch, load, store or atomic whose address is translated looks into a buffer of translations
 //!   that the contexts share. Without one its context is stalled until page tables have been walked.
 //! - A load that misses blocks its context. What it would have issued on the assumption of a hit may
-//!   cost a slot (`core.miss_costs_slot`), and the line may have to wait for a cycle without another
-//!   load or store (`core.fill_waits_for`), which it stops in the end (`core.fill_urgent_cycles`). Stores go through a store buffer; atomics are performed
-//!   by the second-level cache after the store buffer has drained.
+//!   cost slots (`core.miss_slots`), and the line may have to wait for a cycle without another
+//!   load or store (`core.fill_waits_for`), which it stops in the end (`core.fill_urgent_cycles`).
+//! - What an instruction waits for may be known a cycle too late for selection (`core.wait_costs_slot`).
+//! - Stores go through a store buffer; atomics are performed by the second-level cache after the store
+//!   buffer has drained.
 
 mod chip;
 mod context;

@@ -25,7 +25,7 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) -> Chance {
         if self.ready_at > now {
-            return self.speculates(core, now);
+            return self.speculates(now);
         }
         if !self.fetched && !self.fetch(core, now, shared) {
             return Chance::Waits;
@@ -67,12 +67,10 @@ impl Context {
         })
     }
 
-    /// Its load has missed: until that is known, its next instruction takes a slot for nothing.
+    /// Its load has missed: until that is known, its next instructions take slots for nothing.
     #[cold]
-    fn speculates(&mut self, core: &CoreState, now: Cycle) -> Chance {
-        let latency = &core.params.latency;
-        let known = latency.load_confirmed_cycles - latency.load_cycles;
-        if now < self.speculates_at.after(known) {
+    fn speculates(&mut self, now: Cycle) -> Chance {
+        if now < self.firm_at {
             return Chance::LosesSlot;
         }
         self.speculates_at = Cycle::NEVER;

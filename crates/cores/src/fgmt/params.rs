@@ -31,9 +31,12 @@ params! {
         /// How much longer a unit stays busy for everybody, its last user included, when an
         /// instruction that has lost its slot waits for it.
         unit_handover_cycles: int(0..=64),
-        /// Whether the instruction that a context issues on the assumption that its load hits costs a
-        /// slot when the load misses.
-        miss_costs_slot: bool,
+        /// Slots that instructions can take at most which a context issues on the assumption that its load
+        /// hits, when it misses. They are taken back, and issue again later.
+        miss_slots: int(0..=64),
+        /// Whether selection learns a cycle late that a context's next instruction waits for an operand, a
+        /// unit or an entry of the store buffer: a context that is selected in that cycle loses its slot.
+        wait_costs_slot: bool,
         /// What must not be in the execute stage in the cycle in which a line that has returned for a load
         /// fills the first level: atomics count as loads.
         fill_waits_for: choice("nothing", "loads", "loads_and_stores"),
@@ -79,6 +82,8 @@ params! {
         load_confirmed_cycles: int(1..=1000),
         /// Floating-point load that hits the first level.
         fp_load_cycles: int(1..=1000),
+        /// The same as load_confirmed_cycles for a floating-point load.
+        fp_load_confirmed_cycles: int(1..=1000),
         /// How much later than an integer load a floating-point load that misses has its data.
         fp_load_miss_extra_cycles: int(0..=1000),
         /// Integer store into the store buffer.
@@ -174,14 +179,22 @@ impl FgmtParams {
             ));
         }
         self.divide.check()?;
-        let (hit, confirmed) = (latency.load_cycles, latency.load_confirmed_cycles);
-        if hit > confirmed {
-            return Err((
-                "latency",
-                format!(
-                    "load_cycles and load_confirmed_cycles: {hit} is greater than {confirmed}; swap or correct them"
-                ),
-            ));
+        for (prefix, hit, confirmed) in [
+            ("", latency.load_cycles, latency.load_confirmed_cycles),
+            (
+                "fp_",
+                latency.fp_load_cycles,
+                latency.fp_load_confirmed_cycles,
+            ),
+        ] {
+            if hit > confirmed {
+                return Err((
+                    "latency",
+                    format!(
+                        "{prefix}load_cycles and {prefix}load_confirmed_cycles: {hit} is greater than {confirmed}; swap or correct them"
+                    ),
+                ));
+            }
         }
         for (section, tlb) in [("itlb", &self.itlb), ("dtlb", &self.dtlb)] {
             Tlb::new(tlb).map_err(|problem| (section, problem))?;

@@ -328,9 +328,19 @@ impl Core {
     pub(super) fn lose_slot(&mut self, c: usize, now: Cycle) {
         let context = &mut self.contexts[c];
         if context.ready_at > now {
-            context.speculates_at = Cycle::NEVER;
+            context.miss_slots_left -= 1;
+            context.speculates_at = if context.miss_slots_left > 0 {
+                now.after(1)
+            } else {
+                Cycle::NEVER
+            };
             self.state.counters.miss_slots += 1;
+            let known_at = context.firm_at;
             self.reschedule(c);
+            if now.after(self.state.params.core.selection_lag_cycles) < known_at {
+                // Selection hears of it before it is taken back.
+                self.note_selected(c, now);
+            }
             return;
         }
         self.state.counters.retracted += 1;

@@ -74,7 +74,25 @@ fn a_miss_costs_a_slot_that_nobody_else_is_ready_for() {
         "{}",
         lost(&beside_two)
     );
-    assert_eq!(lost(&missing(Some("core.miss_costs_slot=false"), &[])), 0);
+    assert_eq!(lost(&missing(Some("core.miss_slots=0"), &[])), 0);
+}
+
+/// On a T2 every instruction that goes out until the miss is known is taken back: five slots, fewer where others of the
+/// pipe are ready without reservation.
+#[test]
+fn a_miss_of_a_t2_costs_the_slots_until_it_is_known() {
+    let lost = |outcome: &Outcome| outcome.counter("core0", "miss_slots");
+    let misses = |outcome: &Outcome| outcome.counter("core0.l1d", "misses");
+    let alone = missing_on("t2", None, &[]);
+    assert!(misses(&alone) > 300);
+    assert!(lost(&alone).abs_diff(5 * misses(&alone)) <= 5);
+    let two = missing_on("t2", Some("core.miss_slots=2"), &[]);
+    assert!(lost(&two).abs_diff(2 * misses(&two)) <= 2);
+    // An adder is always ready without reservation, but at its jumps and while its own code is not there yet.
+    let adds = "add a2, a2, a1; ".repeat(100);
+    let beside_one = missing_on("t2", None, &[&adds]);
+    assert!(misses(&beside_one) > 300);
+    assert!(lost(&beside_one) * 10 < 5 * misses(&beside_one));
 }
 
 /// A line fills in a cycle whose execute stage has no load or store: beside stores in every cycle but one in eight it

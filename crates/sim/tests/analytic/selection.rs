@@ -158,6 +158,7 @@ fn check(bench: Bench, loops: &[(usize, &[Kind])], salt: usize) {
         retract: machine.number("core.retract_cycles"),
         handover: machine.number("core.unit_handover_cycles"),
         late_slot: machine.number("core.integer_result_slot_cycles"),
+        wait_slot: machine.get("core.wait_costs_slot").unwrap() == true,
     };
     for (n, &(hart, body)) in loops.iter().enumerate() {
         let offset = (salt * (2 * n + 3) + n) % 13;
@@ -276,6 +277,8 @@ fn every_issue_is_where_the_rule_says_with_other_parameters() {
         ("t2", 8, &["latency.branch_confirmed_cycles=1"]),
         ("t1", 4, &["core.pipes=2", "core.selection_lag_cycles=1"]),
         ("t1", 4, &["core.stall=use"]),
+        ("t1", 4, &["core.stall=use", "core.wait_costs_slot=true"]),
+        ("t2", 8, &["core.wait_costs_slot=false"]),
         ("t2", 8, &["core.alternates=true"]),
         ("t2", 8, &["core.selection_lag_cycles=5"]),
         ("t2", 8, &["core.stall=issue", "latency.load_cycles=4"]),

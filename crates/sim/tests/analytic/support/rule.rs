@@ -16,6 +16,8 @@ pub struct Rule {
     pub handover: u64,
     /// How long before the next slot of its context an instruction with a `late_slot` takes a slot of its pipe; 0: none.
     pub late_slot: u64,
+    /// Whether who is selected in the cycle after its last issue, and has to wait, loses the slot.
+    pub wait_slot: bool,
 }
 
 /// What an instruction does to its context and to what is shared.
@@ -128,23 +130,29 @@ pub fn predict(
             if late_slots.contains(&(pipe, now)) {
                 return None;
             }
-            // Ready: past its stall, its operand there, its unit free. Of these the least recently selected as far as
-            // is known, but those that rely on a hit behind all others, and who had the last cycle behind even those.
-            let ready = (0..contexts.len()).filter(|&c| {
-                let (context, state) = (&contexts[c], &states[c]);
-                let step = context.step(state.next);
+            let waits = |c: usize| {
+                let step = contexts[c].step(states[c].next);
                 let unit = step.unit.map_or(0, |(unit, _)| units[unit].free);
                 let unit = if rule.retract == 0 { unit } else { 0 };
-                let operand = if step.reads { state.result } else { 0 };
-                context.pipe == pipe && state.ready.max(operand).max(unit) <= now
+                let operand = if step.reads { states[c].result } else { 0 };
+                operand.max(unit) > now
+            };
+            // Ready: past its stall, its operand there, its unit free, or not known to be missing. Of these the least
+            // recently selected as far as is known, but those that rely on a hit behind all others, and who had the last
+            // cycle behind even those.
+            let ready = (0..contexts.len()).filter(|&c| {
+                let state = &states[c];
+                let unknown = rule.wait_slot && state.selected.last() == Some(&(now - 1));
+                contexts[c].pipe == pipe && state.ready <= now && (unknown || !waits(c))
             });
-            ready.min_by_key(|&c| {
+            let first = ready.min_by_key(|&c| {
                 let selected = &states[c].selected;
                 let had_the_last_cycle = rule.alternates && selected.last() == Some(&(now - 1));
                 let mut latest_first = selected.iter().rev();
                 let known = latest_first.find(|&&cycle| cycle + rule.lag <= now);
                 (had_the_last_cycle, states[c].firm > now, known.copied())
-            })
+            });
+            first.filter(|&c| !waits(c))
         };
         // All pipes select, and lose their slots to busy units; of those that want to share, one has its turn.
         let mut selected: Vec<_> = (0..rule.pipes).map(select).collect();
