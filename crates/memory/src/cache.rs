@@ -178,7 +178,7 @@ impl Cache {
             }
             Replacement::Rotating => {
                 let way = self.state as usize % self.ways;
-                self.state = (way as u64 + 1) % self.ways as u64;
+                self.state += 1;
                 way
             }
             Replacement::Nru => {
