@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -201,6 +202,11 @@ def mean(values: Iterable[float]) -> float:
 def deviation(values: Sequence[float]) -> float:
     """Standard deviation of a sample; 0 of one value."""
     return statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Of their mean; 0 of one value."""
+    return deviation(values) / math.sqrt(len(values))
 
 
 def gain_percent(with_waiting: float, without: float) -> float:
