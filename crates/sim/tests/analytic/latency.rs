@@ -209,7 +209,7 @@ fn a_trap_takes_its_time() {
 /// From the tick in which the timer is due to the issue behind `wfi`: one cycle.
 #[test]
 fn a_timer_wakes_a_sleeper_in_the_cycle_it_is_due() {
-    let code = "li t0, 0x2004000; li t1, 300; li s1, 3
+    let code = "li t0, 0x2004000; li t1, 300; li s1, 2
          li t2, 0x80; csrrw x0, 0x304, t2
          again: sd t1, 0(t0)
          wfi
