@@ -31,8 +31,8 @@ params! {
         /// How much longer a unit stays busy for everybody, its last user included, when an
         /// instruction that has lost its slot waits for it.
         unit_handover_cycles: int(0..=64),
-        /// Slots that instructions can take at most which a context issues on the assumption that its load
-        /// hits, when it misses. They are taken back, and issue again later.
+        /// Most slots that a load which misses costs: those of instructions that went out on the assumption
+        /// of a hit. They are taken back, and issue again later.
         miss_slots: int(0..=64),
         /// Whether selection learns a cycle late that a context's next instruction waits for an operand, a
         /// unit or an entry of the store buffer: a context that is selected in that cycle loses its slot.
