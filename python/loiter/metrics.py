@@ -284,6 +284,12 @@ METRICS: tuple[Metric, ...] = (
         _cycles_percent("zero_fetch_cycles"),
     ),
     Metric(
+        "front_full_percent",
+        _PERCENT,
+        "Cycles of a core in which no context was fetched from because the front end had no room, of all.",
+        _cycles_percent("front_full_cycles"),
+    ),
+    Metric(
         "zero_issue_cycles_percent",
         _PERCENT,
         "Cycles of a core in which nothing was issued.",

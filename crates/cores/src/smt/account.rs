@@ -141,6 +141,7 @@ impl CoreState {
     fn count(&mut self, cycles: u64) {
         let counters = &mut self.counters;
         counters.cycles += cycles;
+        counters.front_full_cycles += cycles * u64::from(self.front_full);
         counters.queue_full_cycles += cycles * u64::from(self.queue_full);
         counters.registers_full_cycles += cycles * u64::from(self.registers_full);
         let (integer, fp) = (self.queues.occupancy(0), self.queues.occupancy(1));

@@ -8,6 +8,7 @@ use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 use super::awake::ContextSet;
 use super::context::{Context, Fetch, NO_LINE, NO_MARK, Stage};
 use super::counters::{Histograms, SmtCounters, SmtModeCounters, SmtPurposeCounters};
+use super::front::Stages;
 use super::oracle::Oracle;
 use super::params::SmtParams;
 use super::policy::{FetchPolicy, Shares};
@@ -103,6 +104,10 @@ pub(super) struct CoreState {
     /// Whether a full queue, or the want of a register, kept an instruction in the front end.
     pub(super) queue_full: bool,
     pub(super) registers_full: bool,
+    /// Whether the front end had no room for what fetch could have brought.
+    pub(super) front_full: bool,
+    /// `core.front_end = "stages"`.
+    pub(super) stages: Option<Stages>,
     /// `core.rename_order = "in_order"`.
     pub(super) renames_in_order: bool,
     /// `core.atomic_order = "annotated"`.
@@ -204,6 +209,8 @@ impl Core {
                 counted_to: now,
                 queue_full: false,
                 registers_full: false,
+                front_full: false,
+                stages: (core.front_end == "stages").then(|| Stages::new(core.front_cycles)),
                 fetch_policy: FetchPolicy::named(&core.fetch_policy),
                 active: false,
                 draining: false,
@@ -326,6 +333,9 @@ impl Core {
                     consider(head.due);
                 }
             }
+        }
+        if let Some(stages) = &self.state.stages {
+            consider(stages.due());
         }
         consider(self.state.walker.due);
         consider(self.state.div_free);

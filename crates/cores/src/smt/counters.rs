@@ -13,6 +13,8 @@ counters! {
         issued: "instructions",
         /// Cycles in which nothing was fetched.
         zero_fetch_cycles: "cycles",
+        /// Cycles in which no context was fetched from because the front end had no room.
+        front_full_cycles: "cycles",
         /// Cycles in which nothing was issued.
         zero_issue_cycles: "cycles",
         /// Cycles in which nothing retired.

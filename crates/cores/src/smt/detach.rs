@@ -150,6 +150,9 @@ impl Core {
             let sent = u64::from(context.oldest != Oldest::Idle);
             squash::from_and_recover(context, state, c, context.head + sent);
         }
+        if let Some(stages) = &mut state.stages {
+            stages.clear();
+        }
     }
 }
 

@@ -36,8 +36,14 @@ impl Core {
         state.counters.fetchable_contexts += count;
         state.histograms.fetchable.count(count, 1);
         let core = &state.params.core;
-        let most = core.fetch_width.min(core.fetch_buffer_entries - front);
-        let mut left = most;
+        let room = match &state.stages {
+            Some(stages) if stages.is_full() => 0,
+            Some(_) => core.fetch_width,
+            None => core.fetch_buffer_entries - front,
+        };
+        state.front_full = room == 0;
+        let most = core.fetch_width.min(room);
+        let (mut left, first_seq) = (most, state.next_seq);
         let mut contexts = state.params.core.fetch_contexts;
         let mut banks = 0;
         for at in 0..count as usize {
@@ -57,6 +63,13 @@ impl Core {
             left -= fetched;
             let misses = served == Served::Misses && self.state.params.core.fetch_miss_uses_slot;
             contexts -= u64::from(fetched > 0 || misses);
+        }
+        let state = &mut self.state;
+        if let Some(stages) = &mut state.stages
+            && state.next_seq > first_seq
+        {
+            let due = now.after(state.params.core.front_cycles);
+            stages.push(due, state.next_seq - 1);
         }
         let fetched = most - left;
         self.state.histograms.fetched.count(fetched, 1);

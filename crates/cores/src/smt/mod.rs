@@ -5,6 +5,7 @@
 //! The rules, each with its parameter:
 //! - Each cycle fetches from some contexts, the ones with the fewest instructions before issue first,
 //!   each up to the end of a line or a taken transfer; not two from one bank of the cache.
+//! - The front end is a queue, or stages that hold what one cycle fetched and pass it on as a whole.
 //! - Instructions are renamed onto shared registers and wait in two queues, shared by all contexts,
 //!   until their operands and a unit are there; the oldest go first.
 //! - A load goes ahead of older stores whose address is not known. If one of them then stores to its
@@ -25,6 +26,7 @@ mod core;
 mod counters;
 mod detach;
 mod fetch;
+mod front;
 mod issue;
 mod lines;
 mod nap;

@@ -22,8 +22,12 @@ params! {
         /// Whether a context whose fetch misses the instruction cache or its translation buffer is one of
         /// those fetched from in that cycle, so that no other gets its turn.
         fetch_miss_uses_slot: bool,
-        /// Instructions in the front end, up to renaming, of all contexts: where the first of them find
-        /// no room behind it, nobody is fetched from.
+        /// How instructions wait for renaming. queue: in the order of fetch, in fetch_buffer_entries.
+        /// stages: what one cycle fetched passes through front_cycles stages, each of which takes it when
+        /// it is empty; a cycle renames of one such group.
+        front_end: choice("queue", "stages"),
+        /// Instructions in the front end, up to renaming, of all contexts, where that is a queue: when they
+        /// are so many, nobody is fetched from.
         fetch_buffer_entries: int(1..=256),
         /// From fetch of an instruction to its entry into a queue.
         front_cycles: int(1..=32),

@@ -18,12 +18,21 @@ enum Full {
 
 impl Core {
     pub(super) fn rename<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
-        let mut left = self.state.params.core.rename_width;
+        let width = self.state.params.core.rename_width;
+        let mut left = width;
         (self.state.queue_full, self.state.registers_full) = (false, false);
+        // Up to there instructions can be renamed in this cycle.
+        let last = match &self.state.stages {
+            None => u64::MAX,
+            Some(stages) => match stages.at_rename(now) {
+                Some(last) => last,
+                None => return,
+            },
+        };
         // The context first whose instructions were fetched first.
         self.state.order.clear();
         for c in self.state.awake {
-            if let Some(seq) = self.contexts[c].to_rename(now) {
+            if let Some(seq) = self.contexts[c].to_rename(now, last) {
                 self.state.order.insert(seq, c as u8);
             }
         }
@@ -39,7 +48,7 @@ impl Core {
                 false => u64::MAX,
             };
             while left > 0
-                && let Some(seq) = context.to_rename(now)
+                && let Some(seq) = context.to_rename(now, last)
             {
                 if seq > first_of_others {
                     state.order.insert(seq, c);
@@ -59,19 +68,35 @@ impl Core {
                 }
             }
         }
-        self.state.active |= left < self.state.params.core.rename_width;
+        self.state.active |= left < width;
+        self.leave_stage(now, last);
+    }
+
+    /// The group at renaming, whose youngest instruction is `last`, leaves its stage when nothing of it is
+    /// left.
+    fn leave_stage(&mut self, now: Cycle, last: u64) {
+        let Core { state, contexts } = self;
+        let Some(stages) = &mut state.stages else {
+            return;
+        };
+        let stays = |c: usize| contexts[c].to_rename(now, last).is_some();
+        if !state.awake.into_iter().any(stays) {
+            stages.pop();
+            state.active = true;
+        }
     }
 }
 
 impl Context {
-    /// The age of the oldest instruction of the front end, if that has come to renaming.
+    /// The age of the oldest instruction of the front end, if that has come to renaming and is no younger
+    /// than `last`.
     #[inline(always)]
-    fn to_rename(&self, now: Cycle) -> Option<u64> {
+    fn to_rename(&self, now: Cycle, last: u64) -> Option<u64> {
         if self.renamed == self.tail {
             return None;
         }
         let front = self.entry(self.renamed);
-        (front.due <= now).then_some(front.seq)
+        (front.due <= now && front.seq <= last).then_some(front.seq)
     }
 
     /// Renames the oldest instruction of the front end.
@@ -84,9 +109,6 @@ impl Context {
         let apart = how.is_apart();
         let queue = usize::from(is_fp(class));
         let of_queue = self.queued[queue] >= core.shares.queues[queue];
-        if apart && (of_queue || core.queues.is_full(queue)) {
-            return Err(Full::Queue);
-        }
         let limits = &core.params.core;
         match class {
             Class::Load if self.loads.len() as u64 >= limits.load_entries => {
@@ -105,6 +127,9 @@ impl Context {
             if own || !core.registers.has_free(file) {
                 return Err(Full::Registers);
             }
+        }
+        if apart && (of_queue || core.queues.is_full(queue)) {
+            return Err(Full::Queue);
         }
         let sources = [inst.rs1, inst.rs2, inst.rs3].map(|slot| self.map[slot as usize]);
         let mut replaced = NONE;

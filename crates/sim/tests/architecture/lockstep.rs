@@ -146,7 +146,11 @@ fn timing_parameters_do_not_change_results() {
 /// The same for the out-of-order core.
 const SMT_VARIANTS: &[&[&str]] = &[
     &["branch.kind=oracle", "l1i.perfect=true", "l1d.perfect=true"],
-    &["branch.kind=not_taken", "core.fetch_policy=round_robin"],
+    &[
+        "branch.kind=not_taken",
+        "core.fetch_policy=round_robin",
+        "core.front_end=queue",
+    ],
     &["l1d.mshrs=1", "l1i.mshrs=1", "bus.line_cycles=9"],
     &["btb.miss=stall", "core.rename_order=by_context"],
     // Decode is so late that jumps have executed before.

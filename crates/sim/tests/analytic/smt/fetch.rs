@@ -146,6 +146,7 @@ fn what_does_not_fit_stops_all_that_was_fetched_after_it_where_renaming_is_in_or
             order.as_str(),
             "core.fp_queue_entries=2",
             "core.reorder_entries=64",
+            "core.front_end=queue",
             "core.fetch_buffer_entries=256",
         ];
         let counts = [1, 2].map(|times| {
@@ -179,10 +180,77 @@ fn what_does_not_fit_stops_all_that_was_fetched_after_it_where_renaming_is_in_or
     assert_rate(beside, INSTRUCTIONS, "by context");
 }
 
+/// What one cycle fetched, eight and then seven of a line, passes as a whole: the next come when the last of them has
+/// been renamed. In a queue any of the next follow in the same cycle.
+#[test]
+fn a_cycle_renames_of_one_group_where_the_front_end_has_stages() {
+    const LINE: u64 = 15;
+    let line = ".line; again: mark; .rept 14; addi x5, x0, 1; .endr; j again";
+    for width in [1, 2, 3, 5, 7] {
+        for (front, instructions, cycles) in [
+            ("queue", width, 1),
+            (
+                "stages",
+                LINE,
+                8_u64.div_ceil(width) + 7_u64.div_ceil(width),
+            ),
+        ] {
+            let set = [
+                format!("core.front_end={front}"),
+                format!("core.rename_width={width}"),
+            ];
+            let set = set.each_ref().map(String::as_str);
+            let found = retired(&bench(&set).hart(0, line).run(), 0, LINE);
+            let most = CYCLES * instructions / cycles;
+            assert!(
+                (most * 97 / 100..=most).contains(&found),
+                "{set:?}: {found} of {most}"
+            );
+        }
+    }
+}
+
+/// One context divides, and its divides fill their queue of two; the other adds. A cycle fetches four instructions of
+/// each, and the next does when all of a group have left the last stage: one cycle in so many as three divides take.
+#[test]
+fn nothing_is_fetched_while_each_stage_has_its_group() {
+    let divides = format!(
+        "{ALL_FP_ON}; .line; again: mark; fdiv.d f4, f1, f1; fdiv.d f5, f1, f1; fdiv.d f6, f1, f1; j again"
+    );
+    let latency = bench(&[])
+        .parameters()
+        .number("latency.fp_div_double_cycles");
+    for stages in [1, 3, 6] {
+        let front = format!("core.front_cycles={stages}");
+        let counts = [1, 2].map(|times| {
+            let set = ["core.front_end=stages", "core.fp_queue_entries=2", &front];
+            let bench = bench(&set).for_cycles(times * CYCLES);
+            let outcome = bench.hart(0, &divides).hart(1, LOOP).run();
+            let [divided, beside] = [0, 1].map(|hart| retired(&outcome, hart, INSTRUCTIONS));
+            let full = outcome.counter("core0", "front_full_cycles");
+            let nothing = outcome.counter("core0", "zero_fetch_cycles");
+            [divided, beside, full, nothing]
+        });
+        // Of steady cycles.
+        let [divided, beside, full, nothing] = [0, 1, 2, 3].map(|n| counts[1][n] - counts[0][n]);
+        let groups = CYCLES / (3 * latency);
+        for retired in [divided, beside] {
+            assert!(
+                retired.abs_diff(INSTRUCTIONS * groups) <= INSTRUCTIONS,
+                "{front}: {retired} of {}",
+                INSTRUCTIONS * groups
+            );
+        }
+        assert!((CYCLES - full).abs_diff(groups) <= 1, "{front}: {full}");
+        assert_eq!(nothing, full, "{front}");
+    }
+}
+
 /// One context executes a chain, the other could use every unit. ICOUNT "prevents any one thread from
 /// filling the IQ" (Tullsen et al. 1996, 5.2): of the chain is fetched only as long as no more of it waits
 /// than of the other. In turn, both are fetched from alike; the chain fills the queue, and then the other
-/// gets an entry whenever one of the chain issues.
+/// gets an entry whenever one of the chain issues. Fetch is from one context a cycle: of two, the second would get
+/// what the line of the first leaves, whatever of it waits.
 #[test]
 fn icount_keeps_a_context_that_waits_from_filling_the_queue() {
     const LATENCY: u64 = 8;
@@ -197,6 +265,7 @@ fn icount_keeps_a_context_that_waits_from_filling_the_queue() {
         let both = |policy: &str| {
             let set = [
                 format!("core.fetch_policy={policy}"),
+                "core.fetch_contexts=1".to_owned(),
                 format!("latency.mul_cycles={LATENCY}"),
                 format!("latency.fp_mul_cycles={LATENCY}"),
             ];

@@ -118,12 +118,46 @@ fn contexts_share_the_width_of_retirement() {
     }
 }
 
+/// A chain of divides: one executes, the others wait in the queue, and each has a register. Registers are looked for
+/// first, so that what finds neither is kept by them and not by the queue.
+#[test]
+fn what_finds_neither_a_register_nor_an_entry_waits_for_the_register() {
+    const CYCLES: u64 = 20_000;
+    let chain = format!("{ALL_FP_ON}; again: fdiv.d f1, f1, f1; j again");
+    for (entries, registers, limit) in [
+        (2, 6, "queue_full_cycles"),
+        (2, 8, "queue_full_cycles"),
+        (2, 3, "registers_full_cycles"),
+        (6, 3, "registers_full_cycles"),
+    ] {
+        let found = [1, 2].map(|times| {
+            let bench = bench(&[
+                &format!("core.fp_queue_entries={entries}"),
+                &format!("core.fp_registers={registers}"),
+            ]);
+            let outcome = bench.for_cycles(times * CYCLES).hart(0, &chain).run();
+            ["queue_full_cycles", "registers_full_cycles"]
+                .map(|name| (name, outcome.counter("core0", name)))
+        });
+        for ((name, few), (_, many)) in found[0].into_iter().zip(found[1]) {
+            let expected = if name == limit { CYCLES } else { 0 };
+            // A cycle of each divide has room.
+            assert!(
+                (expected * 95 / 100..=expected).contains(&(many - few)),
+                "{entries} entries, {registers} registers: {name} {}",
+                many - few
+            );
+        }
+    }
+}
+
 /// An instruction is in the front end for as long as that takes, so a front end of few entries has so many
 /// instructions in that time.
 #[test]
 fn the_last_entry_of_the_front_end_is_used_and_there_is_no_other() {
     for (front, entries) in [(3, 2), (3, 4), (10, 4), (10, 8), (16, 1)] {
         let set = [
+            "core.front_end=queue".to_owned(),
             format!("core.front_cycles={front}"),
             format!("core.fetch_buffer_entries={entries}"),
         ];
