@@ -246,6 +246,35 @@ fn nothing_is_fetched_while_each_stage_has_its_group() {
     }
 }
 
+/// The third of three divides finds no entry for a thousand cycles. Behind it a queue holds as many instructions as it
+/// has entries; stages hold the group of the divides, of which two have left, and a group each.
+#[test]
+fn a_front_end_that_is_full_has_a_group_in_each_stage() {
+    const GROUP: u64 = 8;
+    let code = format!(
+        "{ALL_FP_ON}; j divides; .line
+         divides: fdiv.d f4, f1, f1; fdiv.d f5, f1, f1; fdiv.d f6, f1, f1
+         .rept 200; addi x5, x0, 1; .endr
+         done: j done"
+    );
+    let fetched = |set: &[&str]| {
+        let blocked = [
+            "latency.fp_div_double_cycles=1000",
+            "core.fp_queue_entries=1",
+        ];
+        let bench = bench(&[&blocked, set].concat()).for_cycles(1100);
+        let outcome = bench.hart(0, &code).run();
+        outcome.counter("core0", "fetched") - outcome.counter("core0", "squashed")
+    };
+    for (entries, stages) in [(8, 1), (8, 3), (20, 3), (20, 6)] {
+        let front = format!("core.front_cycles={stages}");
+        let buffer = format!("core.fetch_buffer_entries={entries}");
+        let queue = fetched(&[&front, "core.front_end=queue", &buffer]);
+        let found = fetched(&[&front, "core.front_end=stages"]);
+        assert_eq!(found + 2 + entries, queue + GROUP * stages, "{front}");
+    }
+}
+
 /// One context executes a chain, the other could use every unit. ICOUNT "prevents any one thread from
 /// filling the IQ" (Tullsen et al. 1996, 5.2): of the chain is fetched only as long as no more of it waits
 /// than of the other. In turn, both are fetched from alike; the chain fills the queue, and then the other
