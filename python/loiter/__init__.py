@@ -1,5 +1,48 @@
-"""loiter shows what waiting costs: programs on cycle-level models of multithreaded processors."""
+"""loiter shows what waiting costs: programs on cycle-level models of multithreaded processors.
 
+`loiter.api` says what there is for Python, all of which is found here too: `loiter.machine`, `loiter.run` and others.
+"""
+
+from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from loiter.api import machine, request, run, store_path
+    from loiter.errors import Fault, InternalFault, RunFault, StoreFault, UserFault
+    from loiter.machines import Machine
+    from loiter.results import Result
 
 __version__ = version("loiter")
+
+_WHERE = {
+    "loiter.api": ("machine", "request", "run", "store_path"),
+    "loiter.errors": ("Fault", "InternalFault", "RunFault", "StoreFault", "UserFault"),
+    "loiter.machines": ("Machine",),
+    "loiter.results": ("Result",),
+}
+__all__ = [
+    "Fault",
+    "InternalFault",
+    "Machine",
+    "Result",
+    "RunFault",
+    "StoreFault",
+    "UserFault",
+    "machine",
+    "request",
+    "run",
+    "store_path",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads what is asked for: much of it takes time that a command without a use for it should not pay."""
+    for module, names in _WHERE.items():
+        if name in names:
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from loiter import engine as engines
 from loiter import resources
 from loiter.engine import Engine
 from loiter.errors import UserFault, unknown
@@ -53,6 +55,17 @@ class Machine:
         value = self.value(key)
         return value if isinstance(value, int) else default
 
+    def set(self, *changes: str | Mapping[str, Value]) -> Machine:
+        """The same machine with other values: `"core.contexts=4"`, or `{"core.contexts": 4}`, one or more of them.
+
+        Raises `UserFault` for a key or a value that there cannot be, and names the nearest key.
+        """
+        words: list[str] = []
+        for each in changes:
+            words += [each] if isinstance(each, str) else [f"{key}={_text(value)}" for key, value in each.items()]
+        _check_overrides(words, "")
+        return changed(engines.load(), self, [*self.sets, *words])
+
     @property
     def is_timed(self) -> bool:
         """Whether its cores have timing."""
@@ -84,13 +97,22 @@ def names() -> list[str]:
 def load(engine: Engine, name: str, sets: list[str] | None = None) -> Machine:
     """A preset by its name, or a machine file by its path, with overrides `key=value`."""
     overrides = list(sets or [])
-    for each in overrides:
-        if "=" not in each.strip("="):
-            raise UserFault(f'--set {each}: an override is written key=value, as in "--set core.contexts=8".')
+    _check_overrides(overrides, "--set ")
     path = _path(name)
     toml = engine.machine_text(name, path, resources.MACHINES)
     # The simulator calls a machine without a name as its file is called in messages, which is a path.
     return _describe(engine, name, path.stem, toml, overrides)
+
+
+def _check_overrides(overrides: Iterable[str], option: str) -> None:
+    for each in overrides:
+        if "=" not in each.strip("="):
+            raise UserFault(f'{option}{each}: an override is written key=value, as in "{option}core.contexts=8".')
+
+
+def _text(value: Value) -> str:
+    """A value as TOML has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def changed(engine: Engine, machine: Machine, sets: list[str]) -> Machine:

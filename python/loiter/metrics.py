@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from loiter.counts import ALL, CORE, GROUPS, KERNEL, L2, TABLES, USER, Absent, Counts
 from loiter.engine import Json
-from loiter.store import Result
+from loiter.results import Result
 
 _USER = ("user",)
 # A routine that takes a lock is executed in the mode of whoever takes it, which for the locks that tables name is the

@@ -63,7 +63,17 @@ class Placement:
 
 
 def place(requests: Sequence[str], program: Program, machine: Machine) -> Placement:
-    """Reads `task=context[,context...]`, a context being a number over the machine or `core.context`."""
+    """Reads `task=context[,context...]`, a context being a number over the machine or `core.context`.
+
+    A program with one task that is not placed has it on context 0.
+    """
+    if program.tasks and not requests:
+        if len(program.tasks) > 1:
+            raise UserFault(
+                f"{program.name} has several tasks and none is placed. Place one with --place TASK=CONTEXT; "
+                f'its tasks: {", ".join(program.tasks)}. "loiter programs {program.path.stem}" says more.'
+            )
+        requests = [f"{program.tasks[0]}=0"]
     taken: dict[int, str] = {}
     placed: dict[str, list[int]] = {}
     for request in requests:

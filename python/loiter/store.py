@@ -22,54 +22,24 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from loiter.engine import Engine, Json
 from loiter.errors import StoreFault, UserFault
+from loiter.results import HOST, Result
 from loiter.runs.request import SCHEMA, Request, digest
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 MANIFEST = "manifest.json"
-HOST = "host.json"
 CONSOLE_TAIL = 4096
 _TEMPORARY = ".incoming-"
 
 
 class Corrupt(Exception):
     """An entry that is not what its manifest says."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """A result directory that was found whole."""
-
-    path: Path
-    manifest: Json
-
-    @property
-    def has_tables(self) -> bool:
-        """Whether there are any: cores of a system that booted need not have been timed."""
-        return "tables" in self.manifest
-
-    def table(self, name: str) -> pa.Table:
-        """One of its tables."""
-        import pyarrow.parquet as pq
-
-        return pq.read_table(self.path / f"{name}.parquet")
-
-    def rows(self, name: str) -> list[Json]:
-        """One of its tables as a list of rows."""
-        rows: list[Json] = self.table(name).to_pylist()
-        return rows
-
-    def host(self) -> Json:
-        """What depends on the host."""
-        host: Json = json.loads((self.path / HOST).read_text())
-        return host
 
 
 def write(path: Path, request: Request, engine: Engine, result: Json, *, replace: bool = False) -> Path:

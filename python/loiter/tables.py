@@ -11,62 +11,89 @@ import pyarrow.parquet as pq
 from loiter.engine import Json
 from loiter.errors import InternalFault
 
+_ROW_UNIT = "column unit"
+
+
+def _column(name: str, kind: pa.DataType, description: str, unit: str | None = None) -> pa.Field:
+    metadata = {"description": description} | ({} if unit is None else {"unit": unit})
+    return pa.field(name, kind, metadata=metadata)
+
+
+# What is counted is signed, so that differences are. What a guest chose can be any 64 bits.
+_COUNT, _GIVEN = pa.int64(), pa.uint64()
+_CONTEXT = _column("context", _COUNT, "context, counted over the machine from 0")
+_HART = _column("hart", _COUNT, "hart, as the guest numbers it")
+_COMPONENT = _column("component", pa.string(), "part of the machine, such as core0.l1d")
+_UNIT = _column("unit", pa.string(), "unit of `value`")
+_ACTIVITY = _column("activity", pa.string(), "what the hart did")
+_CYCLES = _column("cycles", _COUNT, "cycles of the cores' clock", "cycles")
+
 SCHEMAS: dict[str, pa.Schema] = {
     "counters": pa.schema(
-        [("component", pa.string()), ("name", pa.string()), ("unit", pa.string()), ("value", pa.uint64())]
+        [
+            _COMPONENT,
+            _column("name", pa.string(), "the counter's name"),
+            _UNIT,
+            _column("value", _COUNT, "what was counted", _ROW_UNIT),
+        ]
     ),
     "accounts": pa.schema(
-        [
-            ("context", pa.uint32()),
-            ("hart", pa.uint32()),
-            ("activity", pa.string()),
-            ("slot", pa.string()),
-            ("cycles", pa.uint64()),
-        ]
+        [_CONTEXT, _HART, _ACTIVITY, _column("slot", pa.string(), "what the cycles are charged to"), _CYCLES]
     ),
     "activities": pa.schema(
         [
-            ("context", pa.uint32()),
-            ("hart", pa.uint32()),
-            ("activity", pa.string()),
-            ("cycles", pa.uint64()),
-            ("instructions", pa.uint64()),
+            _CONTEXT,
+            _HART,
+            _ACTIVITY,
+            _CYCLES,
+            _column("instructions", _COUNT, "instructions that retired in it", "instructions"),
         ]
     ),
     "histograms": pa.schema(
         [
-            ("component", pa.string()),
-            ("name", pa.string()),
-            ("unit", pa.string()),
-            ("value", pa.uint64()),
-            ("cycles", pa.uint64()),
+            _COMPONENT,
+            _column("name", pa.string(), "the histogram's name"),
+            _UNIT,
+            _column("value", _COUNT, "the value", _ROW_UNIT),
+            _column("cycles", _COUNT, "cycles in which the value was this", "cycles"),
         ]
     ),
     "marks": pa.schema(
         [
-            ("hart", pa.uint32()),
-            ("kind", pa.string()),
-            ("value", pa.uint64()),
-            ("cycle", pa.uint64()),
-            ("retired", pa.uint64()),
+            _HART,
+            _column("kind", pa.string(), "which mark"),
+            _column("value", _GIVEN, "what the program gave with it"),
+            _column("cycle", _COUNT, "when it retired, from power-on", "cycles"),
+            _column("retired", _COUNT, "instructions that the hart had retired by then", "instructions"),
         ]
     ),
     "reports": pa.schema(
-        [("hart", pa.uint32()), ("name", pa.string()), ("value", pa.uint64()), ("cycle", pa.uint64())]
+        [
+            _HART,
+            _column("name", pa.string(), "what the program calls it"),
+            _column("value", _GIVEN, "what it reported"),
+            _column("cycle", _COUNT, "when, from power-on", "cycles"),
+        ]
     ),
     "lock_reads": pa.schema(
         [
-            ("hart", pa.uint32()),
-            ("lock", pa.uint64()),
-            ("reads", pa.uint64()),
-            ("intervals", pa.uint64()),
-            ("interval_sum_cycles", pa.uint64()),
-            ("interval_min_cycles", pa.uint64()),
-            ("interval_max_cycles", pa.uint64()),
-            ("log2_histogram", pa.list_(pa.uint64())),
+            _HART,
+            _column("lock", _GIVEN, "address of the lock"),
+            _column("reads", _COUNT, "loads of it while the hart waited", "loads"),
+            _column("intervals", _COUNT, "intervals between such loads", "intervals"),
+            _column("interval_sum_cycles", _COUNT, "their sum", "cycles"),
+            _column("interval_min_cycles", _COUNT, "the shortest", "cycles"),
+            _column("interval_max_cycles", _COUNT, "the longest", "cycles"),
+            _column("log2_histogram", pa.list_(_COUNT), "intervals by the logarithm of their length", "intervals"),
         ]
     ),
 }
+
+
+def units(name: str) -> dict[str, str]:
+    """The units of a table's columns; where a column `unit` says it row by row, that is said."""
+    fields = [field for field in SCHEMAS[name] if b"unit" in field.metadata]
+    return {field.name: field.metadata[b"unit"].decode() for field in fields}
 
 
 def of(result: Json) -> dict[str, pa.Table]:

@@ -12,7 +12,7 @@ from rich.console import Console
 from loiter import engine as engines
 from loiter import machines, metrics, reference, studies
 from loiter.errors import UserFault
-from loiter.store import Result
+from loiter.results import Result
 from loiter.studies import redstone2002
 from loiter.studies.base import Findings, Verdict
 from loiter.studies.redstone2002 import coverage, linux, machine_facts

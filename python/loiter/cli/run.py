@@ -10,9 +10,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from loiter import api, machines, programs
 from loiter import engine as engines
-from loiter import machines, programs
-from loiter import waiting as tables
 from loiter.cli import summary
 from loiter.cli.live import LiveLine
 from loiter.cli.observe import (
@@ -135,7 +134,16 @@ def run(
         gdb, trace, trace_from, trace_count, profile, check, pipeline, pipeline_from, pipeline_to, timeline
     )
     engine = engines.load()
-    request = _request(engine, machine, sets, program, places, arguments, fast_forward, max_cycles, phases, waiting)
+    request = api.request(
+        load_machine(engine, machine, sets),
+        program,
+        place=places,
+        arguments=arguments,
+        fast_forward=fast_forward,
+        phases=phases,
+        max_cycles=max_cycles,
+        waiting=waiting,
+    )
     if out_directory is not None:
         from loiter import store
 
@@ -156,34 +164,6 @@ def run(
     if result["exit"]["reason"] not in ("max_cycles", "phases") and not ended_well(result):
         # The program's reason is its last word; the rest of its console stands above the summary.
         raise RunFault(describe_exit(result, lines=1))
-
-
-def _request(
-    engine: Engine,
-    machine_name: str,
-    sets: list[str] | None,
-    program_name: str,
-    places: list[str] | None,
-    arguments: list[str] | None,
-    fast_forward: bool,
-    max_cycles: int | None,
-    phases: str | None,
-    waiting: str | None,
-) -> Request:
-    table = None if waiting is None else tables.named(waiting)
-    plan = None if phases is None else str(engine.describe_phases(phases)["plan"])
-    machine = load_machine(engine, machine_name, sets)
-    program = programs.load(engine, program_name)
-    if program.tasks and not places:
-        if len(program.tasks) > 1:
-            raise UserFault(
-                f"{program.name} has several tasks and none is placed. Place one with --place TASK=CONTEXT; "
-                f'its tasks: {", ".join(program.tasks)}. "loiter programs {program.path.stem}" says more.'
-            )
-        places = [f"{program.tasks[0]}=0"]
-    placement = programs.place(places or [], program, machine)
-    words = tuple(programs.arguments(arguments or []))
-    return Request(machine, program, placement, words, fast_forward, max_cycles, plan, table)
 
 
 def _simulate(engine: Engine, request: Request, observation: Observation, *, live: bool) -> Json:

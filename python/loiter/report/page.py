@@ -11,7 +11,7 @@ import jinja2
 import loiter
 from loiter.machines import Machine
 from loiter.report import terminal
-from loiter.store import Result
+from loiter.results import Result
 from loiter.studies.base import Findings, Study, Verdict
 
 

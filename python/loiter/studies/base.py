@@ -8,8 +8,8 @@ from enum import Enum
 from typing import Any, Protocol
 
 from loiter.engine import Engine
+from loiter.results import Result
 from loiter.runs.worker import Job
-from loiter.store import Result
 
 Number = float | int
 Value = Number | str

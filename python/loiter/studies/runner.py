@@ -13,10 +13,11 @@ from loiter import tables
 from loiter.engine import Engine
 from loiter.errors import Interrupted, RunFault
 from loiter.machines import Machine
+from loiter.results import Result
 from loiter.runs import pool
 from loiter.runs.progress import Display, Estimate
 from loiter.runs.worker import Job
-from loiter.store import Result, Store, save_bytes, save_text
+from loiter.store import Store, save_bytes, save_text
 from loiter.studies.base import Findings, Study
 from loiter.studies.changes import NONE, Changes
 

@@ -8,9 +8,9 @@ from typing import Any
 from loiter import machines, programs
 from loiter.engine import Engine
 from loiter.errors import unknown
+from loiter.results import Result
 from loiter.runs.request import Request
 from loiter.runs.worker import Job
-from loiter.store import Result
 from loiter.studies.base import Findings
 from loiter.studies.cakarevic2008 import exhibits, grid, points, statements
 from loiter.studies.cakarevic2008.grid import Cell

@@ -9,7 +9,7 @@ from loiter import reference
 from loiter.engine import Json
 from loiter.errors import RunFault
 from loiter.method import fame
-from loiter.store import Result
+from loiter.results import Result
 from loiter.studies.cakarevic2008 import grid
 from loiter.studies.cakarevic2008.grid import Cell
 

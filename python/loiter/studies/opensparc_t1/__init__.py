@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from loiter import machines, programs
 from loiter.engine import Engine
 from loiter.errors import unknown
+from loiter.results import Result
 from loiter.runs.request import Request
 from loiter.runs.worker import Job
-from loiter.store import Result
 from loiter.studies.base import Exhibit, Findings, Grid
 from loiter.studies.opensparc_t1.figures import CELLS, ROUNDS, Cell, Measurements, beyond, points
 

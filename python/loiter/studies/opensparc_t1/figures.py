@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from loiter import reference
 from loiter.errors import RunFault
 from loiter.method import fame
-from loiter.store import Result
+from loiter.results import Result
 from loiter.studies.base import Point, Tolerance
 
 REFERENCE = "opensparc_t1_rtl"

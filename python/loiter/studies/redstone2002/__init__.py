@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from loiter.engine import Engine
 from loiter.errors import unknown
+from loiter.results import Result
 from loiter.runs.worker import Job
-from loiter.store import Result
 from loiter.studies.base import Findings
 from loiter.studies.redstone2002 import common
 from loiter.studies.redstone2002.chapter_4 import Chapter4

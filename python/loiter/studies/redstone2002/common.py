@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeVar
 from loiter import counts, machines, metrics, reference
 from loiter.engine import Engine
 from loiter.machines import Machine
+from loiter.results import Result
 from loiter.runs.worker import Job
-from loiter.store import Result
 from loiter.studies.base import Chart, Exhibit, Findings, Grid, Point, Statement, Tolerance, Value
 
 Group = TypeVar("Group")

@@ -7,9 +7,9 @@ from typing import Any
 
 from loiter import programs
 from loiter.engine import Engine
+from loiter.results import Result
 from loiter.runs.request import Request
 from loiter.runs.worker import Job
-from loiter.store import Result
 from loiter.studies.base import Chart, Exhibit, Findings, Grid
 from loiter.studies.wait import ways
 from loiter.studies.wait.measured import Measured, together

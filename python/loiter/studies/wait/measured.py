@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from loiter.engine import Json
 from loiter.errors import RunFault
 from loiter.method import fame
-from loiter.store import Result
+from loiter.results import Result
 from loiter.studies.wait.ways import Cell
 
 _WORKER = 0

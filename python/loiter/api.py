@@ -1,0 +1,125 @@
+"""loiter from Python. What the command line and the studies do, they do by these functions too.
+
+    import loiter
+
+    smt8 = loiter.machine("smt8").set("core.contexts=4")
+    result = loiter.run(smt8, "spinloops", place={"add": 0, "spin_default": [1, 2]})
+    result.metrics.loc["ipc", "all"]
+
+A finished run is kept in a store (`loiter.store_path()`), by a hash of all that determines it, and is not carried out
+again. Faults are `loiter.Fault`: `UserFault` for what was asked wrongly, `RunFault` for a run that failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from loiter import engine as engines
+from loiter import machines, programs, store
+from loiter import waiting as tables
+from loiter.engine import Json
+from loiter.errors import RunFault
+from loiter.images import cache
+from loiter.machines import Machine
+from loiter.results import Result
+from loiter.runs.request import Request
+
+Place = Mapping[str, int | str | Iterable[int | str]] | Sequence[str]
+"""Tasks and their contexts, a context being a number over the machine or "core.context": `{"add": 0}`, `["add=0"]`."""
+
+Arguments = Mapping[str, object] | Sequence[str]
+"""Arguments of a program: `{"iterations": 100}`, `["iterations=100"]`."""
+
+Progress = Callable[[Json], bool]
+"""Is told how far a run is, some times a second; returns whether it is to go on."""
+
+
+def machine(name: str | Path, *changes: str | Mapping[str, machines.Value]) -> Machine:
+    """A machine that comes with loiter by its name, or your own by its file; `changes` as of `Machine.set`."""
+    found = machines.load(engines.load(), str(name))
+    return found.set(*changes) if changes else found
+
+
+def request(
+    machine: str | Path | Machine,
+    program: str | Path,
+    *,
+    place: Place | None = None,
+    arguments: Arguments | None = None,
+    fast_forward: bool = False,
+    phases: str | None = None,
+    max_cycles: int | None = None,
+    waiting: str | Path | None = None,
+) -> Request:
+    """A run as it is asked for, checked: what `run` carries out and what a sweep is made of.
+
+    `place` may be left out where the program has one task or none. `phases` says which engine runs it until when
+    (docs/phases.md), `waiting` names a table of waiting code (docs/who-waits.md), `max_cycles` bounds the run.
+    """
+    engine = engines.load()
+    table = None if waiting is None else tables.named(str(waiting))
+    plan = None if phases is None else str(engine.describe_phases(phases)["plan"])
+    on = machine if isinstance(machine, Machine) else machines.load(engine, str(machine))
+    what = programs.load(engine, str(program))
+    placement = programs.place(_places(place), what, on)
+    words = tuple(programs.arguments(_words(arguments)))
+    return Request(on, what, placement, words, fast_forward, max_cycles, plan, table)
+
+
+def run(
+    machine: str | Path | Machine,
+    program: str | Path,
+    *,
+    place: Place | None = None,
+    arguments: Arguments | None = None,
+    fast_forward: bool = False,
+    phases: str | None = None,
+    max_cycles: int | None = None,
+    waiting: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Runs a bare-metal program on a machine, or finds that it has been run. See `request` for what can be said of it.
+
+    Raises `RunFault` where the program fails.
+    """
+    asked = request(
+        machine,
+        program,
+        place=place,
+        arguments=arguments,
+        fast_forward=fast_forward,
+        phases=phases,
+        max_cycles=max_cycles,
+        waiting=waiting,
+    )
+    engine, kept = engines.load(), store.Store(store_path())
+    key = asked.key(engine)
+    found = kept.find(asked.program.name, key)
+    if found is None:
+        asked.carry_out(engine, progress or (lambda facts: True), kept.path(asked.program.name, key))
+        found = kept.find(asked.program.name, key)
+    if found is None:
+        raise RunFault(f"{kept.root}: the result was removed by someone else; run it again.")
+    return found
+
+
+def store_path() -> Path:
+    """Where finished runs are kept: `runs` in the cache directory, which the variable LOITER_CACHE names."""
+    return cache.root() / "runs"
+
+
+def _places(place: Place | None) -> list[str]:
+    if not isinstance(place, Mapping):
+        return list(place or [])
+    words = []
+    for task, contexts in place.items():
+        each = [contexts] if isinstance(contexts, int | str) else contexts
+        words.append(f"{task}={','.join(str(context) for context in each)}")
+    return words
+
+
+def _words(arguments: Arguments | None) -> list[str]:
+    if isinstance(arguments, Mapping):
+        return [f"{key}={value}" for key, value in arguments.items()]
+    return list(arguments or [])

@@ -1,0 +1,167 @@
+"""What a run gave: a directory that was found whole, with its tables as pandas frames.
+
+Frames carry units: a column `unit` where rows have units of their own, else `frame.attrs["units"]`, by column.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from loiter.engine import Json
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+HOST = "host.json"
+_ROI, _WORK = "roi", "work"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A result directory that was found whole."""
+
+    path: Path
+    manifest: Json
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether there are any: cores of a system that booted need not have been timed."""
+        return "tables" in self.manifest
+
+    def table(self, name: str) -> pa.Table:
+        """One of its tables."""
+        import pyarrow.parquet as pq
+
+        return pq.read_table(self.path / f"{name}.parquet")
+
+    def rows(self, name: str) -> list[Json]:
+        """One of its tables as a list of rows."""
+        rows: list[Json] = self.table(name).to_pylist()
+        return rows
+
+    def host(self) -> Json:
+        """What depends on the host."""
+        host: Json = json.loads((self.path / HOST).read_text())
+        return host
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of the cores' clock from power-on to the end."""
+        return int(self.manifest["cycles"])
+
+    @property
+    def instructions(self) -> int:
+        """Instructions that all harts retired."""
+        return int(self.manifest["instructions"])
+
+    @property
+    def console(self) -> str:
+        """The end of what the program printed."""
+        return str(self.manifest["console_tail"])
+
+    @functools.cached_property
+    def metrics(self) -> pd.DataFrame:
+        """Named metrics, one a row: values for all modes, of user mode and of the kernel, unit, definition."""
+        import pandas as pd
+
+        from loiter import metrics
+        from loiter.counts import GROUPS
+
+        rows = [
+            {"metric": each.metric.name}
+            | {group: each.values.get(group) for group in GROUPS}
+            | {"unit": each.metric.unit, "definition": each.metric.definition}
+            for each in (metrics.of(self) if self.has_tables else [])
+        ]
+        frame: pd.DataFrame = pd.DataFrame(rows, columns=["metric", *GROUPS, "unit", "definition"])
+        for group in GROUPS:
+            frame[group] = frame[group].astype("float64")
+        by_name: pd.DataFrame = frame.set_index("metric")
+        return by_name
+
+    @functools.cached_property
+    def counters(self) -> pd.DataFrame:
+        """Every counter of every component: component, name, unit, value."""
+        return self._frame("counters")
+
+    @functools.cached_property
+    def accounts(self) -> pd.DataFrame:
+        """Where the cycles of each context went: context, hart, activity, slot, cycles."""
+        return self._frame("accounts")
+
+    @functools.cached_property
+    def activities(self) -> pd.DataFrame:
+        """What harts did: context, hart, activity, cycles, instructions."""
+        return self._frame("activities")
+
+    @functools.cached_property
+    def histograms(self) -> pd.DataFrame:
+        """In how many cycles a value was such: component, name, unit, value, cycles."""
+        return self._frame("histograms")
+
+    @functools.cached_property
+    def marks(self) -> pd.DataFrame:
+        """Marks that the program set: hart, kind, value, cycle, and instructions the hart had retired by then."""
+        return self._frame("marks")
+
+    @functools.cached_property
+    def reports(self) -> pd.DataFrame:
+        """Values that the program reported: hart, name, value, cycle."""
+        return self._frame("reports")
+
+    @functools.cached_property
+    def regions(self) -> pd.DataFrame:
+        """What the program marked the begin and the end of: regions of interest, and repetitions by their number."""
+        import pandas as pd
+
+        columns = ["hart", "kind", "number", "begin_cycle", "end_cycle", "cycles", "instructions", "ipc", "time_us"]
+        clock_mhz = self.manifest["clock_mhz"]
+        rows = []
+        open_at: dict[tuple[int, str, int], Mapping[str, Any]] = {}
+        for mark in self.rows("marks") if self.has_tables else []:
+            kind, _, end = str(mark["kind"]).partition("_")
+            if kind not in (_ROI, _WORK):
+                continue
+            number = int(mark["value"]) if kind == _WORK else 0
+            if end == "begin":
+                open_at[mark["hart"], kind, number] = mark
+            elif begin := open_at.pop((mark["hart"], kind, number), None):
+                cycles = int(mark["cycle"] - begin["cycle"])
+                instructions = int(mark["retired"] - begin["retired"])
+                rows.append(
+                    {
+                        "hart": mark["hart"],
+                        "kind": kind,
+                        "number": number,
+                        "begin_cycle": begin["cycle"],
+                        "end_cycle": mark["cycle"],
+                        "cycles": cycles,
+                        "instructions": instructions,
+                        "ipc": instructions / cycles if cycles else float("nan"),
+                        "time_us": cycles / clock_mhz if clock_mhz else float("nan"),
+                    }
+                )
+        frame: pd.DataFrame = pd.DataFrame(rows, columns=columns)
+        frame.attrs["units"] = {
+            "begin_cycle": "cycles",
+            "end_cycle": "cycles",
+            "cycles": "cycles",
+            "instructions": "instructions",
+            "ipc": "instructions/cycle",
+            "time_us": "microseconds",
+        }
+        return frame
+
+    def _frame(self, name: str) -> pd.DataFrame:
+        from loiter import tables
+
+        table = self.table(name)
+        frame: pd.DataFrame = table.to_pandas()
+        frame.attrs["units"] = tables.units(name)
+        return frame
