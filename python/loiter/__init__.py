@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from loiter.api import machine, request, run, store_path
+    from loiter.api import machine, request, run, store_path, sweep
     from loiter.errors import Fault, InternalFault, RunFault, StoreFault, UserFault
     from loiter.machines import Machine
     from loiter.results import Result
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __version__ = version("loiter")
 
 _WHERE = {
-    "loiter.api": ("machine", "request", "run", "store_path"),
+    "loiter.api": ("machine", "request", "run", "store_path", "sweep"),
     "loiter.errors": ("Fault", "InternalFault", "RunFault", "StoreFault", "UserFault"),
     "loiter.machines": ("Machine",),
     "loiter.results": ("Result",),
@@ -33,6 +33,7 @@ __all__ = [
     "request",
     "run",
     "store_path",
+    "sweep",
 ]
 
 

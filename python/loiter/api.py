@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from loiter import engine as engines
 from loiter import machines, programs, store
@@ -25,7 +26,10 @@ from loiter.machines import Machine
 from loiter.results import Result
 from loiter.runs.request import Request
 
-Place = Mapping[str, int | str | Iterable[int | str]] | Sequence[str]
+if TYPE_CHECKING:
+    import pandas as pd
+
+Place = Mapping[str, int | str | Iterable[int | str]] | Sequence[str] | str
 """Tasks and their contexts, a context being a number over the machine or "core.context": `{"add": 0}`, `["add=0"]`."""
 
 Arguments = Mapping[str, object] | Sequence[str]
@@ -93,7 +97,7 @@ def run(
         max_cycles=max_cycles,
         waiting=waiting,
     )
-    engine, kept = engines.load(), store.Store(store_path())
+    engine, kept = engines.load(), store.SharedStore(store_path())
     key = asked.key(engine)
     found = kept.find(asked.program.name, key)
     if found is None:
@@ -104,6 +108,66 @@ def run(
     return found
 
 
+def sweep(
+    grid: Mapping[str, Any] | Iterable[str],
+    machine: str | Path | Machine | None = None,
+    program: str | Path | None = None,
+    *,
+    place: Place | None = None,
+    arguments: Arguments | None = None,
+    fast_forward: bool = False,
+    phases: str | None = None,
+    max_cycles: int | None = None,
+    waiting: str | Path | None = None,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    quiet: bool = False,
+) -> pd.DataFrame:
+    """Runs a program at every point of a grid; returns a row for each, a run that failed with its `error`.
+
+    The grid has values by key, a sequence or a text such as "1024..8192*2": `{"core.contexts": [1, 2, 4]}`. A key is a
+    parameter of the machine, `argument.NAME`, or another word of this call: `machine`, `program`, `place`, `phases`.
+    Columns are the keys, cycles, instructions, every metric (of modes as `ipc.user`), `key`, `error` and `result`, the
+    directory of the run. Runs that are in the store are not carried out again. With `out` the table is written there
+    too (`points.parquet`). `workers` processes run side by side, one for each processor unless said otherwise.
+    """
+    from rich.console import Console
+
+    from loiter.runs import pool
+    from loiter.runs.progress import Display, Estimate
+    from loiter.runs.worker import Job
+    from loiter.sweeps import carry, table
+    from loiter.sweeps import grid as grids
+    from loiter.sweeps.sweep import Plan
+
+    plan = Plan(
+        grids.of(grid),
+        str(machine) if isinstance(machine, Path) else machine,
+        None if program is None else str(program),
+        place,
+        dict(word.split("=", 1) for word in programs.arguments(_words(arguments))),
+        phases,
+        fast_forward,
+        max_cycles,
+        None if waiting is None else str(waiting),
+    )
+    engine, kept = engines.load(), store.SharedStore(store_path())
+
+    def execute(jobs: Sequence[Job], reused: int) -> list[pool.Failure]:
+        most = max(1, min(workers or pool.cpus(), len(jobs)))
+        display = Display(Console(stderr=True, quiet=quiet), len(jobs), reused, Estimate(len(jobs), most))
+        with display:
+            return pool.execute(jobs, kept, engine, display, most, keep_going=True)
+
+    if out is None:
+        return carry.carry_out(plan, engine, kept, execute, {}).frame
+    directory = Path(out)
+    with store.claimed(directory):
+        outcome = carry.carry_out(plan, engine, kept, execute, table.load(directory))
+        table.save(directory, outcome.frame)
+    return outcome.frame
+
+
 def store_path() -> Path:
     """Where finished runs are kept: `runs` in the cache directory, which the variable LOITER_CACHE names."""
     return cache.root() / "runs"
@@ -111,7 +175,7 @@ def store_path() -> Path:
 
 def _places(place: Place | None) -> list[str]:
     if not isinstance(place, Mapping):
-        return list(place or [])
+        return [place] if isinstance(place, str) else list(place or [])
     words = []
     for task, contexts in place.items():
         each = [contexts] if isinstance(contexts, int | str) else contexts

@@ -21,9 +21,11 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
 
 from loiter.engine import Engine, Json
 from loiter.errors import StoreFault, UserFault
@@ -119,6 +121,24 @@ def read(path: Path, key: str | None = None) -> Result:
     return Result(path, manifest)
 
 
+@contextlib.contextmanager
+def claimed(directory: Path) -> Iterator[None]:
+    """Keeps a directory that a command fills from other commands until it is through."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(directory / ".lock", timeout=0)
+        with lock:
+            yield
+    except Timeout:
+        raise UserFault(
+            f"{directory}: another command is filling this directory; wait for it, or name another."
+        ) from None
+    except (FileExistsError, NotADirectoryError):
+        raise UserFault(f"{directory}: a file of that name exists; name a directory.") from None
+    except OSError as error:
+        raise StoreFault(_cannot_write(directory, error)) from None
+
+
 def claim(path: Path) -> None:
     """Refuses to put a result where something else is; an earlier result may be replaced."""
     if path.is_dir():
@@ -162,6 +182,22 @@ class Store:
             owner = path.name.removeprefix(_TEMPORARY).partition("-")[0]
             if not owner.isdigit() or not _alive(int(owner)):
                 shutil.rmtree(path, ignore_errors=True)
+
+
+class SharedStore(Store):
+    """The results of all runs on this host, each in a directory named by its key alone."""
+
+    def path(self, label: str, key: str) -> Path:
+        """Where the result of a request is, or would be, whatever it is called."""
+        return self.root / key[:2] / key
+
+    def supersede(self, current: Mapping[str, Path]) -> None:
+        """Removes nothing: who asks for a run does not know who else does."""
+
+    def sweep(self) -> None:
+        """Removes what killed processes left half written."""
+        for directory in self.root.glob("*/"):
+            Store(directory).sweep()
 
 
 def save_text(path: Path, text: str) -> None:

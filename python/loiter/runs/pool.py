@@ -7,19 +7,21 @@ then, so the same command resumes.
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
+import subprocess
+import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
 from typing import Protocol
 
 from loiter.engine import Engine, Json
 from loiter.errors import Fault, InternalFault, Interrupted, StoreFault, UserFault
-from loiter.runs.worker import Answer, Done, Failed, Job, Running, serve
+from loiter.runs import worker
+from loiter.runs.worker import Answer, Done, Failed, Job, Running
 from loiter.store import Store
 
 _PATIENCE_SECONDS = 3.0
@@ -48,7 +50,7 @@ class Failure:
 
 @dataclass
 class _Worker:
-    process: BaseProcess
+    process: subprocess.Popen[bytes]
     pipe: Connection
     job: Job | None = None
 
@@ -57,7 +59,9 @@ class _Worker:
 class _Work:
     waiting: deque[Job]
     observer: Observer
+    keep_going: bool = False
     workers: list[_Worker] = field(default_factory=list)
+    begun: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
 
 
@@ -66,14 +70,23 @@ def cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def execute(jobs: Sequence[Job], store: Store, engine: Engine, observer: Observer, workers: int) -> list[Failure]:
+def execute(
+    jobs: Sequence[Job],
+    store: Store,
+    engine: Engine,
+    observer: Observer,
+    workers: int,
+    *,
+    keep_going: bool = False,
+) -> list[Failure]:
     """Runs the jobs and stores their results; returns the runs that failed, in the order they did.
 
-    The most expensive runs go first, so that none is left over at the end with one worker busy. A fault of the user's,
-    or a store that cannot be written, ends it all at once: every other run would meet the same.
+    The most expensive runs go first, so that none is left over at the end with one worker busy. A store that cannot be
+    written ends it all at once, as every other run would meet the same. So does a fault of the user's, except with
+    `keep_going`.
     """
     order = sorted(jobs, key=lambda job: -job.weight)
-    work = _Work(deque(order), observer)
+    work = _Work(deque(order), observer, keep_going)
     store.sweep()
     try:
         for _ in range(min(workers, len(order))):
@@ -89,43 +102,55 @@ def execute(jobs: Sequence[Job], store: Store, engine: Engine, observer: Observe
 
 
 def _start(engine: Engine, store: Store) -> _Worker:
-    # Spawned, not forked: the parent has threads (display, Arrow) that a fork would copy half.
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=serve, args=(theirs, engine.name, store), daemon=True)
-    process.start()
+    """Starts a worker as a program of its own.
+
+    Not forked: this process has threads (display, Arrow) that a fork would copy half. Not spawned by `multiprocessing`
+    either: that runs the main program again, and a user's script need not be made for it.
+    """
+    ours, theirs = Pipe()
+    command = [sys.executable, "-m", worker.__name__, str(theirs.fileno())]
+    paths = os.pathsep.join(path for path in sys.path if path)
+    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=os.environ | {"PYTHONPATH": paths})
     theirs.close()
+    with contextlib.suppress(OSError):  # it died just now; _collect reports it
+        ours.send((engine.name, store))
     return _Worker(process, ours)
 
 
 def _hand_out(work: _Work, engine: Engine, store: Store) -> bool:
     """Gives every idle worker a job; tells whether any is at work."""
-    for index, worker in enumerate(work.workers):
-        if worker.job is not None or not work.waiting:
+    for index, each in enumerate(work.workers):
+        if each.job is not None or not work.waiting:
             continue
-        if not worker.process.is_alive():
-            worker = work.workers[index] = _start(engine, store)
-        worker.job = work.waiting.popleft()
-        work.observer.started(worker.job)
+        if each.process.poll() is not None:
+            each = work.workers[index] = _start(engine, store)
+        each.job = work.waiting.popleft()
+        work.begun[each.job.label] += 1
+        work.observer.started(each.job)
         with contextlib.suppress(OSError):  # it died just now; _collect reports it
-            worker.pipe.send(worker.job)
-    return any(worker.job is not None for worker in work.workers)
+            each.pipe.send(each.job)
+    return any(each.job is not None for each in work.workers)
 
 
 def _collect(work: _Work) -> None:
-    by_pipe = {worker.pipe: worker for worker in work.workers if worker.job is not None}
+    by_pipe = {each.pipe: each for each in work.workers if each.job is not None}
     for pipe in wait(list(by_pipe), timeout=1.0):
         assert isinstance(pipe, Connection)
-        worker = by_pipe[pipe]
+        each = by_pipe[pipe]
         try:
             answer: Answer = pipe.recv()
         except (EOFError, OSError):
-            answer = Failed(_died(worker.process))
-        _take(work, worker, answer)
+            answer = Failed(_died(each.process))
+            job = each.job
+            if job is not None and work.begun[job.label] < job.attempts:
+                work.waiting.append(job)
+                each.job = None
+                continue
+        _take(work, each, answer)
 
 
-def _take(work: _Work, worker: _Worker, answer: Answer) -> None:
-    job = worker.job
+def _take(work: _Work, each: _Worker, answer: Answer) -> None:
+    job = each.job
     assert job is not None
     match answer:
         case Running(progress=facts):
@@ -136,14 +161,15 @@ def _take(work: _Work, worker: _Worker, answer: Answer) -> None:
         case Failed(fault=fault):
             work.observer.failed(job, fault)
             work.failures.append(Failure(job.label, fault))
-            if isinstance(fault, UserFault | StoreFault):
+            if isinstance(fault, StoreFault) or (isinstance(fault, UserFault) and not work.keep_going):
                 raise type(fault)(f"{job.label}: {fault}")
-    worker.job = None
+    each.job = None
 
 
-def _died(process: BaseProcess) -> InternalFault:
-    process.join(_PATIENCE_SECONDS)
-    code = process.exitcode
+def _died(process: subprocess.Popen[bytes]) -> InternalFault:
+    code = None
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        code = process.wait(_PATIENCE_SECONDS)
     if code is not None and code < 0:
         hint = " (out of memory? Fewer --jobs need less)" if code == -9 else ""
         return InternalFault(f"its worker process was killed by signal {-code}{hint}")
@@ -151,13 +177,14 @@ def _died(process: BaseProcess) -> InternalFault:
 
 
 def _stop(workers: list[_Worker]) -> None:
-    for worker in workers:
+    for each in workers:
         with contextlib.suppress(OSError):
-            worker.pipe.send(None)
+            each.pipe.send(None)
     deadline = time.monotonic() + _PATIENCE_SECONDS
-    for worker in workers:
-        worker.process.join(max(0.0, deadline - time.monotonic()))
-        if worker.process.is_alive():
-            worker.process.terminate()
-            worker.process.join()
-        worker.pipe.close()
+    for each in workers:
+        try:
+            each.process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            each.process.kill()
+            each.process.wait()
+        each.pipe.close()

@@ -101,6 +101,9 @@ class Display:
         """A worker took the job."""
         self._running[job.label] = (job.weight, 0.0)
         if self._live is not None:
+            if job.label in self._lines:
+                # It is begun again: the worker that had it died.
+                self._live.remove_task(self._lines.pop(job.label))
             self._lines[job.label] = self._live.add_task(f"  {job.label}", total=None, facts="")
         self._refresh()
 

@@ -7,6 +7,7 @@ readable on the pipe, its end included (the parent died), stops the run at its n
 from __future__ import annotations
 
 import signal
+import sys
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
@@ -19,11 +20,13 @@ from loiter.store import Store
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a study. `label` is for people, `weight` its expected cost in any unit."""
+    """One run of several. `label`, which no other has, is for people; `weight` is its expected cost in any unit."""
 
     label: str
     request: Runnable
     weight: float = 1.0
+    attempts: int = 1
+    """How often it is begun at most, where a worker dies of it."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +53,19 @@ class Failed:
 Answer = Running | Done | Failed
 
 
-def serve(pipe: Connection, engine_name: str, root: Store) -> None:
-    """The life of a worker. Ctrl-C reaches the whole process group; it is the parent's to act on."""
+def main(words: list[str]) -> None:
+    """The life of a worker, which is told the number of its pipe. Ctrl-C reaches the whole process group; it is the
+    parent's to act on."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pipe = Connection(int(words[0]))
+    try:
+        engine_name, root = pipe.recv()
+    except EOFError:
+        return
+    _serve(pipe, engine_name, root)
+
+
+def _serve(pipe: Connection, engine_name: str, root: Store) -> None:
     while True:
         try:
             job: Job | None = pipe.recv()
@@ -83,3 +96,10 @@ def _carry_out(job: Job, pipe: Connection, engine_name: str, root: Store) -> Ans
         return Done(job.request.carry_out(engine, progress, path))
     except Fault as fault:
         return Failed(fault)
+
+
+if __name__ == "__main__":
+    # What is pickled names this module by its own name, not by the one that it has as a program.
+    from loiter.runs import worker
+
+    worker.main(sys.argv[1:])

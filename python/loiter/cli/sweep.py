@@ -1,0 +1,134 @@
+"""`loiter sweep`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from loiter import api
+from loiter.cli.options import JsonOption, PhasesOption, SetOption, WaitingOption, err, out
+from loiter.errors import RunFault, UserFault
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SHOWN = ("cycles", "instructions", "ipc")
+"""Columns of the table in the terminal beside the axes; the file has all."""
+
+_MOST_ROWS = 40
+
+
+def sweep(
+    file: Annotated[Path | None, typer.Argument(metavar="[FILE.toml]", help="A sweep's file.")] = None,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--grid",
+            metavar="KEY=VALUES",
+            help="What is to vary: [bold]core.contexts=1,2,4[/], [bold]l2.size_kib=1024..8192*2[/], "
+            "[bold]argument.iterations=10..50+10[/], [bold]machine=t1,t2[/]. May be repeated.",
+        ),
+    ] = None,
+    machine: Annotated[
+        str | None, typer.Option("--machine", "-m", metavar="NAME|FILE", help="The machine, if it does not vary.")
+    ] = None,
+    sets: SetOption = None,
+    program: Annotated[
+        str | None, typer.Option("--program", "-p", metavar="PROGRAM", help="The program, if it does not vary.")
+    ] = None,
+    places: Annotated[
+        list[str] | None,
+        typer.Option("--place", metavar="TASK=CONTEXT[,CONTEXT...]", help="As of [bold]loiter run[/]."),
+    ] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Option("--argument", metavar="KEY=VALUE", help="An argument of the program.")
+    ] = None,
+    phases: PhasesOption = None,
+    waiting: WaitingOption = None,
+    max_cycles: Annotated[int | None, typer.Option("--max-cycles", min=1, help="Stop a run after so many.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time. Default: one for each processor.")
+    ] = None,
+    out_directory: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Where the table goes. Default: results/sweep, or results/FILE."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a program over a grid of parameters: a row for each point, in one Parquet file.
+
+    Runs that were made before, by whatever command, are not made again: after Ctrl-C, a kill or a full disk the same
+    command goes on where it was. A point whose run fails is a row with its error.
+
+    Example: [bold]loiter sweep -m smt8 -p spinloops --place add=0 --grid core.fetch_width=1..8*2[/]
+    """
+    from loiter.sweeps import file as files
+    from loiter.sweeps import table
+
+    words: dict[str, Any] = {} if file is None else files.read(file)
+    given = {
+        "machine": machine,
+        "program": program,
+        "place": places,
+        "arguments": arguments,
+        "phases": phases,
+        "waiting": waiting,
+        "max_cycles": max_cycles,
+    }
+    words |= {key: value for key, value in given.items() if value is not None}
+    axes = dict(words.pop("grid", {}))
+    for text in grid or []:
+        from loiter.sweeps import grid as grids
+
+        axis = grids.word(text)
+        axes[axis.key] = axis.values
+    if not axes:
+        raise UserFault('the grid is empty: name what is to vary, as in --grid "core.contexts=1,2,4".')
+    if sets:
+        if "machine" not in words:
+            raise UserFault("--set changes one machine; here the machine varies. Name the key in --grid instead.")
+        words["machine"] = api.machine(words["machine"], *sets)
+    directory = out_directory or Path("results") / ("sweep" if file is None else file.stem)
+    frame = api.sweep(axes, **words, out=directory, workers=jobs)
+    if as_json:
+        typer.echo(frame.to_json(orient="records", indent=2))
+    else:
+        _show(out(), frame, list(axes))
+        out().print(f"wrote {directory / table.POINTS}", highlight=False, soft_wrap=True)
+    failed = int(frame[table.ERROR].notna().sum())
+    if failed == len(frame):
+        raise RunFault(f"all {failed} points failed; the first: {frame[table.ERROR].iloc[0]}")
+    if failed:
+        err().print(f"{failed} of {len(frame)} points failed; column {table.ERROR} says why.", style="red")
+
+
+def _show(console: Console, frame: pd.DataFrame, axes: list[str]) -> None:
+    from loiter.report.terminal import number
+    from loiter.sweeps import table
+
+    columns = [*axes, *(column for column in _SHOWN if column in frame.columns)]
+    failed = frame[table.ERROR].notna().any()
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        shown.add_column(column, justify="right", overflow="fold")
+    if failed:
+        shown.add_column(table.ERROR, overflow="fold")
+    for _, row in frame.head(_MOST_ROWS).iterrows():
+        cells = [_cell(row[column], number) for column in columns]
+        shown.add_row(*cells, *([str(row[table.ERROR] or "")] if failed else []))
+    console.print(shown, highlight=False)
+    if len(frame) > _MOST_ROWS:
+        console.print(f"and {len(frame) - _MOST_ROWS:,} more", style="dim", highlight=False)
+
+
+def _cell(value: Any, number: Any) -> str:
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) >= 1000:
+        return f"{int(value):,}"
+    return f"{value:,}" if isinstance(value, int) else number(value) if isinstance(value, float) else str(value)

@@ -1,0 +1,85 @@
+"""Carries out a sweep: what is there is found, what is missing is run, and every point has its row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from loiter.engine import Engine, Json
+from loiter.errors import Fault
+from loiter.results import Result
+from loiter.runs.pool import Failure
+from loiter.runs.worker import Job
+from loiter.store import Store
+from loiter.sweeps import sweep, table
+from loiter.sweeps.sweep import Plan, Point
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ATTEMPTS = 3
+"""How often a run is begun at most, where a worker dies of it."""
+
+
+class Executor(Protocol):
+    """What carries runs out, whose results are in the store then."""
+
+    def __call__(self, jobs: Sequence[Job], reused: int) -> list[Failure]:
+        """Runs the jobs; `reused` are there already, for the display. Returns those that failed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A sweep that was carried out."""
+
+    frame: pd.DataFrame
+    ran: int
+    reused: int
+    failed: int
+
+
+def carry_out(plan: Plan, engine: Engine, store: Store, execute: Executor, earlier: Mapping[str, Json]) -> Outcome:
+    """Every point of the plan. `earlier` has rows of points by key that need not be looked at again."""
+    points = list(sweep.points(plan))
+    keys = [None if point.request is None else point.request.key(engine) for point in points]
+    by_key = {key: point for key, point in zip(keys, points, strict=True) if key is not None}
+    found: dict[str, Json] = {key: dict(earlier[key]) for key in by_key if key in earlier}
+    missing: dict[str, Job] = {}
+    for key, point in by_key.items():
+        if key in found:
+            continue
+        result = store.find("", key)
+        if result is None:
+            missing[key] = _job(point)
+        else:
+            found[key] = _row_of(result)
+    reused = len(by_key) - len(missing)
+    failed = {failure.label: failure.fault for failure in execute(list(missing.values()), reused)} if missing else {}
+    failures: dict[str, Fault] = {}
+    for key, job in missing.items():
+        result = None if job.label in failed else store.find("", key)
+        if result is not None:
+            found[key] = _row_of(result)
+        else:
+            failures[key] = failed.get(job.label, Fault("its result was removed by someone else; run it again"))
+    rows = [_row(point, key, found, failures) for key, point in zip(keys, points, strict=True)]
+    frame = table.frame(rows, [axis.key for axis in plan.grid.axes])
+    return Outcome(frame, len(missing), reused, int(frame[table.ERROR].notna().sum()))
+
+
+def _job(point: Point) -> Job:
+    assert point.request is not None
+    label = ", ".join(f"{key}={value}" for key, value in point.values.items())
+    return Job(label, point.request, attempts=ATTEMPTS)
+
+
+def _row_of(result: Result) -> Json:
+    return table.measured(result) | {table.RESULT: str(result.path)}
+
+
+def _row(point: Point, key: str | None, found: Mapping[str, Json], failures: Mapping[str, Fault]) -> dict[str, Any]:
+    fault = point.fault if key is None else failures.get(key)
+    measured = {} if key is None else found.get(key, {})
+    return {**measured, **point.values, table.KEY: key, table.ERROR: None if fault is None else str(fault)}

@@ -1,0 +1,93 @@
+"""The table of a sweep: a row for each point, in the order of the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from loiter import store
+from loiter.engine import Json
+from loiter.results import Result
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+POINTS = "points.parquet"
+KEY, ERROR, RESULT = "key", "error", "result"
+_UNITS = {"cycles": "cycles", "instructions": "instructions"}
+
+
+def measured(result: Result) -> Json:
+    """What a row says of a result: cycles, instructions and every metric; of modes as `ipc.user`."""
+    from loiter import metrics
+    from loiter.counts import ALL
+
+    row: Json = {"cycles": result.cycles, "instructions": result.instructions}
+    for each in metrics.of(result) if result.has_tables else []:
+        for group, value in each.values.items():
+            row[each.metric.name if group == ALL else f"{each.metric.name}.{group}"] = value
+    return row
+
+
+def units(columns: Sequence[str]) -> dict[str, str]:
+    """The units of the columns that have one."""
+    from loiter import metrics
+
+    by_name = {metric.name: metric.unit for metric in metrics.METRICS} | _UNITS
+    found = {column: by_name.get(column, by_name.get(column.rpartition(".")[0])) for column in columns}
+    return {column: unit for column, unit in found.items() if unit}
+
+
+def frame(rows: Sequence[Mapping[str, Any]], axes: Sequence[str]) -> pd.DataFrame:
+    """The rows as a frame: axes first, then what was measured, then key, error and path of the result."""
+    import pandas as pd
+
+    last = [KEY, ERROR, RESULT]
+    between = dict.fromkeys(column for row in rows for column in row if column not in axes and column not in last)
+    columns = [*axes, *between, *last]
+    made: pd.DataFrame = pd.DataFrame(
+        [{column: row.get(column) for column in columns} for row in rows], columns=columns
+    )
+    made.attrs["units"] = units(columns)
+    return made
+
+
+def save(directory: Path, made: pd.DataFrame) -> Path:
+    """Writes the table as one Parquet file, whose fields carry the units."""
+    import pyarrow as pa
+
+    from loiter import tables
+
+    table = pa.Table.from_pandas(_plain(made), preserve_index=False)
+    of_columns = made.attrs["units"]
+    fields = [
+        field.with_metadata({"unit": of_columns[field.name]}) if field.name in of_columns else field
+        for field in table.schema
+    ]
+    path = directory / POINTS
+    store.save_bytes(path, tables.encode(table.cast(pa.schema(fields))))
+    return path
+
+
+def load(directory: Path) -> dict[str, Json]:
+    """The rows of an earlier sweep in this directory that have a result, by key. A damaged file has none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = directory / POINTS
+    try:
+        rows: list[Json] = pq.read_table(path).to_pylist() if path.is_file() else []
+    except (OSError, pa.ArrowException):
+        return {}
+    return {row[KEY]: row for row in rows if row.get(KEY) and not row.get(ERROR)}
+
+
+def _plain(made: pd.DataFrame) -> pd.DataFrame:
+    """Columns of values of several kinds as text: Parquet has one kind a column."""
+    plain: pd.DataFrame = made.copy()
+    for column in plain.columns:
+        kinds = {type(value) for value in plain[column] if value is not None}
+        if (len(kinds - {int, float, bool}) and len(kinds) > 1) or kinds & {dict, list, tuple}:
+            plain[column] = [None if value is None else str(value) for value in plain[column]]
+    return plain
