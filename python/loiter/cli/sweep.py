@@ -120,7 +120,7 @@ def _show(console: Console, frame: pd.DataFrame, axes: list[str]) -> None:
         shown.add_column(table.ERROR, overflow="fold")
     for _, row in frame.head(_MOST_ROWS).iterrows():
         cells = [_cell(row[column], number) for column in columns]
-        shown.add_row(*cells, *([str(row[table.ERROR] or "")] if failed else []))
+        shown.add_row(*cells, *([_cell(row[table.ERROR], number)] if failed else []))
     console.print(shown, highlight=False)
     if len(frame) > _MOST_ROWS:
         console.print(f"and {len(frame) - _MOST_ROWS:,} more", style="dim", highlight=False)

@@ -15,7 +15,7 @@ from loiter.machines import Machine
 from loiter.programs import Placement, Program
 from loiter.waiting import Table
 
-SCHEMA = 3
+SCHEMA = 4
 """Version of the result directory; results of another version are run again."""
 
 
