@@ -187,6 +187,10 @@ def _reads(loop: str, hart: int, end: int) -> dict[str, Any]:
 def _misbehave(label: str, progress: Callable[[str], bool] | None) -> None:
     if os.environ.get("FAKE_KILL", "-") in label:
         os.kill(os.getpid(), signal.SIGKILL)
+    once = os.environ.get("FAKE_KILL_ONCE")
+    if once and not os.path.exists(once):
+        open(once, "x").close()
+        os.kill(os.getpid(), signal.SIGKILL)
     if os.environ.get("FAKE_PANIC", "-") in label:
         raise PanicException("index out of bounds")
     if os.environ.get("FAKE_GUEST_ERROR", "-") in label:

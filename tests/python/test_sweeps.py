@@ -164,6 +164,16 @@ def test_a_run_that_fails_is_a_row_with_its_error(
     assert ran(log) == 1, "only what failed is run again"
 
 
+def test_a_run_whose_worker_is_killed_is_begun_again(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_KILL_ONCE", str(tmp_path / "killed"))
+    frame = sweep()
+    assert (tmp_path / "killed").exists()
+    assert frame.error.isna().all()
+    assert ran(log) == 6, "none is run twice"
+
+
 def test_a_sweep_that_is_complete_opens_no_result(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     first = sweep(out=out)
