@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from loiter.engine import Json
 
@@ -20,6 +21,35 @@ if TYPE_CHECKING:
 
 HOST = "host.json"
 _ROI, _WORK = "roi", "work"
+
+
+def regions(marks: Iterable[Json], clock_mhz: int | None) -> list[Json]:
+    """What marks are the begin and the end of, in the order of their ends."""
+    found = []
+    begun: dict[tuple[int, str, int], Json] = {}
+    for mark in marks:
+        kind, _, end = str(mark["kind"]).partition("_")
+        if kind not in (_ROI, _WORK):
+            continue
+        number = int(mark["value"]) if kind == _WORK else 0
+        if end == "begin":
+            begun[mark["hart"], kind, number] = mark
+        elif begin := begun.pop((mark["hart"], kind, number), None):
+            cycles, instructions = mark["cycle"] - begin["cycle"], mark["retired"] - begin["retired"]
+            found.append(
+                {
+                    "hart": mark["hart"],
+                    "kind": kind,
+                    "number": number,
+                    "begin_cycle": begin["cycle"],
+                    "end_cycle": mark["cycle"],
+                    "cycles": cycles,
+                    "instructions": instructions,
+                    "ipc": instructions / cycles if cycles else math.nan,
+                    "time_us": cycles / clock_mhz if clock_mhz else math.nan,
+                }
+            )
+    return found
 
 
 @dataclass(frozen=True)
@@ -121,32 +151,7 @@ class Result:
         import pandas as pd
 
         columns = ["hart", "kind", "number", "begin_cycle", "end_cycle", "cycles", "instructions", "ipc", "time_us"]
-        clock_mhz = self.manifest["clock_mhz"]
-        rows = []
-        open_at: dict[tuple[int, str, int], Mapping[str, Any]] = {}
-        for mark in self.rows("marks") if self.has_tables else []:
-            kind, _, end = str(mark["kind"]).partition("_")
-            if kind not in (_ROI, _WORK):
-                continue
-            number = int(mark["value"]) if kind == _WORK else 0
-            if end == "begin":
-                open_at[mark["hart"], kind, number] = mark
-            elif begin := open_at.pop((mark["hart"], kind, number), None):
-                cycles = int(mark["cycle"] - begin["cycle"])
-                instructions = int(mark["retired"] - begin["retired"])
-                rows.append(
-                    {
-                        "hart": mark["hart"],
-                        "kind": kind,
-                        "number": number,
-                        "begin_cycle": begin["cycle"],
-                        "end_cycle": mark["cycle"],
-                        "cycles": cycles,
-                        "instructions": instructions,
-                        "ipc": instructions / cycles if cycles else float("nan"),
-                        "time_us": cycles / clock_mhz if clock_mhz else float("nan"),
-                    }
-                )
+        rows = regions(self.rows("marks") if self.has_tables else [], self.manifest["clock_mhz"])
         frame: pd.DataFrame = pd.DataFrame(rows, columns=columns)
         frame.attrs["units"] = {
             "begin_cycle": "cycles",

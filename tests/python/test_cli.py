@@ -127,6 +127,15 @@ def test_run_prints_console_and_summary(loiter) -> None:
     assert "machine: retired 100.0%" in said.out
 
 
+def test_run_says_how_long_each_repetition_takes(loiter) -> None:
+    said = loiter("run", "-m", "t1", "spinloops", "--place", "add=0")
+    # Six of a thousand instructions each, one of which takes a cycle more than the others' thousand, at 1 GHz.
+    line = next(line for line in said.out.splitlines() if line.startswith("repetitions "))
+    assert line.split(maxsplit=1)[1].strip() == (
+        "6 of 1,000 cycles (1.0 µs), 1.000 instructions a cycle, 1,000 to 1,001 cycles (hart 0)"
+    )
+
+
 def test_run_places_tasks_by_number_and_by_core(loiter) -> None:
     said = loiter(
         *("run", "-m", "t2", "spinloops", "--place", "add=0", "--place", "spin_default=1,1.0,1.7"),

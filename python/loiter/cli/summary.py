@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich import box
@@ -11,6 +12,7 @@ from rich.table import Table
 
 from loiter.cli.options import out
 from loiter.engine import Json
+from loiter.results import regions
 from loiter.runs.request import Request
 
 
@@ -43,6 +45,8 @@ def _facts(request: Request, result: Json, written: Path | None) -> Table:
     table.add_row("ended by", f"{result['exit']['reason']}, code {result['exit']['code']}")
     table.add_row("cycles", f"{cycles:,}{time}")
     table.add_row("instructions", f"{instructions:,} ({instructions / cycles if cycles else 0:.3f} a cycle)")
+    for words in _regions(result):
+        table.add_row(*words)
     if result["checked_instructions"]:
         table.add_row("checked", f"{result['checked_instructions']:,} instructions, as the reference engine does them")
     table.add_row("host time", f"{seconds:.2f} s, {rate:.1f} M instructions/s")
@@ -51,6 +55,24 @@ def _facts(request: Request, result: Json, written: Path | None) -> Table:
     if written is not None:
         table.add_row("result", str(written))
     return table
+
+
+def _regions(result: Json) -> Iterator[tuple[str, str]]:
+    """Regions of interest, and repetitions of each hart: how many, their mean, and where it differs the extremes."""
+    by_hart: dict[tuple[str, int], list[Json]] = defaultdict(list)
+    for region in regions(result["marks"], result["clock_mhz"]):
+        by_hart[region["kind"], region["hart"]].append(region)
+    for (kind, hart), found in by_hart.items():
+        cycles = [region["cycles"] for region in found]
+        mean = sum(cycles) / len(found)
+        time = f" ({mean / result['clock_mhz']:,.1f} µs)" if result["clock_mhz"] else ""
+        ipc = sum(region["instructions"] for region in found) / sum(cycles) if sum(cycles) else 0.0
+        text = f"{mean:,.0f} cycles{time}, {ipc:.3f} instructions a cycle"
+        if kind == "roi":
+            yield "region", f"{text} (hart {hart})"
+        else:
+            spread = f", {min(cycles):,} to {max(cycles):,} cycles" if min(cycles) < max(cycles) else ""
+            yield "repetitions", f"{len(found)} of {text}{spread} (hart {hart})"
 
 
 def _accounts(request: Request, result: Json, most: int = 6) -> Table:
