@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from loiter.api import machine, request, run, store_path, sweep
+    from loiter.comparison import Comparison, compare
     from loiter.errors import Fault, InternalFault, RunFault, StoreFault, UserFault
     from loiter.machines import Machine
     from loiter.results import Result
@@ -17,11 +18,13 @@ __version__ = version("loiter")
 
 _WHERE = {
     "loiter.api": ("machine", "request", "run", "store_path", "sweep"),
+    "loiter.comparison": ("Comparison", "compare"),
     "loiter.errors": ("Fault", "InternalFault", "RunFault", "StoreFault", "UserFault"),
     "loiter.machines": ("Machine",),
     "loiter.results": ("Result",),
 }
 __all__ = [
+    "Comparison",
     "Fault",
     "InternalFault",
     "Machine",
@@ -29,6 +32,7 @@ __all__ = [
     "RunFault",
     "StoreFault",
     "UserFault",
+    "compare",
     "machine",
     "request",
     "run",

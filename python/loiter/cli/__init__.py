@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 import loiter
-from loiter.cli import boot, execute, image, machine, metrics, run, snapshot, study, sweep, wait
+from loiter.cli import boot, compare, execute, image, machine, metrics, run, snapshot, study, sweep, wait
 from loiter.errors import Fault, InternalFault, Interrupted
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.add_typer(machine.app, name="machine")
 app.command("programs")(run.list_programs)
 app.command("run")(run.run)
 app.command("sweep")(sweep.sweep)
+app.command("compare")(compare.compare)
 app.command("metrics")(metrics.show_metrics)
 app.command("wait")(wait.wait)
 app.add_typer(study.app, name="study")

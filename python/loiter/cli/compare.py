@@ -1,0 +1,102 @@
+"""`loiter compare`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from loiter.cli.options import JsonOption, out
+
+if TYPE_CHECKING:
+    from loiter.comparison import Comparison
+
+_MOST_ACCOUNTS = 12
+_LEAST_POINTS = 0.1
+"""Accounts that change by less are not shown."""
+
+
+def compare(
+    things: Annotated[
+        list[str], typer.Argument(metavar="A B ...", help="Result directories, or machines by name or by file.")
+    ],
+    everything: Annotated[bool, typer.Option("--all", help="Also metrics and accounts that are the same.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare results, or machines: what differs in parameters, in metrics, and in where the cycles went.
+
+    Changes are from the first to the last.
+
+    Example: [bold]loiter compare t1 t2[/]
+
+    Example: [bold]loiter compare results/before results/after[/]
+    """
+    from loiter import comparison
+
+    found = comparison.compare(*things)
+    if as_json:
+        typer.echo(json.dumps(_json(found), indent=2, ensure_ascii=False))
+        return
+    _show(out(), found, everything)
+
+
+def _json(found: Comparison) -> dict[str, Any]:
+    frames = {"parameters": found.parameters, "metrics": found.metrics, "accounts": found.accounts}
+    return {
+        name: None if frame is None else json.loads(frame.reset_index().to_json(orient="records"))
+        for name, frame in frames.items()
+    }
+
+
+def _show(console: Console, found: Comparison, everything: bool) -> None:
+    from loiter.comparison import CHANGE
+    from loiter.report.terminal import number, unit
+
+    def cell(value: Any) -> str:
+        return "" if value is None or value != value else number(value) if isinstance(value, float) else str(value)
+
+    table = _table("Parameters that differ", ["parameter"], found.names)
+    for key, row in found.parameters.iterrows():
+        table.add_row(str(key), *("" if value is None else str(value) for value in row))
+    _print(console, table, "the machines have the same parameters")
+    if found.metrics is not None:
+        table = _table("Metrics", ["metric"], [*found.names, CHANGE], last="unit")
+        for name, row in found.metrics.iterrows():
+            same = all(row[each] == row[found.names[0]] for each in found.names)
+            if everything or not same:
+                kind = "points" if row["unit"] == "percent" else "%"
+                change = "" if row[CHANGE] != row[CHANGE] else f"{row[CHANGE]:+.1f} {kind}"
+                table.add_row(str(name), *(cell(row[each]) for each in found.names), change, unit(row["unit"]))
+        _print(console, table, "all metrics are the same")
+    if found.accounts is not None:
+        shown = found.accounts
+        if not everything:
+            shown = shown[shown[CHANGE].abs() >= _LEAST_POINTS].head(_MOST_ACCOUNTS)
+        table = _table("Where the cycles went, % of context-cycles", ["activity", "slot"], [*found.names, CHANGE])
+        for _, row in shown.reset_index().iterrows():
+            table.add_row(
+                row["activity"], row["slot"], *(cell(row[each]) for each in found.names), f"{row[CHANGE]:+.1f} points"
+            )
+        _print(console, table, "the cycles went where they went")
+
+
+def _table(title: str, left: list[str], right: Any, last: str | None = None) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in left:
+        table.add_column(name, overflow="fold")
+    for name in right:
+        table.add_column(name, justify="right", overflow="fold")
+    if last is not None:
+        table.add_column(last, overflow="fold")
+    return table
+
+
+def _print(console: Console, table: Table, otherwise: str) -> None:
+    if table.row_count:
+        console.print(table, highlight=False)
+    else:
+        console.print(otherwise, style="dim", highlight=False)
