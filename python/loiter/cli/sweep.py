@@ -63,7 +63,7 @@ def sweep(
     """Run a program over a grid of parameters: a row for each point, in one Parquet file.
 
     Runs that were made before, by whatever command, are not made again: after Ctrl-C, a kill or a full disk the same
-    command goes on where it was. A point whose run fails is a row with its error.
+    command runs only what is left. A point whose run fails is a row with its error.
 
     Example: [bold]loiter sweep -m smt8 -p spinloops --place add=0 --grid core.fetch_width=1..8*2[/]
     """
