@@ -337,6 +337,10 @@ impl Core {
         if let Some(stages) = &self.state.stages {
             consider(stages.due());
         }
+        if self.state.queues.has_ready(0) {
+            // A load that waits for older stores need not any more.
+            consider(self.state.waits_clear_at);
+        }
         consider(self.state.walker.due);
         consider(self.state.div_free);
         consider(self.state.fp_div_free);
