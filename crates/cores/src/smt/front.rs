@@ -5,10 +5,9 @@
 //! takes in parts keeps the others where they are, and with a group in each stage nothing is fetched. What
 //! of a group is squashed keeps its place until the group has come to renaming.
 
-use loiter_types::Cycle;
+use std::collections::VecDeque;
 
-/// Most stages: the bound of `core.front_cycles`.
-const MOST: usize = 32;
+use loiter_types::Cycle;
 
 /// What one cycle fetched.
 #[derive(Clone, Copy, Debug)]
@@ -19,70 +18,60 @@ struct Group {
     last_seq: u64,
 }
 
-/// The groups on their way, the oldest first.
+/// The groups in the front end, the oldest first.
 #[derive(Debug)]
 pub(super) struct Stages {
-    groups: [Group; MOST],
-    /// Where the oldest is.
-    first: usize,
-    count: usize,
+    groups: VecDeque<Group>,
     stages: usize,
 }
 
 impl Stages {
     /// As many stages as there are cycles between fetch and renaming.
     pub(super) fn new(stages: u64) -> Self {
-        let none = Group {
-            due: Cycle::NEVER,
-            last_seq: 0,
-        };
+        let stages = stages as usize;
         Self {
-            groups: [none; MOST],
-            first: 0,
-            count: 0,
-            stages: stages as usize,
+            groups: VecDeque::with_capacity(stages),
+            stages,
         }
     }
 
     /// Whether the first stage is taken, so that nothing can be fetched.
     #[inline(always)]
     pub(super) fn is_full(&self) -> bool {
-        self.count == self.stages
+        self.groups.len() == self.stages
     }
 
     /// A cycle has fetched instructions up to `last_seq`.
     #[inline(always)]
     pub(super) fn push(&mut self, due: Cycle, last_seq: u64) {
         debug_assert!(!self.is_full());
-        self.groups[(self.first + self.count) % MOST] = Group { due, last_seq };
-        self.count += 1;
+        self.groups.push_back(Group { due, last_seq });
     }
 
     /// Age of the youngest instruction of the group that is at renaming, if there is one.
     #[inline(always)]
     pub(super) fn at_rename(&self, now: Cycle) -> Option<u64> {
-        (self.due() <= now).then(|| self.groups[self.first].last_seq)
+        let oldest = self.groups.front()?;
+        (oldest.due <= now).then_some(oldest.last_seq)
     }
 
     /// When the oldest group comes to renaming.
     #[inline(always)]
     pub(super) fn due(&self) -> Cycle {
-        match self.count {
-            0 => Cycle::NEVER,
-            _ => self.groups[self.first].due,
-        }
+        self.groups
+            .front()
+            .map_or(Cycle::NEVER, |oldest| oldest.due)
     }
 
     /// Nothing of the oldest group is left.
     #[inline(always)]
     pub(super) fn pop(&mut self) {
-        self.first = (self.first + 1) % MOST;
-        self.count -= 1;
+        self.groups.pop_front();
     }
 
     /// All that was fetched and not renamed has been squashed.
     pub(super) fn clear(&mut self) {
-        self.count = 0;
+        self.groups.clear();
     }
 }
 
@@ -94,7 +83,7 @@ mod tests {
     fn groups_pass_one_after_the_other() {
         let mut stages = Stages::new(3);
         assert_eq!((stages.due(), stages.is_full()), (Cycle::NEVER, false));
-        for round in 0..2 * MOST as u64 {
+        for round in 0..5 {
             let begin = Cycle(10 * round);
             for n in 0..3 {
                 assert!(!stages.is_full());

@@ -129,16 +129,20 @@ fn a_fetch_that_misses_is_one_of_those_of_its_cycle() {
     }
 }
 
+/// A line with a loop of three divides and a jump, and what a divide takes.
+fn divides() -> (String, u64) {
+    let code = format!(
+        "{ALL_FP_ON}; .line; again: mark; fdiv.d f4, f1, f1; fdiv.d f5, f1, f1; fdiv.d f6, f1, f1; j again"
+    );
+    let parameters = bench(&[]).parameters();
+    (code, parameters.number("latency.fp_div_double_cycles"))
+}
+
 /// One context divides, and its divides fill their queue of two; the other adds. In order, four instructions of
 /// each follow one another, and those of the second pass as seldom as those of the first.
 #[test]
 fn what_does_not_fit_stops_all_that_was_fetched_after_it_where_renaming_is_in_order() {
-    let divides = format!(
-        "{ALL_FP_ON}; .line; again: mark; fdiv.d f4, f1, f1; fdiv.d f5, f1, f1; fdiv.d f6, f1, f1; j again"
-    );
-    let latency = bench(&[])
-        .parameters()
-        .number("latency.fp_div_double_cycles");
+    let (divides, latency) = divides();
     let both = |order: &str| {
         let order = format!("core.rename_order={order}");
         // Room in the front end for all that both windows hold.
@@ -214,12 +218,7 @@ fn a_cycle_renames_of_one_group_where_the_front_end_has_stages() {
 /// each, and the next does when all of a group have left the last stage: one cycle in so many as three divides take.
 #[test]
 fn nothing_is_fetched_while_each_stage_has_its_group() {
-    let divides = format!(
-        "{ALL_FP_ON}; .line; again: mark; fdiv.d f4, f1, f1; fdiv.d f5, f1, f1; fdiv.d f6, f1, f1; j again"
-    );
-    let latency = bench(&[])
-        .parameters()
-        .number("latency.fp_div_double_cycles");
+    let (divides, latency) = divides();
     for stages in [1, 3, 6] {
         let front = format!("core.front_cycles={stages}");
         let counts = [1, 2].map(|times| {

@@ -155,6 +155,28 @@ fn a_load_that_was_ahead_of_a_store_waits_until_that_is_forgotten() {
     }
 }
 
+/// The store's address is a divide's result. Its load waits for it until the bits are forgotten, though nothing else
+/// happens in that cycle, and is ahead of it again: in each round.
+#[test]
+fn a_load_goes_ahead_when_its_wait_is_forgotten_and_nothing_else_happens() {
+    const ROUNDS: u64 = 50;
+    let code = format!(
+        "li a0, {DATA}; li a4, 1; li a2, 7; li s1, {ROUNDS}
+         {WAIT}
+         again: csrrw x0, 0x340, x0; div a1, a0, a4
+         sd a2, 0(a1); ld t0, 0(a0)
+         addi s1, s1, -1; bnez s1, again
+         exit"
+    );
+    let set = [
+        "latency.div_min_cycles=1000",
+        "latency.div_max_cycles=1000",
+        "core.store_wait_clear_cycles=300",
+    ];
+    let outcome = bench(&set).hart(0, &code).run();
+    assert_eq!(outcome.counter("core0", "order_violations"), ROUNDS);
+}
+
 /// What a reader sees of two words that another hart writes one after the other, the second one read first in
 /// program order but with an address that comes late. The writer begins `delay` after it.
 fn two_words(preset: &str, writer: usize, delay: u64) -> (u64, u64, u64) {
