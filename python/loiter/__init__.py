@@ -42,7 +42,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Loads what is asked for: much of it takes time that a command without a use for it should not pay."""
+    """Imports a name on its first use, so that `import loiter` alone loads neither pandas nor the simulator."""
     for module, names in _WHERE.items():
         if name in names:
             return getattr(import_module(module), name)

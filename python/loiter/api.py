@@ -56,7 +56,7 @@ def request(
     max_cycles: int | None = None,
     waiting: str | Path | None = None,
 ) -> Request:
-    """A run as it is asked for, checked: what `run` carries out and what a sweep is made of.
+    """The checked request of a run: `run` carries it out, and each point of a sweep is one.
 
     `place` may be left out where the program has one task or none. `phases` says which engine runs it until when
     (docs/phases.md), `waiting` names a table of waiting code (docs/who-waits.md), `max_cycles` bounds the run.
@@ -140,17 +140,17 @@ def sweep(
     from loiter.sweeps import grid as grids
     from loiter.sweeps.sweep import Plan
 
-    plan = Plan(
-        grids.of(grid),
-        str(machine) if isinstance(machine, Path) else machine,
-        None if program is None else str(program),
-        place,
-        dict(word.split("=", 1) for word in programs.arguments(_words(arguments))),
-        phases,
-        fast_forward,
-        max_cycles,
-        None if waiting is None else str(waiting),
-    )
+    words = {
+        "machine": machine,
+        "program": program,
+        "place": place,
+        "arguments": dict(word.split("=", 1) for word in programs.arguments(_words(arguments))),
+        "fast_forward": fast_forward,
+        "phases": phases,
+        "max_cycles": max_cycles,
+        "waiting": waiting,
+    }
+    plan = Plan(grids.of(grid), words)
     engine, kept = engines.load(), store.SharedStore(store_path())
 
     def execute(jobs: Sequence[Job], reused: int) -> list[pool.Failure]:
@@ -160,12 +160,12 @@ def sweep(
             return pool.execute(jobs, kept, engine, display, most, keep_going=True)
 
     if out is None:
-        return carry.carry_out(plan, engine, kept, execute, {}).frame
+        return carry.carry_out(plan, engine, kept, execute, {})
     directory = Path(out)
     with store.claimed(directory):
-        outcome = carry.carry_out(plan, engine, kept, execute, table.load(directory))
-        table.save(directory, outcome.frame)
-    return outcome.frame
+        frame = carry.carry_out(plan, engine, kept, execute, table.load(directory))
+        table.save(directory, frame)
+    return frame
 
 
 def store_path() -> Path:

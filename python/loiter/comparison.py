@@ -107,21 +107,12 @@ def _metrics(results: Sequence[Result], names: Sequence[str]) -> pd.DataFrame:
     import pandas as pd
 
     from loiter import metrics
-    from loiter.counts import ALL
 
-    found = [metrics.of(result) for result in results]
-    values = [
-        {
-            each.metric.name if group == ALL else f"{each.metric.name}.{group}": value
-            for each in one
-            for group, value in each.values.items()
-        }
-        for one in found
-    ]
+    values = [metrics.columns(result) for result in results]
     rows = {}
     for metric in metrics.METRICS:
         for group in metric.groups:
-            name = metric.name if group == ALL else f"{metric.name}.{group}"
+            name = metrics.column(metric, group)
             row = [each.get(name) for each in values]
             if any(value is not None for value in row):
                 rows[name] = [*row, _change(row[0], row[-1], metric.unit), metric.unit]

@@ -524,6 +524,17 @@ def measure(tables: Mapping[str, Sequence[Json]]) -> list[Measured]:
     return [each for each in found if each.values]
 
 
+def column(metric: Metric, group: str) -> str:
+    """A metric of a group of modes where each has a column of its own: `ipc`, `ipc.user`."""
+    return metric.name if group == ALL else f"{metric.name}.{group}"
+
+
+def columns(result: Result) -> dict[str, float]:
+    """Every metric of a result by such names; none where nothing was timed."""
+    found = of(result) if result.has_tables else []
+    return {column(each.metric, group): value for each in found for group, value in each.values.items()}
+
+
 def _values(metric: Metric, counts: Counts) -> dict[str, float]:
     values = {}
     for group in metric.groups:

@@ -23,7 +23,7 @@ import platform
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -31,9 +31,6 @@ from loiter.engine import Engine, Json
 from loiter.errors import StoreFault, UserFault
 from loiter.results import HOST, Result
 from loiter.runs.request import SCHEMA, Request, digest
-
-if TYPE_CHECKING:
-    pass
 
 MANIFEST = "manifest.json"
 CONSOLE_TAIL = 4096
@@ -190,9 +187,6 @@ class SharedStore(Store):
     def path(self, label: str, key: str) -> Path:
         """Where the result of a request is, or would be, whatever it is called."""
         return self.root / key[:2] / key
-
-    def supersede(self, current: Mapping[str, Path]) -> None:
-        """Removes nothing: who asks for a run does not know who else does."""
 
     def sweep(self) -> None:
         """Removes what killed processes left half written."""

@@ -61,6 +61,15 @@ def _no_run_hangs() -> Iterator[None]:
 
 
 @pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file in which the fake simulator notes every run it carries out."""
+    path = tmp_path / "log"
+    path.touch()
+    monkeypatch.setenv("FAKE_LOG", str(path))
+    return path
+
+
+@pytest.fixture
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
     """The fake simulator, in place of the compiled one in the whole package."""
     write_data(tmp_path / "data")

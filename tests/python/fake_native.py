@@ -207,3 +207,10 @@ def _misbehave(label: str, progress: Callable[[str], bool] | None) -> None:
                  "ipc_by_context": [1.0], "phase": "timing"}  # fmt: skip
         if progress is not None and not progress(json.dumps(facts)):
             raise Interrupted("stopped")
+
+
+def ran(log: Path) -> int:
+    """How many runs a log has since this was asked last."""
+    count = len(log.read_text().splitlines())
+    log.write_text("")
+    return count

@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -18,7 +17,8 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from fake_native import CYCLES, PERIOD, SHARE
+import fake_command
+from fake_native import CYCLES, PERIOD, SHARE, ran
 from loiter import reference, studies
 from loiter.engine import Engine
 from loiter.errors import RunFault
@@ -46,21 +46,6 @@ def published() -> dict[str, object]:
 def carry(engine: Engine, out: Path, scale: str = "quick", exhibit: str | None = None) -> Outcome:
     order = Order(studies.load(grid.PAPER), scale, exhibit, 2, out, "loiter study run cakarevic2008")
     return carry_out(order, engine, Console(file=io.StringIO(), width=200))
-
-
-@pytest.fixture
-def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file in which the fake simulator notes every run it carries out."""
-    path = tmp_path / "log"
-    path.touch()
-    monkeypatch.setenv("FAKE_LOG", str(path))
-    return path
-
-
-def ran(log: Path) -> int:
-    count = len(log.read_text().splitlines())
-    log.write_text("")
-    return count
 
 
 def test_every_published_number_has_its_point() -> None:
@@ -346,26 +331,13 @@ def test_spinners_that_do_not_cover_the_measurement_are_refused(
         carry(engine, tmp_path / "out", exhibit="figure_6")
 
 
-STUDY = """
-import sys
-from pathlib import Path
-sys.path[:0] = {paths!r}
-import conftest
-from loiter import cli, engine as engines, resources
-if __name__ == "__main__":
-    resources.MACHINES, resources.GUESTS = Path({data!r}, "machines"), Path({data!r}, "guests")
-    load = engines.load
-    engines.load = lambda name="fake_native": load(name)
-    cli.main(["study", "run", "cakarevic2008", "--scale", "quick", "--out", {out!r}, "--jobs", "2"])
-"""
-
-
 def start(tmp_path: Path, seconds: str) -> subprocess.Popen[str]:
-    script = tmp_path / "study.py"
-    script.write_text(STUDY.format(paths=sys.path, data=str(tmp_path / "data"), out=str(tmp_path / "out")))
     environment = dict(os.environ, FAKE_SECONDS=seconds, FAKE_LOG=str(tmp_path / "log"))
     return subprocess.Popen(
-        [sys.executable, str(script)],
+        [
+            *fake_command.words(tmp_path),
+            *("study", "run", "cakarevic2008", "--scale", "quick", "--out", str(tmp_path / "out"), "--jobs", "2"),
+        ],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True,
     )  # fmt: skip
 

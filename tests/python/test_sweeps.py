@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+import fake_command
 import loiter
+from fake_native import ran
 from loiter import store
 from loiter.engine import Engine
 from loiter.sweeps import grid, table
@@ -26,22 +26,6 @@ WORDS: dict[str, Any] = {"machine": "t1", "program": "spinloops", "place": {"add
 @pytest.fixture(autouse=True)
 def _own_store(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOITER_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file in which the fake simulator notes every run it carries out."""
-    path = tmp_path / "log"
-    path.touch()
-    monkeypatch.setenv("FAKE_LOG", str(path))
-    return path
-
-
-def ran(log: Path) -> int:
-    """How many runs there were since this was asked last."""
-    count = len(log.read_text().splitlines())
-    log.write_text("")
-    return count
 
 
 def sweep(axes: Any = GRID, **words: Any) -> pd.DataFrame:
@@ -212,26 +196,9 @@ def test_two_sweeps_do_not_fill_one_directory(tmp_path: Path) -> None:
         sweep(out=tmp_path / "file")
 
 
-COMMAND = """
-import sys
-from pathlib import Path
-sys.path[:0] = {paths!r}
-import conftest
-from loiter import cli, engine as engines, resources
-resources.MACHINES, resources.GUESTS = Path({data!r}, "machines"), Path({data!r}, "guests")
-load = engines.load
-engines.load = lambda name="fake_native": load(name)
-cli.main(sys.argv[1:])
-"""
-
-
 def command(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    # Without a guard for its main program, as a user's script would be.
-    script = tmp_path / "command.py"
-    script.write_text(COMMAND.format(paths=sys.path, data=str(tmp_path / "data")))
-    return subprocess.run(
-        [sys.executable, str(script), "sweep", *words], capture_output=True, text=True, timeout=120, env=os.environ
-    )
+    command = [*fake_command.words(tmp_path), "sweep", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
 FILE = """

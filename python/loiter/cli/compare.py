@@ -54,10 +54,7 @@ def _json(found: Comparison) -> dict[str, Any]:
 
 def _show(console: Console, found: Comparison, everything: bool) -> None:
     from loiter.comparison import CHANGE
-    from loiter.report.terminal import number, unit
-
-    def cell(value: Any) -> str:
-        return "" if value is None or value != value else number(value) if isinstance(value, float) else str(value)
+    from loiter.report.terminal import cell, unit
 
     table = _table("Parameters that differ", ["parameter"], found.names)
     for key, row in found.parameters.iterrows():

@@ -68,6 +68,7 @@ def sweep(
     Example: [bold]loiter sweep -m smt8 -p spinloops --place add=0 --grid core.fetch_width=1..8*2[/]
     """
     from loiter.sweeps import file as files
+    from loiter.sweeps import grid as grids
     from loiter.sweeps import table
 
     words: dict[str, Any] = {} if file is None else files.read(file)
@@ -83,12 +84,8 @@ def sweep(
     words |= {key: value for key, value in given.items() if value is not None}
     axes = dict(words.pop("grid", {}))
     for text in grid or []:
-        from loiter.sweeps import grid as grids
-
         axis = grids.word(text)
         axes[axis.key] = axis.values
-    if not axes:
-        raise UserFault('the grid is empty: name what is to vary, as in --grid "core.contexts=1,2,4".')
     if sets:
         if "machine" not in words:
             raise UserFault("--set changes one machine; here the machine varies. Name the key in --grid instead.")
@@ -108,7 +105,7 @@ def sweep(
 
 
 def _show(console: Console, frame: pd.DataFrame, axes: list[str]) -> None:
-    from loiter.report.terminal import number
+    from loiter.report.terminal import cell
     from loiter.sweeps import table
 
     columns = [*axes, *(column for column in _SHOWN if column in frame.columns)]
@@ -119,16 +116,7 @@ def _show(console: Console, frame: pd.DataFrame, axes: list[str]) -> None:
     if failed:
         shown.add_column(table.ERROR, overflow="fold")
     for _, row in frame.head(_MOST_ROWS).iterrows():
-        cells = [_cell(row[column], number) for column in columns]
-        shown.add_row(*cells, *([_cell(row[table.ERROR], number)] if failed else []))
+        shown.add_row(*(cell(row[column]) for column in [*columns, *([table.ERROR] if failed else [])]))
     console.print(shown, highlight=False)
     if len(frame) > _MOST_ROWS:
         console.print(f"and {len(frame) - _MOST_ROWS:,} more", style="dim", highlight=False)
-
-
-def _cell(value: Any, number: Any) -> str:
-    if value is None or value != value:
-        return ""
-    if isinstance(value, float) and value.is_integer() and abs(value) >= 1000:
-        return f"{int(value):,}"
-    return f"{value:,}" if isinstance(value, int) else number(value) if isinstance(value, float) else str(value)

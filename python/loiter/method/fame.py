@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from loiter.engine import Json
 from loiter.errors import RunFault
+from loiter.results import regions
 
 
 @dataclass(frozen=True)
@@ -54,21 +55,16 @@ class Slowdown:
 
 def repetitions(marks: Iterable[Json], hart: int) -> list[Repetition]:
     """Pairs the work marks of a hart. A mark without its partner is a fault of the program."""
-    found: list[Repetition] = []
+    mine = [mark for mark in marks if mark["hart"] == hart and mark["kind"] in ("work_begin", "work_end")]
     begun: Json | None = None
-    for mark in marks:
-        if mark["hart"] != hart:
-            continue
-        if mark["kind"] == "work_begin":
-            if begun is not None:
-                raise RunFault(f"hart {hart} begins repetition {mark['value']} within repetition {begun['value']}")
-            begun = mark
-        elif mark["kind"] == "work_end":
-            if begun is None or begun["value"] != mark["value"]:
-                raise RunFault(f"hart {hart} ends repetition {mark['value']}, which it did not begin")
-            found.append(Repetition(mark["value"], mark["cycle"] - begun["cycle"], mark["retired"] - begun["retired"]))
-            begun = None
-    return found
+    for mark in mine:
+        begins = mark["kind"] == "work_begin"
+        if begins and begun is not None:
+            raise RunFault(f"hart {hart} begins repetition {mark['value']} within repetition {begun['value']}")
+        if not begins and (begun is None or begun["value"] != mark["value"]):
+            raise RunFault(f"hart {hart} ends repetition {mark['value']}, which it did not begin")
+        begun = mark if begins else None
+    return [Repetition(each["number"], each["cycles"], each["instructions"]) for each in regions(mine, None)]
 
 
 def timing(measured: Sequence[Repetition], maiv_percent: float, at_least: int) -> Timing:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -45,6 +47,17 @@ def number(value: Value | None) -> str:
     if isinstance(value, str):
         return value
     return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"
+
+
+def cell(value: Any) -> str:
+    """What a frame has at a place: nothing where it has none, whole numbers with their thousands apart."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer() and abs(value) >= 1000):
+        return f"{int(value):,}"
+    return number(value) if isinstance(value, float) else str(value)
 
 
 def unit(name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from loiter.engine import Engine, Json
@@ -30,18 +29,8 @@ class Executor(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """A sweep that was carried out."""
-
-    frame: pd.DataFrame
-    ran: int
-    reused: int
-    failed: int
-
-
-def carry_out(plan: Plan, engine: Engine, store: Store, execute: Executor, earlier: Mapping[str, Json]) -> Outcome:
-    """Every point of the plan. `earlier` has rows of points by key that need not be looked at again."""
+def carry_out(plan: Plan, engine: Engine, store: Store, execute: Executor, earlier: Mapping[str, Json]) -> pd.DataFrame:
+    """A row for every point of the plan. `earlier` has rows of points by key that need not be looked at again."""
     points = list(sweep.points(plan))
     keys = [None if point.request is None else point.request.key(engine) for point in points]
     by_key = {key: point for key, point in zip(keys, points, strict=True) if key is not None}
@@ -65,8 +54,7 @@ def carry_out(plan: Plan, engine: Engine, store: Store, execute: Executor, earli
         else:
             failures[key] = failed.get(job.label, Fault("its result was removed by someone else; run it again"))
     rows = [_row(point, key, found, failures) for key, point in zip(keys, points, strict=True)]
-    frame = table.frame(rows, [axis.key for axis in plan.grid.axes])
-    return Outcome(frame, len(missing), reused, int(frame[table.ERROR].notna().sum()))
+    return table.frame(rows, [axis.key for axis in plan.grid.axes])
 
 
 def _job(point: Point) -> Job:

@@ -7,7 +7,7 @@ points by key as well, so that a sweep that is complete is read and nothing else
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from loiter import api
@@ -19,23 +19,17 @@ from loiter.sweeps.grid import Grid
 ARGUMENT = "argument."
 """What axes begin with that vary an argument of the program."""
 
-_OF_A_RUN = ("machine", "program", "place", "phases", "fast_forward", "max_cycles", "waiting")
-"""Axes that vary something else than a parameter of the machine."""
-
 
 @dataclass(frozen=True)
 class Plan:
-    """What all points have in common, and the grid over which they differ."""
+    """What all points have in common, by the words of `api.request`, and the grid over which they differ."""
 
     grid: Grid
-    machine: str | Machine | None = None
-    program: str | None = None
-    place: api.Place | None = None
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    phases: str | None = None
-    fast_forward: bool = False
-    max_cycles: int | None = None
-    waiting: str | None = None
+    words: Mapping[str, Any]
+
+    def is_word(self, key: str) -> bool:
+        """Whether an axis varies a word of the call; others vary an argument of the program or a parameter."""
+        return key in self.words and key != "arguments"
 
 
 @dataclass(frozen=True)
@@ -59,28 +53,32 @@ def points(plan: Plan) -> Iterator[Point]:
 
 
 def _request(plan: Plan, values: Mapping[str, Any], machines: dict[Any, Machine]) -> Request:
-    of_run = {key: values.get(key, getattr(plan, key)) for key in _OF_A_RUN}
-    changes = {key: value for key, value in values.items() if _is_parameter(key)}
-    arguments = {**plan.arguments, **{_name(key): value for key, value in values.items() if key.startswith(ARGUMENT)}}
-    machine = _machine(of_run.pop("machine"), machines)
+    words, changes = dict(plan.words), {}
+    words["arguments"] = dict(words["arguments"])
+    for key, value in values.items():
+        if plan.is_word(key):
+            words[key] = value
+        elif key.startswith(ARGUMENT):
+            words["arguments"][key.removeprefix(ARGUMENT)] = value
+        else:
+            changes[key] = value
+    words["machine"] = _machine(words["machine"], machines)
     if changes:
-        machine = machine.set(changes)
-    return api.request(machine, of_run.pop("program"), arguments=arguments, **of_run)
+        words["machine"] = words["machine"].set(changes)
+    return api.request(**words)
 
 
 def _check_axes(plan: Plan, machines: dict[Any, Machine]) -> None:
     values = {axis.key: axis.values for axis in plan.grid.axes}
     for needed in ("machine", "program"):
-        if getattr(plan, needed) is None and needed not in values:
+        if plan.words[needed] is None and needed not in values:
             raise UserFault(f"a sweep has a {needed}, or an axis of that name.")
     known: set[str] = set()
-    for name in values.get("machine", (plan.machine,)):
+    for name in values.get("machine", (plan.words["machine"],)):
         known |= {parameter.key for parameter in _machine(name, machines).parameters}
     for key in values:
-        if key.startswith(ARGUMENT) or key in _OF_A_RUN:
-            continue
-        if key not in known:
-            raise unknown("axis", key, [*known, *_OF_A_RUN, f"{ARGUMENT}NAME"])
+        if not plan.is_word(key) and not key.startswith(ARGUMENT) and key not in known:
+            raise unknown("axis", key, [*known, *filter(plan.is_word, plan.words), f"{ARGUMENT}NAME"])
 
 
 def _machine(name: Any, machines: dict[Any, Machine]) -> Machine:
@@ -89,11 +87,3 @@ def _machine(name: Any, machines: dict[Any, Machine]) -> Machine:
     if name not in machines:
         machines[name] = api.machine(name)
     return machines[name]
-
-
-def _is_parameter(key: str) -> bool:
-    return key not in _OF_A_RUN and not key.startswith(ARGUMENT)
-
-
-def _name(key: str) -> str:
-    return key.removeprefix(ARGUMENT)

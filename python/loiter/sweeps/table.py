@@ -21,22 +21,16 @@ _UNITS = {"cycles": "cycles", "instructions": "instructions"}
 def measured(result: Result) -> Json:
     """What a row says of a result: cycles, instructions and every metric; of modes as `ipc.user`."""
     from loiter import metrics
-    from loiter.counts import ALL
 
-    row: Json = {"cycles": result.cycles, "instructions": result.instructions}
-    for each in metrics.of(result) if result.has_tables else []:
-        for group, value in each.values.items():
-            row[each.metric.name if group == ALL else f"{each.metric.name}.{group}"] = value
-    return row
+    return {"cycles": result.cycles, "instructions": result.instructions} | metrics.columns(result)
 
 
 def units(columns: Sequence[str]) -> dict[str, str]:
     """The units of the columns that have one."""
     from loiter import metrics
 
-    by_name = {metric.name: metric.unit for metric in metrics.METRICS} | _UNITS
-    found = {column: by_name.get(column, by_name.get(column.rpartition(".")[0])) for column in columns}
-    return {column: unit for column, unit in found.items() if unit}
+    known = {metrics.column(each, group): each.unit for each in metrics.METRICS for group in each.groups} | _UNITS
+    return {column: known[column] for column in columns if column in known}
 
 
 def frame(rows: Sequence[Mapping[str, Any]], axes: Sequence[str]) -> pd.DataFrame:
