@@ -46,7 +46,8 @@ struct Symbol {
     /// their section.
     end: u64,
     /// Better symbols have higher ranks: functions before objects before labels, global ones
-    /// before local ones.
+    /// before local ones. Of equal ones that with fewer underscores before its name is better, as
+    /// for Linux's perf (`choose_best_symbol`): a map calls the bounds of a section functions too.
     rank: u8,
     name: Box<str>,
 }
@@ -195,7 +196,10 @@ impl SymbolTable {
     }
 
     fn from_symbols(mut by_addr: Vec<Symbol>) -> Self {
-        by_addr.sort_by(|a, b| (a.addr, a.rank, &b.name).cmp(&(b.addr, b.rank, &a.name)));
+        by_addr.sort_by(|a, b| {
+            let (of_a, of_b) = (a.underscores(), b.underscores());
+            (a.addr, a.rank, of_b, &b.name).cmp(&(b.addr, b.rank, of_a, &a.name))
+        });
         let mut by_name: Vec<u32> = (0..by_addr.len() as u32).collect();
         by_name.sort_by_key(|&at| {
             let symbol = &by_addr[at as usize];
@@ -206,6 +210,11 @@ impl SymbolTable {
 }
 
 impl Symbol {
+    /// Underscores before its name.
+    fn underscores(&self) -> usize {
+        self.name.len() - self.name.trim_start_matches('_').len()
+    }
+
     /// A line of a map, whose end is to be found; `None` for what names no address of the program.
     fn of_map(addr: u64, kind: char, name: &str) -> Option<Self> {
         let rank = match kind.to_ascii_lowercase() {
