@@ -52,13 +52,13 @@ void loiter_set_argument(const char *word, const char *equals, const char *end) 
             continue;
         known = true;
         if (!read_value(equals + 1, end, &(*link)->value))
-            loiter_fail("argument %.*s: the value must be an unsigned number, optionally with k (x 1024) or M after it\n",
-                        (int)(end - word), word);
+            loiter_refuse("argument %.*s: the value must be an unsigned number, optionally with k (x 1024) or M after it\n",
+                          (int)(end - word), word);
     }
     if (!known) {
         loiter_print("Arguments of this program:\n");
         loiter_list_arguments();
-        loiter_fail("no task of this program has an argument '%.*s'\n", (int)(equals - word), word);
+        loiter_refuse("no task of this program has an argument '%.*s'\n", (int)(equals - word), word);
     }
 }
 
@@ -71,7 +71,7 @@ uint64_t loiter_value(const struct loiter_argument *argument) { return argument-
 
 uint64_t loiter_value_at_least(const struct loiter_argument *argument, uint64_t least) {
     if (argument->value < least)
-        loiter_fail("argument %s=%llu is too small for task %s: at least %llu\n", argument->key,
-                    (unsigned long long)argument->value, loiter_own_task()->name, (unsigned long long)least);
+        loiter_refuse("argument %s=%llu is too small for task %s: at least %llu\n", argument->key,
+                      (unsigned long long)argument->value, loiter_own_task()->name, (unsigned long long)least);
     return argument->value;
 }

@@ -132,16 +132,25 @@ void loiter_print(const char *format, ...) {
     va_end(arguments);
 }
 
-void loiter_fail(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
+static void __attribute__((noreturn)) end_with_error(unsigned code, const char *format, va_list *arguments) {
     take_console(); // and keeps it: an error is the last thing a run says
     static const char prefix[] = "error: ";
     for (const char *c = prefix; *c; c++)
         put(*c);
-    print(format, &arguments);
-    va_end(arguments);
-    loiter_exit(1);
+    print(format, arguments);
+    loiter_exit(code);
+}
+
+void loiter_fail(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    end_with_error(1, format, &arguments);
+}
+
+void loiter_refuse(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    end_with_error(2, format, &arguments);
 }
 
 void loiter_exit(unsigned code) {

@@ -99,6 +99,9 @@ void loiter_print(const char *format, ...) __attribute__((format(printf, 1, 2)))
 // Prints "error: ..." and ends the run with exit code 1.
 void loiter_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
+// The same with exit code 2, for a command line that asks for what there is not.
+void loiter_refuse(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
 void loiter_exit(unsigned code) __attribute__((noreturn));
 
 // ---- counters -------------------------------------------------------------------------------------------------------

@@ -19,18 +19,18 @@ static const struct loiter_task *find_task(const char *start, const char *end) {
     for (const struct loiter_task *const *link = __loiter_tasks_start; link < __loiter_tasks_end; link++)
         loiter_print(" %s", (*link)->name);
     loiter_print("\n");
-    loiter_fail("this program has no task '%.*s'\n", (int)(end - start), start);
+    loiter_refuse("this program has no task '%.*s'\n", (int)(end - start), start);
 }
 
 static void place(const struct machine *machine, const struct loiter_task *task, uint64_t hart) {
     if (hart >= LOITER_MAX_HARTS)
-        loiter_fail("task %s: hart %llu is beyond what the runtime has stacks for (%d harts)\n", task->name,
-                    (unsigned long long)hart, LOITER_MAX_HARTS);
+        loiter_refuse("task %s: hart %llu is beyond what the runtime has stacks for (%d harts)\n", task->name,
+                      (unsigned long long)hart, LOITER_MAX_HARTS);
     if (!machine->hart_exists[hart])
-        loiter_fail("task %s: this machine has no hart %llu\n", task->name, (unsigned long long)hart);
+        loiter_refuse("task %s: this machine has no hart %llu\n", task->name, (unsigned long long)hart);
     if (loiter_placement[hart])
-        loiter_fail("hart %u is given twice: to task %s and to task %s\n", (unsigned)hart, loiter_placement[hart]->name,
-                    task->name);
+        loiter_refuse("hart %u is given twice: to task %s and to task %s\n", (unsigned)hart, loiter_placement[hart]->name,
+                      task->name);
     loiter_placement[hart] = task;
     placed[task->background]++;
 }
@@ -43,8 +43,8 @@ static void read_placement(const struct machine *machine, const char *name, cons
         uint64_t hart;
         at++; // the sign or the comma
         if (!loiter_read_number(&at, end, &hart) || (at < end && *at != ','))
-            loiter_fail("task %s: the harts must be numbers with commas between them, not '%.*s'\n", task->name,
-                        (int)(end - equals - 1), equals + 1);
+            loiter_refuse("task %s: the harts must be numbers with commas between them, not '%.*s'\n", task->name,
+                          (int)(end - equals - 1), equals + 1);
         place(machine, task, hart);
     } while (at < end);
 }
@@ -66,8 +66,8 @@ void loiter_read_command_line(const struct machine *machine) {
             if (*at == '=' && !equals)
                 equals = at;
         if (!equals)
-            loiter_fail("cannot understand '%.*s': the words are task.<name>=<hart>,... and key=value\n",
-                        (int)(at - word), word);
+            loiter_refuse("cannot understand '%.*s': the words are task.<name>=<hart>,... and key=value\n",
+                          (int)(at - word), word);
         if (equals - word > PREFIX_LENGTH && loiter_same_word(word, word + PREFIX_LENGTH, prefix))
             read_placement(machine, word + PREFIX_LENGTH, equals, at);
         else
@@ -106,7 +106,7 @@ void loiter_boot(const void *tree) {
     loiter_read_command_line(&machine);
     if (!placed[false]) {
         print_usage();
-        loiter_fail(placed[true] ? "only background tasks are placed: nothing would end the run\n"
+        loiter_refuse(placed[true] ? "only background tasks are placed: nothing would end the run\n"
                                  : "the command line places no task\n");
     }
     foreground_left = placed[false];

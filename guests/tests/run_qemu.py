@@ -103,8 +103,8 @@ def placement_cases() -> list[Case]:
 
 
 def error_cases() -> list[Case]:
-    def error(bootargs: str, *expected: str, memory: str = "2G") -> Case:
-        return Case("spinloops", bootargs, expected, code=1, memory=memory)
+    def error(bootargs: str, *expected: str, memory: str = "2G", code: int = 2) -> Case:
+        return Case("spinloops", bootargs, expected, code=code, memory=memory)
 
     return [
         error("", "^error: the command line places no task$", "^  spin_idiv .background.$"),
@@ -129,7 +129,7 @@ def error_cases() -> list[Case]:
             "task.mbv_fp=0 footprint_kib=8192",
             "^error: argument footprint_kib=8192 is too small for task mbv_fp: at least 16384$",
         ),
-        error("task.mbv_int=0", "^error: task mbv_int wants 13.... KiB of memory", memory="64M"),
+        error("task.mbv_int=0", "^error: task mbv_int wants 13.... KiB of memory", memory="64M", code=1),
         error("task.add=0 task.spin_l2miss=1 l2miss_stride_kib=48", "48 is no power of two"),
     ]
 

@@ -119,9 +119,9 @@ LOITER_TASK(hash) {
     table.column_count = loiter_value_at_least(&columns, 4);
     table.digit_bits = (unsigned)loiter_value_at_least(&digit_bits, 1);
     if (table.digit_bits > 32)
-        loiter_fail("hash: argument digit_bits=%u is more than the 32 bits of a number\n", table.digit_bits);
+        loiter_refuse("hash: argument digit_bits=%u is more than the 32 bits of a number\n", table.digit_bits);
     if (table.column_count > MOST_COLUMNS)
-        loiter_fail("hash: a row has at most %u columns\n", MOST_COLUMNS);
+        loiter_refuse("hash: a row has at most %u columns\n", MOST_COLUMNS);
     table.row_count = (loiter_value_at_least(&entries, 1000) + table.column_count - 1) / table.column_count;
     table.insertions = loiter_value_at_least(&insertions, 1);
     table.entries = loiter_allocate(table.row_count * table.column_count * sizeof(struct entry), 4096);

@@ -40,7 +40,7 @@ static void run(kernel *of) {
         .step = loiter_value_at_least(&stride, of == rtl_load ? sizeof(void *) : 0),
     };
     if (of == rtl_element && walk.loops * walk.step > walk.bytes)
-        loiter_fail("rtl_element: footprint_kib is less than iterations x stride\n");
+        loiter_refuse("rtl_element: footprint_kib is less than iterations x stride\n");
     walk.start = loiter_allocate(walk.bytes, 4096);
     if (of == rtl_load)
         for (uint64_t at = 0; at < walk.bytes; at += walk.step)

@@ -51,7 +51,7 @@ static void *build_chain(void) {
     uint64_t stride = loiter_value_at_least(&stride_kib, 1) * 1024;
     uint64_t count = loiter_value_at_least(&lines, 1);
     if (stride & (stride - 1))
-        loiter_fail("argument l2miss_stride_kib=%llu is no power of two\n", (unsigned long long)stride / 1024);
+        loiter_refuse("argument l2miss_stride_kib=%llu is no power of two\n", (unsigned long long)stride / 1024);
 
     char *ring = (char *)loiter_allocate(count * stride, stride) + stride - LINE;
     for (uint64_t i = 0; i < count; i++)
