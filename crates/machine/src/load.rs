@@ -200,7 +200,9 @@ pub enum LoadFault {
 const KERNEL_ADVICE: &str = "the file `Image` of a riscv64 kernel (Debian: /boot/vmlinux-*)";
 
 fn more_ram(mib: impl std::fmt::Display) -> String {
-    format!("use a machine with more RAM (--set system.ram_mib={mib})")
+    format!(
+        "use a machine with more RAM (--set system.ram_mib={mib}, for Linux also --memory {mib})"
+    )
 }
 
 impl Machine {

@@ -69,6 +69,14 @@ impl Files<'_> {
         }
         let below = self.read(&base_path.display().to_string(), &base_path)?;
         let mut merged: DocumentMut = below.parse().expect("what was read is TOML");
+        if let (Some(kind), Some(other)) = (kind_of_core(&own), kind_of_core(&merged))
+            && kind != other
+        {
+            return Err(fault(format!(
+                "core.kind is \"{kind}\", but the cores of its base {base} are of kind \"{other}\", whose \
+                 parameters are others. Build on a machine of kind \"{kind}\", or on none."
+            )));
+        }
         for (section, item) in own.iter() {
             overlay(&mut merged, section, item).map_err(fault)?;
         }
@@ -149,6 +157,11 @@ fn overlay(merged: &mut DocumentMut, section: &str, own: &Item) -> Result<(), St
     Ok(())
 }
 
+/// The kind of core that a file names.
+fn kind_of_core(file: &DocumentMut) -> Option<&str> {
+    file.get("core")?.get("kind")?.as_str()
+}
+
 /// What stands below a header of its own.
 fn as_section(item: &Item) -> Option<&Table> {
     item.as_table().filter(|table| !table.is_dotted())
@@ -167,6 +180,11 @@ mod tests {
         fs::write(presets.join("a.toml"), a).unwrap();
         let b = "base = \"a\"\n[core]\nwidth = 3  # [y] other\n";
         fs::write(presets.join("b.toml"), b).unwrap();
+        fs::write(
+            folder.path().join("kinds.toml"),
+            "[core]\nkind = \"fgmt\"\n",
+        )
+        .unwrap();
         let path = folder.path().join("own.toml");
         fs::write(&path, own).unwrap();
         machine_text("own", &path, &presets).map_err(|error| error.to_string())
@@ -209,6 +227,13 @@ mod tests {
             (
                 "[core]\nbase = \"a\"\n",
                 ["own: base stands in [core]", "before any section"],
+            ),
+            (
+                "base = \"./kinds.toml\"\n[core]\nkind = \"smt\"\n",
+                [
+                    "own: core.kind is \"smt\"",
+                    "./kinds.toml are of kind \"fgmt\"",
+                ],
             ),
             (
                 "base = \"a\"\ncore.width = 2\n",

@@ -53,11 +53,16 @@ impl ParamKind {
     /// Says what was expected when `text` is not of this type.
     pub fn parse(&self, text: &str) -> Result<ParamValue, String> {
         match self {
-            ParamKind::Int { .. } => text
-                .replace('_', "")
-                .parse()
-                .map(ParamValue::Int)
-                .map_err(|_| format!("expected a whole number, got \"{text}\"")),
+            ParamKind::Int { .. } => {
+                text.replace('_', "")
+                    .parse()
+                    .map(ParamValue::Int)
+                    .map_err(|_| match text.parse::<f64>() {
+                        Ok(number) if number < 0.0 => format!("{text} is negative"),
+                        Ok(number) if number > u64::MAX as f64 => format!("{text} is too large"),
+                        _ => format!("expected a whole number, got \"{text}\""),
+                    })
+            }
             ParamKind::Bool => match text {
                 "true" => Ok(ParamValue::Bool(true)),
                 "false" => Ok(ParamValue::Bool(false)),
