@@ -90,7 +90,7 @@ def _bars(axes: Axes, chart: Chart, index: int, series: str) -> None:
         [value for value, _ in values],
         width=_bar_width(chart) * 0.9,
         color=COLOURS[index],
-        yerr=[deviation for _, deviation in values],
+        yerr=[deviation for _, deviation in values] if any(deviation for _, deviation in values) else None,
         error_kw={"elinewidth": 0.8, "capsize": 1.6, "ecolor": "#57606a"},
         label=series,
         zorder=2,

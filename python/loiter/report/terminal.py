@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from loiter.report.numbers import fixed
 from loiter.studies.base import Findings, Grid, Point, Value, Verdict
 
 _STYLES = {Verdict.WITHIN: "green", Verdict.MISS: "bold red", Verdict.NOT_MEASURED: "dim"}
@@ -37,7 +38,7 @@ def summary(findings: Findings) -> str:
     text = f"{counts[Verdict.WITHIN]} values within tolerance, {counts[Verdict.MISS]} missed"
     if counts[Verdict.NOT_MEASURED]:
         text += f", {counts[Verdict.NOT_MEASURED]} not measured"
-    return f"{text}; {sum(held)} of {len(held)} statements hold"
+    return f"{text}; {sum(held)} of {len(held)} statements hold" if held else text
 
 
 def number(value: Value | None) -> str:
@@ -46,7 +47,7 @@ def number(value: Value | None) -> str:
         return "–"
     if isinstance(value, str):
         return value
-    return f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"
+    return fixed(value, 2 if abs(value) < 10 else 1)
 
 
 def cell(value: Any) -> str:

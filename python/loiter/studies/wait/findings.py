@@ -7,6 +7,7 @@ from typing import Any
 
 from loiter import programs
 from loiter.engine import Engine
+from loiter.report.numbers import counted, fixed
 from loiter.results import Result
 from loiter.runs.request import Request
 from loiter.runs.worker import Job
@@ -70,18 +71,20 @@ def _by_waiters(choice: Choice, measured: Measured) -> list[Grid]:
     slow, woken = [], []
     for way in choice.ways:
         averages = [measured.average(_cells(choice, way, n)) for n in choice.waiters]
-        slow.append((way, WAYS[way], *(f"{mean:.1f} ± {deviation:.1f}" for mean, deviation in averages)))
+        slow.append((way, WAYS[way], *(f"{fixed(mean)} (sd {fixed(deviation)})" for mean, deviation in averages)))
         row = [way]
         for n in choice.waiters:
             latency = together(measured.latency(cell) for cell in _cells(choice, way, n))
-            row.append(f"{latency.median} / {latency.p99} / {latency.worst}")
+            p99 = "–" if latency.p99 is None else str(latency.p99)
+            row.append(f"{latency.median} / {p99} / {latency.worst} of {len(latency.samples)}")
         woken.append(tuple(row))
     beside = f"the average over {len(choice.benchmarks)} programs"
     return [
         Grid(
             "slowdown",
             "Slowdown of the working program, percent",
-            f"What so many waiters in its core cost it, {beside}; ± one standard deviation.",
+            f"What so many waiters in its core cost it, {beside}. sd: standard deviation over the repetitions of a "
+            "run; the same run again gives the same value.",
             ("way", "what a waiter does", *numbers),
             tuple(slow),
             words=2,
@@ -89,7 +92,8 @@ def _by_waiters(choice: Choice, measured: Measured) -> list[Grid]:
         Grid(
             "latency",
             "Wake-up latency, cycles",
-            "Median / 99th percentile / worst, from the release of the lock to the waiter that has it; all programs.",
+            "Median / 99th percentile / worst of so many wake-ups of all programs, from the release of the lock to the "
+            "waiter that has it. Fewer than 100 have no 99th percentile but the worst.",
             ("way", *numbers),
             tuple(woken),
         ),
@@ -102,10 +106,10 @@ def _by_benchmark(choice: Choice, measured: Measured) -> Grid:
     rows = []
     for benchmark in choice.benchmarks:
         values = (measured.slowdown(Cell(benchmark, way, most)) for way in choice.ways)
-        rows.append((benchmark, *(f"{each.percent:.1f}" for each in values)))
+        rows.append((benchmark, *(fixed(each.percent) for each in values)))
     return Grid(
         "by_program",
-        f"Slowdown by {most} waiter{'s' if most > 1 else ''}, percent",
+        f"Slowdown by {counted(most, 'waiter')}, percent",
         "One line a working program, one column a way to wait.",
         ("program", *choice.ways),
         tuple(rows),
@@ -129,13 +133,13 @@ def _charts(choice: Choice, measured: Measured) -> list[Chart]:
         for found in [measured.slowdown(Cell(benchmark, way, most))]
     }
     name = choice.machine.name
-    whiskers = "Whiskers: one standard deviation over the repetitions."
+    whiskers = "Whiskers: one standard deviation over the repetitions of a run."
     unit = "slowdown, percent"
     return [
         Chart("slowdown", f"{name}: what waiters cost a program", whiskers, unit, groups, choice.ways, slow),
         Chart(
             "by_program",
-            f"{name}: what {most} waiters cost each program",
+            f"{name}: what {counted(most, 'waiter')} cost{'s' if most == 1 else ''} each program",
             whiskers,
             unit,
             choice.benchmarks,
@@ -173,6 +177,7 @@ def _row(cell: Cell, measured: Measured, results: Mapping[str, Result]) -> dict[
             "slowdown_percent": slowdown.percent,
             "slowdown_deviation": slowdown.deviation,
             "latency_median_cycles": latency.median,
+            "latency_samples": len(latency.samples),
             "latency_p99_cycles": latency.p99,
             "latency_worst_cycles": latency.worst,
             "latency_median_ns": latency.median * 1000 / measured.clock_mhz(cell),

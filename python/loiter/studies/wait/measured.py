@@ -16,6 +16,8 @@ _WORKER = 0
 # The lock is handed over after every repetition, so that as many are there as wake-ups are asked for.
 _MAIV_PERCENT = 1.0
 _LEAST = 2
+# With fewer the smallest sample that 99 % are not above is the worst of all.
+_SAMPLES_OF_P99 = 100
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,9 @@ class Latency:
         return self.quantile(0.5)
 
     @property
-    def p99(self) -> int:
-        return self.quantile(0.99)
+    def p99(self) -> int | None:
+        """None where there are too few samples for one in a hundred to be more than the worst of them."""
+        return self.quantile(0.99) if len(self.samples) >= _SAMPLES_OF_P99 else None
 
     @property
     def worst(self) -> int:
