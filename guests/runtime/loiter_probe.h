@@ -14,6 +14,8 @@
 #define LOITER_PROBE_LOCK_READ 0x08
 #define LOITER_PROBE_REPORT_NAME 0x09
 #define LOITER_PROBE_REPORT_VALUE 0x0a
+#define LOITER_PROBE_PROGRAM_BEGIN 0x0b
+#define LOITER_PROBE_PROGRAM_END 0x0c
 
 #ifndef __ASSEMBLER__
 
@@ -51,6 +53,10 @@ static inline void loiter_report(const char *name, uint64_t value) {
     LOITER_PROBE(LOITER_PROBE_REPORT_NAME, (uintptr_t)name);
     LOITER_PROBE(LOITER_PROBE_REPORT_VALUE, value);
 }
+
+// Who starts a program says where it is about to begin in user mode, and that it has ended.
+static inline void loiter_program_begin(uint64_t address) { LOITER_PROBE(LOITER_PROBE_PROGRAM_BEGIN, address); }
+static inline void loiter_program_end(void) { LOITER_PROBE(LOITER_PROBE_PROGRAM_END, 0); }
 
 #endif
 #endif

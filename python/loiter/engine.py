@@ -221,9 +221,10 @@ class Session:
         faults: list[str] = self._native.end_logs()
         return faults
 
-    def begin_profile(self) -> None:
+    def begin_profile(self, start: str | None = None) -> None:
         """Counts instructions by function and call from now on."""
-        self._native.begin_profile()
+        with self._faults():
+            self._native.begin_profile(start)
 
     def write_profile(self, path: Path, command: str) -> None:
         """Writes the profile: pprof's format if the name ends in .pprof or .pb.gz, else Callgrind's."""

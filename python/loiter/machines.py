@@ -76,9 +76,14 @@ class Machine:
         return self.count("core.contexts", 1)
 
     @property
+    def cores(self) -> int:
+        """Cores of the machine."""
+        return self.count("system.cores", 1)
+
+    @property
     def contexts(self) -> int:
         """Contexts of the whole machine; they are numbered from 0, core by core."""
-        return self.count("system.cores", 1) * self.contexts_per_core
+        return self.cores * self.contexts_per_core
 
     def undefined_tags(self) -> dict[str, list[str]]:
         """Tags in the parameters' sources that nothing defines, each with the keys it stands at."""

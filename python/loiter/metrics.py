@@ -190,9 +190,11 @@ def _btb(counts: Counts, group: str) -> float:
 
 _PERCENT, _IPC, _THREAD_IPC = "percent", "instructions/cycle", "instructions/context-cycle"
 
+KERNEL_SHARE = "kernel_cycles_percent"
+
 METRICS: tuple[Metric, ...] = (
     Metric(
-        "kernel_cycles_percent",
+        KERNEL_SHARE,
         _PERCENT,
         "Context-cycles in supervisor and machine mode and in interrupts, of those in which a hart is not asleep in "
         "wfi; a hart that waits for a lock, or polls for work, is in neither mode.",
@@ -513,8 +515,12 @@ METRICS: tuple[Metric, ...] = (
 
 
 def of(result: Result) -> list[Measured]:
-    """The metrics of a result directory that has tables."""
-    return measure({name: result.rows(name) for name in TABLES})
+    """The metrics of a result directory that has tables. A program without an operating system has one mode."""
+    found = measure({name: result.rows(name) for name in TABLES})
+    if "program" not in result.manifest:
+        return found
+    whole = (Measured(each.metric, {ALL: each.values[ALL]}) for each in found if ALL in each.values)
+    return [each for each in whole if each.metric.name != KERNEL_SHARE]
 
 
 def measure(tables: Mapping[str, Sequence[Json]]) -> list[Measured]:

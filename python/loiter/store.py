@@ -21,6 +21,7 @@ import json
 import os
 import platform
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,19 @@ def claim(path: Path) -> None:
             raise UserFault(f"--out {path}: this directory holds other files; name a new one.")
     elif path.exists():
         raise UserFault(f"--out {path}: a file of that name exists; name a directory.")
+    _try_to_write(path)
+
+
+def _try_to_write(path: Path) -> None:
+    """Finds out before a run whether its result can be written: beside where it is to be."""
+    above = path.absolute().parent
+    while not above.exists():
+        above = above.parent
+    try:
+        with tempfile.TemporaryFile(dir=above):
+            pass
+    except OSError as error:
+        raise UserFault(f"--out {path}: cannot write in {above}: {error.strerror}. Name another place.") from None
 
 
 class Store:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import socket
 import subprocess
 import threading
@@ -36,7 +37,7 @@ def run(
     """Runs a script in a freshly booted guest, with more words for its kernel."""
     disk, messages, heard = directory / "vdb", directory / "messages", (directory / "out", directory / "err")
     with disk.open("wb") as file:
-        agent.write_archive(file, script, put or [], stdin)
+        agent.write_archive(file, script, put or [], None if stdin is None else io.BytesIO(stdin))
         file.truncate(_DISK_BYTES)
     talk = []
     near, far = socket.socketpair()

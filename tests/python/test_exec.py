@@ -18,6 +18,7 @@ import pytest
 from debian_programs import HELLO, PROGRAMS, Program
 from linux_guest import LIMIT_SECONDS, LOITER, loiter_, message
 from loiter import images, store
+from loiter.cli import EXEC_FAILED
 from loiter.cli.options import err
 from loiter.systems import prepared
 
@@ -193,7 +194,7 @@ def test_a_full_disk_under_standard_output() -> None:
             stderr=subprocess.PIPE,
             timeout=LIMIT_SECONDS,
         )
-    assert done.returncode == 1
+    assert done.returncode == EXEC_FAILED
     assert b"error: cannot write to standard output: No space left on device" in done.stderr
 
 
@@ -212,13 +213,13 @@ def test_ctrl_c() -> None:
 
 def test_a_time_out() -> None:
     done = loiter_("exec", "-n", "--timeout", "1", "--", "sh", "-c", "while :; do :; done")
-    assert done.returncode == 1
+    assert done.returncode == EXEC_FAILED
     assert "not ended after 1 s" in message(done)
 
 
 def test_a_guest_that_dies_on_the_way() -> None:
     done = loiter_("exec", "-n", "--", "sh", "-c", "echo before; echo c > /proc/sysrq-trigger")
-    assert done.returncode == 1
+    assert done.returncode == EXEC_FAILED
     assert done.stdout in (b"", b"before\n")
     said = message(done)
     assert "the guest's kernel panicked: sysrq triggered crash" in said
@@ -247,6 +248,6 @@ def test_a_trace_and_a_profile_of_a_program(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["--trace", "--profile"])
 def test_what_a_program_said_is_kept_when_its_trace_cannot_be(option: str, tmp_path: Path) -> None:
     done = loiter_("exec", "-n", option, "/dev/full", "--out", "kept", "--", "echo", "42", cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == EXEC_FAILED
     assert "/dev/full" in message(done)
     assert (tmp_path / "kept" / "stdout").read_bytes() == done.stdout == b"42\n"

@@ -382,10 +382,10 @@ def test_an_archive_has_the_command_its_input_and_the_files(tmp_path: Path) -> N
     program.chmod(0o755)
     (tmp_path / "named").symlink_to(program)
     script = agent.script(["./prog", "a b", "$HOME"], {"X": "it's"})
-    assert script == "export X='it'\"'\"'s'\n./prog 'a b' '$HOME'\n"
-    found = archived(script, [data, tmp_path / "named"], b"input")
+    assert script == "export X='it'\"'\"'s'\nexec /put/.loiter/launch run ./prog 'a b' '$HOME'\n"
+    found = archived(script, [data, tmp_path / "named"], io.BytesIO(b"input"))
     assert list(found) == [
-        *(".loiter/command", ".loiter/stdin"),
+        *(".loiter/command", ".loiter/launch", ".loiter/stdin"),
         *("data", "data/below", "data/below/file", "data/link", "named"),
     ]
     assert found[".loiter/command"].pax_headers["data"] == script.encode()
@@ -395,7 +395,39 @@ def test_an_archive_has_the_command_its_input_and_the_files(tmp_path: Path) -> N
     # A link that the user named is what it leads to, under the name that was given.
     assert found["named"].pax_headers["data"] == b"\x7fELF"
     assert found["named"].mode == 0o755
+    assert found[".loiter/launch"].mode == 0o755
     assert ".loiter/stdin" not in archived("true\n")
+
+
+def test_what_comes_back_goes_into_one_directory_and_nowhere_else(tmp_path: Path) -> None:
+    assert "--file /dev/vdb" in agent.script(["true"], get=["made", "/etc/issue"])
+    came = io.BytesIO()
+    with tarfile.open(fileobj=came, mode="w") as archive:
+        for name in (".loiter/got", "made", "made/inner", "/etc/issue", "never/asked"):
+            member = tarfile.TarInfo(name)
+            member.type = tarfile.DIRTYPE if name == "made" else tarfile.REGTYPE
+            member.mode, member.size = 0o755, 0 if name == "made" else len(name)
+            archive.addfile(member, io.BytesIO(name.encode()))
+    assert agent.take(came, ["made", "/etc/issue", "none"], tmp_path) == ["none"]
+    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
+    assert found == ["issue", "made", "made/inner"]
+    assert (tmp_path / "issue").read_text() == "/etc/issue"
+    # The archive that went in is none that came back.
+    went = io.BytesIO()
+    agent.write_archive(went, "true\n")
+    assert agent.take(went, ["made"], tmp_path) == ["made"]
+
+
+def test_a_guest_that_leads_out_of_the_directory_is_refused(tmp_path: Path) -> None:
+    came = io.BytesIO()
+    with tarfile.open(fileobj=came, mode="w") as archive:
+        for name, link in ((".loiter/got", ""), ("made", "/etc")):
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = (tarfile.SYMTYPE if link else tarfile.REGTYPE), link
+            archive.addfile(member, io.BytesIO())
+    with pytest.raises(tarfile.FilterError):
+        agent.take(came, ["made"], tmp_path)
+    assert not (tmp_path / "made").exists()
 
 
 def test_what_cannot_be_put_is_refused(tmp_path: Path) -> None:

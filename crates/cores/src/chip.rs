@@ -1,6 +1,6 @@
 //! A chip of cores of one kind.
 
-use loiter_hart::{Hart, Retired};
+use loiter_hart::{Hart, Nap, Retired};
 use loiter_machine::Machine;
 use loiter_memory::{MemorySystem, Response};
 use loiter_observe::{Accounts, Change};
@@ -145,6 +145,12 @@ impl Chip {
     #[must_use]
     pub fn who_waits(&self) -> Vec<(ContextId, HartId, String)> {
         each!(self, chip => chip.who_waits())
+    }
+
+    /// How `hart` sleeps, if it does.
+    #[must_use]
+    pub fn nap(&self, hart: HartId) -> Option<Nap> {
+        each!(self, chip => chip.nap(hart))
     }
 
     /// Whether `hart` stands between two instructions: no access of its next one is under way.

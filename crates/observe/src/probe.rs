@@ -15,6 +15,8 @@ pub enum ProbeCode {
     LockRead = 0x08,
     ReportName = 0x09,
     ReportValue = 0x0a,
+    ProgramBegin = 0x0b,
+    ProgramEnd = 0x0c,
 }
 
 /// A probe with its value.
@@ -40,6 +42,10 @@ pub enum Probe {
     ReportName(String),
     /// A value under the last name.
     ReportValue(u64),
+    /// A program of an operating system is about to begin at this address, in user mode.
+    ProgramBegin(u64),
+    /// The program has ended.
+    ProgramEnd(u64),
 }
 
 impl Probe {
@@ -64,6 +70,8 @@ impl Probe {
             c if c == ProbeCode::LockRead as u16 => Probe::LockRead(value),
             c if c == ProbeCode::ReportName as u16 => Probe::ReportName(read_text(value)),
             c if c == ProbeCode::ReportValue as u16 => Probe::ReportValue(value),
+            c if c == ProbeCode::ProgramBegin as u16 => Probe::ProgramBegin(value),
+            c if c == ProbeCode::ProgramEnd as u16 => Probe::ProgramEnd(value),
             _ => return None,
         })
     }

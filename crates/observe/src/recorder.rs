@@ -44,11 +44,13 @@ pub enum MarkKind {
     Acquire,
     Acquired,
     Released,
+    ProgramBegin,
+    ProgramEnd,
 }
 
 impl MarkKind {
     /// All, in order.
-    pub const ALL: [MarkKind; 7] = [
+    pub const ALL: [MarkKind; 9] = [
         MarkKind::RoiBegin,
         MarkKind::RoiEnd,
         MarkKind::WorkBegin,
@@ -56,6 +58,8 @@ impl MarkKind {
         MarkKind::Acquire,
         MarkKind::Acquired,
         MarkKind::Released,
+        MarkKind::ProgramBegin,
+        MarkKind::ProgramEnd,
     ];
 
     /// The mark that `probe` leaves, if it leaves one, and its value.
@@ -69,6 +73,8 @@ impl MarkKind {
             Probe::Acquire(lock) => (MarkKind::Acquire, lock),
             Probe::Acquired(lock) => (MarkKind::Acquired, lock),
             Probe::Released(lock) => (MarkKind::Released, lock),
+            Probe::ProgramBegin(addr) => (MarkKind::ProgramBegin, addr),
+            Probe::ProgramEnd(value) => (MarkKind::ProgramEnd, value),
             Probe::LockRead(_) | Probe::ReportName(_) | Probe::ReportValue(_) => return None,
         })
     }
@@ -84,6 +90,8 @@ impl MarkKind {
             MarkKind::Acquire => "acquire",
             MarkKind::Acquired => "acquired",
             MarkKind::Released => "released",
+            MarkKind::ProgramBegin => "program_begin",
+            MarkKind::ProgramEnd => "program_end",
         }
     }
 }

@@ -143,8 +143,9 @@ impl Session {
     }
 
     /// Counts instructions by function and call from now on.
-    fn begin_profile(&mut self) {
-        self.0.begin_profile();
+    #[pyo3(signature = (start=None))]
+    fn begin_profile(&mut self, start: Option<&str>) -> PyResult<()> {
+        self.0.begin_profile(start).map_err(to_python)
     }
 
     /// Writes the profile so far to `path`; `command` says what was run.

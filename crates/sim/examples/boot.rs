@@ -53,7 +53,7 @@ fn main() {
     }
     let profile = std::env::var("PROFILE").ok();
     if profile.is_some() {
-        session.begin_profile();
+        session.begin_profile(None).expect("at once");
     }
     if let Ok(path) = std::env::var("TRACE") {
         let trace = TraceRequest {

@@ -1,8 +1,6 @@
 //! Running in the reference engine: all harts in turn, a fixed number of instructions each.
 
-use loiter_hart::{
-    Burst, Hart, HartState, InstructionObserver, Nap, Privilege, Stop, run, run_observed,
-};
+use loiter_hart::{Burst, HartState, InstructionObserver, Nap, Stop, run, run_observed};
 use loiter_observe::{Moment, Observer, Probe};
 use loiter_types::{Cycle, HartId, VirtAddr};
 
@@ -197,34 +195,6 @@ impl System {
 
     fn someone_wakes(&mut self) -> bool {
         (0..self.harts.len()).any(|n| self.awake(n))
-    }
-
-    pub(crate) fn who_sleeps(&self) -> Vec<String> {
-        let sleeper = |hart: &Hart| {
-            format!(
-                "{} at {:#x}{} {}",
-                hart.id,
-                hart.pc,
-                self.symbol(hart.id, hart.pc),
-                self.mode_and_sleep(hart.id)
-            )
-        };
-        self.harts.iter().map(sleeper).collect()
-    }
-
-    /// The mode of a hart, and how it sleeps, if it does.
-    pub(crate) fn mode_and_sleep(&self, hart: HartId) -> String {
-        let hart = &self.harts[hart.index()];
-        let mode = match hart.csr.privilege {
-            Privilege::User => "user",
-            Privilege::Supervisor => "supervisor",
-            Privilege::Machine => "machine",
-        };
-        let what = match hart.state {
-            HartState::Napping(nap) => nap.words(),
-            HartState::Running => "executes",
-        };
-        format!("({mode} mode) {what}")
     }
 
     /// A hart's turn, or what is left of it.

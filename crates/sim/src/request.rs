@@ -40,6 +40,17 @@ pub struct Request {
     pub observe: Observation,
 }
 
+/// What functions cost.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileRequest {
+    /// Where it goes: in pprof's format if the name ends in `.pprof` or `.pb.gz`, else in Callgrind's.
+    pub path: String,
+    /// As in [`TraceRequest`].
+    #[serde(default)]
+    pub from: Option<String>,
+}
+
 /// What is written down of a run besides its result.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,10 +61,9 @@ pub struct Observation {
     /// A trace of retired instructions.
     #[serde(default)]
     pub trace: Option<TraceRequest>,
-    /// Where the profile goes: in pprof's format if the name ends in `.pprof` or `.pb.gz`, else in
-    /// Callgrind's.
+    /// A profile of functions and their callers.
     #[serde(default)]
-    pub profile: Option<String>,
+    pub profile: Option<ProfileRequest>,
     /// A log of the cores' pipelines.
     #[serde(default)]
     pub pipeline: Option<PipelineRequest>,

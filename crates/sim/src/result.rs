@@ -183,6 +183,8 @@ pub struct RunResult {
     pub phases: Vec<PhaseRow>,
     /// The end of a phase that never came, in words.
     pub missed_phase: Option<String>,
+    /// What could not be written of a trace, a profile, a pipeline log or a timeline.
+    pub log_faults: Vec<String>,
     /// The code that was known to wait.
     pub waiting: Vec<WaitingRow>,
     /// Those of the instructions that were checked against the reference engine.

@@ -93,8 +93,8 @@ pub fn run(
     if let Some(trace) = &observe.trace {
         session.begin_trace(trace)?;
     }
-    if observe.profile.is_some() {
-        session.begin_profile();
+    if let Some(profile) = &observe.profile {
+        session.begin_profile(profile.from.as_deref())?;
     }
     let timed = file.core().is_timed();
     if let Some(pipeline) = &observe.pipeline {
@@ -111,14 +111,15 @@ pub fn run(
     }
     let outcome = to_end(request, &mut session, &mut report);
     // Of a program that fails one wants to see most of all.
-    let faults = session.end_logs();
-    if let Some(path) = &observe.profile {
-        session.write_profile(path, &format!("{} {}", request.program, request.bootargs))?;
+    let mut log_faults = session.end_logs();
+    if let Some(profile) = &observe.profile {
+        let written = session.write_profile(
+            &profile.path,
+            &format!("{} {}", request.program, request.bootargs),
+        );
+        log_faults.extend(written.err().map(|error| error.to_string()));
     }
     let exit = outcome?;
-    if !faults.is_empty() {
-        return Err(Error::User(faults.join("\n")));
-    }
     let statistics = session.statistics();
     let (phases, missed_phase) = (session.phases(), session.missed_phase());
     let mut system = session.system;
@@ -146,6 +147,7 @@ pub fn run(
         timing_cycles: statistics.timing_cycles,
         phases,
         missed_phase,
+        log_faults,
         checked_instructions: system.checked_instructions(),
         waiting: system.waiting,
         clock_mhz: statistics.clock_mhz,

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use loiter_hart::{Hart, HartState, Nap, Privilege};
 use loiter_machine::{
     BootFile, BootFiles, ElfImage, Machine, MachineConfig, MachineError, Network,
 };
@@ -263,7 +264,10 @@ impl Session {
     /// # Errors
     /// A file that cannot be written, a symbol that nothing has.
     pub fn begin_trace(&mut self, request: &TraceRequest) -> Result<(), Error> {
-        self.system.begin_trace(request)
+        self.system.begin_trace(request)?;
+        let (is_timed, now) = (self.is_timed(), self.system.now);
+        self.system.inspector().timing_changes(is_timed, now);
+        Ok(())
     }
 
     /// Writes a log of the cores' pipelines from now on, for Konata.
@@ -271,7 +275,7 @@ impl Session {
     /// # Errors
     /// Cores that are not timed, a file that cannot be written, a place to begin or end that is none.
     pub fn begin_pipeline(&mut self, request: &PipelineRequest) -> Result<(), Error> {
-        require_timed("--pipeline", self.is_timed())?;
+        require_timed("--pipeline", self.cores.kind.is_timed())?;
         self.system.begin_pipeline(request)
     }
 
@@ -280,7 +284,7 @@ impl Session {
     /// # Errors
     /// Cores that are not timed, a file that cannot be written.
     pub fn begin_timeline(&mut self, path: &str) -> Result<(), Error> {
-        require_timed("--timeline", self.is_timed())?;
+        require_timed("--timeline", self.cores.kind.is_timed())?;
         self.system.begin_timeline(path)
     }
 
@@ -292,8 +296,11 @@ impl Session {
     }
 
     /// Counts instructions by function and call from now on.
-    pub fn begin_profile(&mut self) {
-        self.system.begin_profile();
+    pub fn begin_profile(&mut self, from: Option<&str>) -> Result<(), Error> {
+        self.system.begin_profile(from)?;
+        let (is_timed, now) = (self.is_timed(), self.system.now);
+        self.system.inspector().timing_changes(is_timed, now);
+        Ok(())
     }
 
     /// Writes the profile so far, if there is one, to `path`: pprof's format if the name ends in
@@ -477,14 +484,36 @@ impl Session {
     /// Where every hart stands, one line each.
     #[must_use]
     pub fn where_harts_stand(&self) -> Vec<String> {
-        self.system.who_sleeps()
+        let line = |hart: &Hart| {
+            let (id, pc) = (hart.id, hart.pc);
+            let symbol = self.system.symbol(id, pc);
+            format!("{id} at {pc:#x}{symbol} {}", self.mode_and_sleep(id))
+        };
+        self.system.harts.iter().map(line).collect()
+    }
+
+    /// The mode of a hart, and how it sleeps, if it does.
+    pub(crate) fn mode_and_sleep(&self, hart: HartId) -> String {
+        let state = &self.system.harts[hart.index()];
+        let mode = match state.csr.privilege {
+            Privilege::User => "user",
+            Privilege::Supervisor => "supervisor",
+            Privilege::Machine => "machine",
+        };
+        // In cores that are timed the context sleeps; its hart sleeps in the reference engine only.
+        let nap = match (&self.timing, state.state) {
+            (Some(timing), _) if timing.is_attached() => timing.nap(hart),
+            (_, HartState::Napping(nap)) => Some(nap),
+            (_, HartState::Running) => None,
+        };
+        format!("({mode} mode) {}", nap.map_or("executes", Nap::words))
     }
 
     /// What every hart waits for, as the engine that runs it sees it.
     pub(crate) fn who_waits(&self) -> Vec<String> {
         match &self.timing {
             Some(timing) if timing.is_attached() => timing.who_waits(&self.system),
-            _ => self.system.who_sleeps(),
+            _ => self.where_harts_stand(),
         }
     }
 

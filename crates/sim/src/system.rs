@@ -11,6 +11,7 @@ use loiter_types::{Cycle, HartId, PhysAddr};
 
 use crate::check::{Checker, Divergence, What};
 use crate::config::MachineFile;
+use crate::debug::output;
 use crate::debug::{Inspector, Pipeline, PipelineRequest, Profiler, Timeline, Trace, TraceRequest};
 use crate::error::Error;
 use crate::phases::Awaited;
@@ -312,11 +313,12 @@ impl System {
         faults.into_iter().flatten().collect()
     }
 
-    /// Counts instructions by function and call from now on.
-    pub(crate) fn begin_profile(&mut self) {
+    /// Counts instructions by function and call from `from` on, a cycle, a symbol or "timing"; none: from now on.
+    pub(crate) fn begin_profile(&mut self, from: Option<&str>) -> Result<(), Error> {
         let symbols = Arc::clone(&self.symbols);
-        let profiler = Profiler::new(symbols, self.harts.len(), self.now);
+        let profiler = Profiler::new(from, symbols, self.harts.len(), self.now)?;
         self.inspector().profiler = Some(profiler);
+        Ok(())
     }
 
     /// Writes the profile, if there is one, to `path`; `command` says what was run.
@@ -327,6 +329,6 @@ impl System {
         };
         let bytes = profiler.write(now, path, command);
         std::fs::write(path, bytes)
-            .map_err(|error| Error::User(format!("{path}: cannot write the profile: {error}")))
+            .map_err(|error| Error::User(output::not_whole(path, "the profile", &error)))
     }
 }

@@ -1,7 +1,7 @@
 //! Running on the timing model: the loop over cycles, and the watchdog.
 
 use loiter_cores::{Chip, InstructionId, PipelineObserver, PipelineStep, Shared, fgmt, smt};
-use loiter_hart::{Hart, InstructionObserver, Performed, Retired, Trapped, Unobserved};
+use loiter_hart::{Hart, InstructionObserver, Nap, Performed, Retired, Trapped, Unobserved};
 use loiter_memory::{MemorySystem, Response};
 use loiter_observe::{Moment, Observer, Probe, Recorder};
 use loiter_types::{ContextId, Cycle, HartId};
@@ -458,6 +458,11 @@ impl Timing {
     /// The cores.
     pub(crate) fn chip(&mut self) -> &mut Chip {
         &mut self.chip
+    }
+
+    /// How `hart` sleeps in its context, if it does.
+    pub(crate) fn nap(&self, hart: HartId) -> Option<Nap> {
+        self.chip.nap(hart)
     }
 
     /// What every seated hart waits for.

@@ -23,7 +23,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit status: 0 all well, 1 a run failed, 2 your mistake, 3 loiter's own fault, 130 interrupted.",
+    epilog="Exit status: 0 all well, 1 a run failed, 2 your mistake, 3 loiter's own fault, 130 interrupted. "
+    "[bold]loiter exec[/] has its program's, and 125 for each of the three.",
 )
 app.command("machines")(machine.list_machines)
 app.add_typer(machine.app, name="machine")
@@ -56,18 +57,29 @@ def _root(
     """Options of loiter itself."""
 
 
+# The status of `loiter exec` where loiter itself fails, as env, timeout and docker have it; others are the program's.
+EXEC_FAILED = 125
+
+
 def main(arguments: list[str] | None = None) -> Any:
     """Entry point. Turns faults into one message and an exit status."""
     before = signal.signal(signal.SIGINT, _interrupt)
+    words = sys.argv[1:] if arguments is None else arguments
+    passes_status = words[:1] == ["exec"]
     try:
         return app(arguments)
+    except execute.ProgramEnded as program:
+        sys.exit(program.status)
+    except SystemExit as left:
+        # The library has said what is wrong with the command line.
+        sys.exit(EXEC_FAILED if passes_status and left.code else left.code)
     except Fault as fault:
         _report(fault)
-        sys.exit(fault.exit_status)
+        sys.exit(EXEC_FAILED if passes_status and not isinstance(fault, Interrupted) else fault.exit_status)
     except Exception as error:
         traceback.print_exc()
         _report(InternalFault(f"{type(error).__name__}: {error}"))
-        sys.exit(InternalFault.exit_status)
+        sys.exit(EXEC_FAILED if passes_status else InternalFault.exit_status)
     finally:
         signal.signal(signal.SIGINT, before)
 

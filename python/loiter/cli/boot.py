@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +19,7 @@ from loiter.cli.observe import (
     PipelineFromOption,
     PipelineOption,
     PipelineToOption,
+    ProfileFromOption,
     ProfileOption,
     SymbolsOption,
     TimelineOption,
@@ -26,13 +27,14 @@ from loiter.cli.observe import (
     TraceFromOption,
     TraceOption,
 )
-from loiter.cli.options import JsonOption, PhasesOption, WaitingOption, err, print_json
+from loiter.cli.options import COUNT_LIMIT, JsonOption, PhasesOption, RoiOption, WaitingOption, err, print_json
 from loiter.cli.systems import BootOptions, readable, takes
 from loiter.engine import Engine, Json, Session
 from loiter.errors import Fault, RunFault, UserFault
 from loiter.systems.drive import Driver
 from loiter.systems.ending import End, How
 from loiter.systems.facts import describe, facts
+from loiter.systems.roi import Roi, of_boot
 from loiter.systems.terminal import Terminal
 from loiter.systems.watch import Watch
 
@@ -58,7 +60,10 @@ def boot(
         typer.Option("--timeout", metavar="SECONDS", min=0.0, help="Fail when it has not ended by then; host time."),
     ] = None,
     max_instructions: Annotated[
-        int | None, typer.Option("--max-instructions", metavar="N", min=1, help="End after so many, of all harts.")
+        int | None,
+        typer.Option(
+            "--max-instructions", metavar="N", min=1, max=COUNT_LIMIT, help="End after so many, of all harts."
+        ),
     ] = None,
     pace: Annotated[
         bool | None,
@@ -68,6 +73,7 @@ def boot(
             show_default=False,
         ),
     ] = None,
+    roi: RoiOption = None,
     phases: PhasesOption = None,
     waiting: WaitingOption = None,
     gdb: GdbOption = None,
@@ -76,6 +82,7 @@ def boot(
     trace_from: TraceFromOption = None,
     trace_count: TraceCountOption = None,
     profile: ProfileOption = None,
+    profile_from: ProfileFromOption = None,
     pipeline: PipelineOption = None,
     pipeline_from: PipelineFromOption = None,
     pipeline_to: PipelineToOption = None,
@@ -97,7 +104,17 @@ def boot(
     Example: [bold]loiter boot --kernel Image --append "loglevel=8" --until "login:" --timeout 60[/]
     """
     observation = Observation(
-        gdb, trace, trace_from, trace_count, profile, check, pipeline, pipeline_from, pipeline_to, timeline
+        gdb=gdb,
+        trace=trace,
+        trace_from=trace_from,
+        trace_count=trace_count,
+        profile=profile,
+        profile_from=profile_from,
+        check=check,
+        pipeline=pipeline,
+        pipeline_from=pipeline_from,
+        pipeline_to=pipeline_to,
+        timeline=timeline,
     )
     engine = engines.load()
     if out_directory is not None:
@@ -106,11 +123,13 @@ def boot(
         store.claim(out_directory)
     if phases is not None:
         engine.describe_phases(phases)
-    session, manifest, request = _start(
-        engine, system, snapshot, symbols or [], waiting, out_directory is not None, phased=phases is not None
+    timed = _Timed(roi, phases, gdb)
+    session, manifest, request, plan = _start(
+        engine, system, snapshot, symbols or [], waiting, out_directory is not None, timed
     )
-    if phases is not None:
-        session.begin_phases(phases)
+    if plan is not None:
+        session.begin_phases(plan)
+    observation = observation.of_region(plan is not None and phases is None)
     began, first = time.monotonic(), session.instructions
     keep = as_json or out_directory is not None
     with (
@@ -158,6 +177,15 @@ def boot(
         raise fault
 
 
+@dataclass(frozen=True)
+class _Timed:
+    """What a person said of what is timed."""
+
+    roi: Roi | None
+    phases: str | None
+    gdb: str | None
+
+
 def _start(
     engine: Engine,
     system: BootOptions,
@@ -165,30 +193,36 @@ def _start(
     symbols: list[Path],
     waiting: str | None,
     described: bool,
-    *,
-    phased: bool,
-) -> tuple[Session, Json, Json]:
-    """The system, what determines it, and the request."""
+    timed: _Timed,
+) -> tuple[Session, Json, Json, str | None]:
+    """The system, what determines it, the request, and the phases in which it runs."""
     if snapshot is None:
+        machine, _ = system.seated(engine)
+        plan = of_boot(machine, timed.roi, timed.phases, timed.gdb)
         boot = system.request(engine)
         boot = replace(boot, symbols=boot.symbols + tuple(readable(path, "--symbols") for path in symbols))
         if waiting is not None:
             boot = replace(boot, waiting=tables.named(waiting))
-        request = boot.native() | {"untimed": phased}
+        # With phases, harts go to the cores of the machine when the first timed one begins.
+        request = boot.native() | {"untimed": plan is not None}
         manifest = {}
         if described:
             from loiter.systems import results
 
             manifest = results.describe(engine, boot)
-        return engine.boot(request), manifest, request
-    # With phases, harts go to the cores of the machine when the first timed one begins.
-    request = system.request_of_snapshot(engine, snapshot) | {"untimed": phased}
+        return engine.boot(request), manifest, request, plan
+    if timed.roi not in (None, Roi.ALL):
+        raise UserFault(
+            f"--snapshot {snapshot} and --roi {timed.roi.value} contradict each other: a snapshot is taken where a run "
+            "is to go on, and is timed from there. Say more with --phases."
+        )
+    request = system.request_of_snapshot(engine, snapshot) | {"untimed": timed.phases is not None}
     request["symbols"] += [str(readable(path, "--symbols").absolute()) for path in symbols]
     if waiting is not None:
         table = tables.named(waiting)
         request["waiting"] = None if table is None else table.native()
     header = engine.show_snapshot(snapshot)["header"] if described else {}
-    return engine.restore(snapshot, request), {"snapshot": header, "set": request["set"]}, request
+    return engine.restore(snapshot, request), {"snapshot": header, "set": request["set"]}, request, timed.phases
 
 
 def _command(session: Session, terminal: Terminal, key: str) -> None:
@@ -220,5 +254,5 @@ def judge(end: End, until: str | None) -> None:
         raise RunFault(f"{end.message}{missed}")
     if until is not None and end.how is not How.SAID:
         raise RunFault(f"{end.message}{missed}")
-    if end.how is How.RESET:
+    if end.how in (How.RESET, How.RESTED):
         err().print(f"{end.message}; it ends here", highlight=False)

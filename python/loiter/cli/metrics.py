@@ -64,10 +64,11 @@ def _show(console: Console, found: list[Measured]) -> None:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("metric", no_wrap=True)
-    for group in GROUPS:
+    groups = [group for group in GROUPS if any(group in each.values for each in found)]
+    for group in groups:
         table.add_column(group, justify="right", no_wrap=True)
     table.add_column("unit", overflow="fold")
     for each in found:
-        cells = (number(each.values[group]) if group in each.values else "" for group in GROUPS)
+        cells = (number(each.values[group]) if group in each.values else "" for group in groups)
         table.add_row(Text(each.metric.name), *cells, unit(each.metric.unit))
     console.print(table, highlight=False)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from loiter.cli.options import err
+from loiter.cli.options import COUNT_LIMIT, err
 from loiter.engine import Json, Session
 from loiter.errors import Fault, RunFault, UserFault
 
@@ -30,10 +30,18 @@ TraceOption = Annotated[
     typer.Option("--trace", metavar="FILE", help="Write each retired instruction; compressed if it ends in .zst."),
 ]
 TraceFromOption = Annotated[
-    str | None, typer.Option("--trace-from", metavar="CYCLE|SYMBOL", help="Begin the trace there.")
+    str | None,
+    typer.Option(
+        "--trace-from",
+        metavar="CYCLE|SYMBOL|timing",
+        help='Begin the trace there; "timing": only what timed cores execute.',
+    ),
 ]
 TraceCountOption = Annotated[
-    int | None, typer.Option("--trace-count", metavar="N", min=1, help="End the trace after so many instructions.")
+    int | None,
+    typer.Option(
+        "--trace-count", metavar="N", min=1, max=COUNT_LIMIT, help="End the trace after so many instructions."
+    ),
 ]
 ProfileOption = Annotated[
     Path | None,
@@ -44,6 +52,14 @@ ProfileOption = Annotated[
         "else for KCachegrind.",
     ),
 ]
+ProfileFromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--profile-from",
+        metavar="CYCLE|SYMBOL|timing",
+        help='Begin the profile there; "timing": only what timed cores execute.',
+    ),
+]
 PipelineOption = Annotated[
     Path | None,
     typer.Option(
@@ -52,6 +68,8 @@ PipelineOption = Annotated[
         help="Write each instruction's way through the pipeline, for Konata; compressed if it ends in .gz.",
     ),
 ]
+_TIMING = "timing"
+_LAST_PORT = 65535
 _EDGE = "CYCLE|SYMBOL|probe:KIND[=VALUE]"
 PipelineFromOption = Annotated[
     str | None, typer.Option("--pipeline-from", metavar=_EDGE, help="Begin the pipeline log there.")
@@ -83,6 +101,7 @@ class Observation:
     trace_from: str | None = None
     trace_count: int | None = None
     profile: Path | None = None
+    profile_from: str | None = None
     check: bool = False
     pipeline: Path | None = None
     pipeline_from: str | None = None
@@ -90,12 +109,19 @@ class Observation:
     timeline: Path | None = None
 
     def __post_init__(self) -> None:
-        for option, value in (("--trace-from", self.trace_from), ("--trace-count", self.trace_count)):
-            if value is not None and self.trace is None:
-                raise UserFault(f"{option} {value}: there is no trace; give it a file with --trace FILE.")
-        for option, value in (("--pipeline-from", self.pipeline_from), ("--pipeline-to", self.pipeline_to)):
-            if value is not None and self.pipeline is None:
-                raise UserFault(f"{option} {value}: there is no pipeline log; give it a file with --pipeline FILE.")
+        for option, value, of, path in (
+            ("--trace-from", self.trace_from, "trace", self.trace),
+            ("--trace-count", self.trace_count, "trace", self.trace),
+            ("--profile-from", self.profile_from, "profile", self.profile),
+            ("--pipeline-from", self.pipeline_from, "pipeline log", self.pipeline),
+            ("--pipeline-to", self.pipeline_to, "pipeline log", self.pipeline),
+        ):
+            if value is not None and path is None:
+                file = f"--{of.split()[0]} FILE"
+                raise UserFault(f"{option} {value}: there is no {of}; give it a file with {file}.")
+        port = (self.gdb or "").rpartition(":")[2]
+        if port.isdigit() and int(port) > _LAST_PORT:
+            raise UserFault(f"--gdb {self.gdb}: ports go up to {_LAST_PORT}; 0 takes a free one.")
         files: dict[Path, str] = {}
         for option, path in (
             ("--trace", self.trace),
@@ -111,6 +137,16 @@ class Observation:
             if other != option:
                 raise UserFault(f"{option} {path}: {other} goes there already; give each a file of its own.")
 
+    def of_region(self, has_region: bool) -> Observation:
+        """The same of a run that may have a region of interest: trace and profile are of that by default."""
+        if not has_region:
+            return self
+        return replace(
+            self,
+            trace_from=self.trace_from or (_TIMING if self.trace is not None else None),
+            profile_from=self.profile_from or (_TIMING if self.profile is not None else None),
+        )
+
     @property
     def names_functions(self) -> bool:
         """Whether symbols are of use."""
@@ -121,7 +157,7 @@ class Observation:
         return {
             "gdb": self.gdb,
             "trace": self._trace(),
-            "profile": None if self.profile is None else str(self.profile),
+            "profile": None if self.profile is None else {"path": str(self.profile), "from": self.profile_from},
             "pipeline": self._pipeline(),
             "timeline": None if self.timeline is None else str(self.timeline),
             "check": self.check,
@@ -154,7 +190,7 @@ class Observation:
         if trace is not None:
             session.begin_trace(trace)
         if self.profile is not None:
-            session.begin_profile()
+            session.begin_profile(self.profile_from)
         if self.gdb is not None:
             err().print(f"waiting for GDB: target remote {session.listen_gdb(self.gdb)}", highlight=False)
         try:

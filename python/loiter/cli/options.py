@@ -14,6 +14,7 @@ from loiter import machines
 from loiter.engine import Engine
 from loiter.errors import nearest
 from loiter.machines import Machine
+from loiter.systems.roi import Roi
 
 MachineOption = Annotated[
     str,
@@ -34,6 +35,15 @@ PhasesOption = Annotated[
         '"reference until symbol:main, timing for 2M instructions, reference warm until console:ready, timing".',
     ),
 ]
+RoiOption = Annotated[
+    Roi | None,
+    typer.Option(
+        "--roi",
+        help="What timed cores run: the program from its first instruction in user mode to its end (process, the "
+        "default), from its function main (main), or everything (all). The rest runs on the untimed reference engine.",
+        show_default=False,
+    ),
+]
 WaitingOption = Annotated[
     str | None,
     typer.Option(
@@ -43,6 +53,8 @@ WaitingOption = Annotated[
         "of the image's kernel.",
     ),
 ]
+COUNT_LIMIT = 2**64 - 1
+"""The simulator counts in 64 bits."""
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for other programs.")]
 
 

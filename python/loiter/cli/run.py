@@ -21,6 +21,7 @@ from loiter.cli.observe import (
     PipelineFromOption,
     PipelineOption,
     PipelineToOption,
+    ProfileFromOption,
     ProfileOption,
     TimelineOption,
     TraceCountOption,
@@ -28,6 +29,7 @@ from loiter.cli.observe import (
     TraceOption,
 )
 from loiter.cli.options import (
+    COUNT_LIMIT,
     JsonOption,
     MachineOption,
     PhasesOption,
@@ -39,10 +41,10 @@ from loiter.cli.options import (
     print_json,
 )
 from loiter.engine import Engine, Json
-from loiter.errors import Interrupted, RunFault, UserFault
+from loiter.errors import Interrupted, StoreFault, UserFault
 from loiter.programs import Placement
 from loiter.runs.progress import describe_progress
-from loiter.runs.request import Request, describe_exit, ended_well
+from loiter.runs.request import Request, ended_well, fault_of
 
 
 def list_programs(
@@ -108,7 +110,9 @@ def run(
     ] = False,
     phases: PhasesOption = None,
     waiting: WaitingOption = None,
-    max_cycles: Annotated[int | None, typer.Option("--max-cycles", min=1, help="Stop after so many cycles.")] = None,
+    max_cycles: Annotated[
+        int | None, typer.Option("--max-cycles", min=1, max=COUNT_LIMIT, help="Stop after so many cycles.")
+    ] = None,
     out_directory: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write a result directory: manifest and Parquet tables.")
     ] = None,
@@ -117,6 +121,7 @@ def run(
     trace_from: TraceFromOption = None,
     trace_count: TraceCountOption = None,
     profile: ProfileOption = None,
+    profile_from: ProfileFromOption = None,
     pipeline: PipelineOption = None,
     pipeline_from: PipelineFromOption = None,
     pipeline_to: PipelineToOption = None,
@@ -131,7 +136,17 @@ def run(
     Example: [bold]loiter run -m t1 spinloops --place add=0 --place spin_default=1,2,3 -- iterations=100[/]
     """
     observation = Observation(
-        gdb, trace, trace_from, trace_count, profile, check, pipeline, pipeline_from, pipeline_to, timeline
+        gdb=gdb,
+        trace=trace,
+        trace_from=trace_from,
+        trace_count=trace_count,
+        profile=profile,
+        profile_from=profile_from,
+        check=check,
+        pipeline=pipeline,
+        pipeline_from=pipeline_from,
+        pipeline_to=pipeline_to,
+        timeline=timeline,
     )
     engine = engines.load()
     request = api.request(
@@ -149,6 +164,10 @@ def run(
 
         store.claim(out_directory)
     result = _simulate(engine, request, observation, live=not as_json)
+    fault = None if _ended_as_asked(result) else fault_of(result, lines=1)
+    if isinstance(fault, UserFault) and not as_json:
+        # Nothing has run: its reason, which the fault tells, is all that there is.
+        raise fault
     # Before anything that can fail: what the program said is heard in any case.
     if as_json:
         print_json({"request": request.native()} | result)
@@ -160,10 +179,16 @@ def run(
         summary.show(request, result, out_directory)
     if result["missed_phase"] is not None and ended_well(result):
         raise UserFault(f"{'--phases' if phases else '--fast-forward'}: {result['missed_phase']}")
-    # A limit or an end that the user set is no failure.
-    if result["exit"]["reason"] not in ("max_cycles", "phases") and not ended_well(result):
+    if fault is not None:
         # The program's reason is its last word; the rest of its console stands above the summary.
-        raise RunFault(describe_exit(result, lines=1))
+        raise fault
+    if result["log_faults"]:
+        raise StoreFault("\n".join(result["log_faults"]))
+
+
+def _ended_as_asked(result: Json) -> bool:
+    """A limit or an end that the user set is no failure."""
+    return result["exit"]["reason"] in ("max_cycles", "phases") or ended_well(result)
 
 
 def _simulate(engine: Engine, request: Request, observation: Observation, *, live: bool) -> Json:

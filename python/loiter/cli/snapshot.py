@@ -13,7 +13,7 @@ from rich import box
 from rich.table import Table
 
 from loiter import engine as engines
-from loiter.cli.options import JsonOption, err, out, print_json
+from loiter.cli.options import COUNT_LIMIT, JsonOption, err, out, print_json
 from loiter.cli.systems import BootOptions, takes
 from loiter.engine import Json
 from loiter.errors import RunFault, UserFault
@@ -35,10 +35,14 @@ def save(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to save it.")],
     at: Annotated[str | None, typer.Option("--at", metavar="TEXT", help="When the console says this.")] = None,
     at_cycle: Annotated[
-        int | None, typer.Option("--at-cycle", metavar="N", min=0, help="After so much simulated time, in cycles.")
+        int | None,
+        typer.Option(
+            "--at-cycle", metavar="N", min=0, max=COUNT_LIMIT, help="After so much simulated time, in cycles."
+        ),
     ] = None,
     at_instructions: Annotated[
-        int | None, typer.Option("--at-instructions", metavar="N", min=0, help="After so many, of all harts.")
+        int | None,
+        typer.Option("--at-instructions", metavar="N", min=0, max=COUNT_LIMIT, help="After so many, of all harts."),
     ] = None,
     description: Annotated[str, typer.Option("--description", metavar="TEXT", help="Whatever you say of it.")] = "",
     timeout_s: Annotated[

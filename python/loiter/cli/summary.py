@@ -44,7 +44,7 @@ def _facts(request: Request, result: Json, written: Path | None) -> Table:
     table.add_row("command line", request.bootargs)
     table.add_row("ended by", f"{result['exit']['reason']}, code {result['exit']['code']}")
     table.add_row("cycles", f"{cycles:,}{time}")
-    table.add_row("instructions", f"{instructions:,} ({instructions / cycles if cycles else 0:.3f} a cycle)")
+    table.add_row("instructions", f"{instructions:,} ({_rate(request, instructions, cycles)})")
     for words in _regions(result):
         table.add_row(*words)
     if result["checked_instructions"]:
@@ -55,6 +55,13 @@ def _facts(request: Request, result: Json, written: Path | None) -> Table:
     if written is not None:
         table.add_row("result", str(written))
     return table
+
+
+def _rate(request: Request, instructions: int, cycles: int) -> str:
+    """Instructions a cycle: of the whole machine, and as the metric `ipc` has it, of one of its cores."""
+    rate, cores = (instructions / cycles if cycles else 0.0), request.machine.cores
+    whole = f"{rate:.3f} a cycle"
+    return whole if cores == 1 else f"{whole} of all {cores} cores, {rate / cores:.3f} of one"
 
 
 def _regions(result: Json) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from loiter import api
-from loiter.cli.options import JsonOption, PhasesOption, SetOption, WaitingOption, err, out
+from loiter.cli.options import COUNT_LIMIT, JsonOption, PhasesOption, SetOption, WaitingOption, err, out
 from loiter.errors import RunFault, UserFault
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ def sweep(
     ] = None,
     phases: PhasesOption = None,
     waiting: WaitingOption = None,
-    max_cycles: Annotated[int | None, typer.Option("--max-cycles", min=1, help="Stop a run after so many.")] = None,
+    max_cycles: Annotated[
+        int | None, typer.Option("--max-cycles", min=1, max=COUNT_LIMIT, help="Stop a run after so many.")
+    ] = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time. Default: one for each processor.")
     ] = None,

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
 
-from loiter.cli.options import SetOption, err, load_machine
+from loiter.cli.options import COUNT_LIMIT, SetOption, err, load_machine
 from loiter.engine import Engine, Json
 from loiter.errors import UserFault
 from loiter.machines import Machine
@@ -68,7 +68,7 @@ AppendOption = Annotated[
 ]
 NetworkOption = Annotated[bool, typer.Option("--network", help="Give the system a network device.")]
 SeedOption = Annotated[
-    int, typer.Option("--seed", metavar="N", min=0, max=2**64 - 1, help="What the guest gets as random numbers.")
+    int, typer.Option("--seed", metavar="N", min=0, max=COUNT_LIMIT, help="What the guest gets as random numbers.")
 ]
 DeviceTreeOption = Annotated[
     list[str] | None,

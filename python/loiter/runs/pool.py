@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Protocol
 
 from loiter.engine import Engine, Json
-from loiter.errors import Fault, InternalFault, Interrupted, StoreFault, UserFault
+from loiter.errors import Fault, InternalFault, Interrupted, RunFault, StoreFault, UserFault
 from loiter.runs import worker
 from loiter.runs.worker import Answer, Done, Failed, Job, Running
 from loiter.store import Store
@@ -166,13 +167,14 @@ def _take(work: _Work, each: _Worker, answer: Answer) -> None:
     each.job = None
 
 
-def _died(process: subprocess.Popen[bytes]) -> InternalFault:
+def _died(process: subprocess.Popen[bytes]) -> Fault:
     code = None
     with contextlib.suppress(subprocess.TimeoutExpired):
         code = process.wait(_PATIENCE_SECONDS)
+    if code == -signal.SIGKILL:
+        return RunFault("its worker process was killed by signal 9, as where memory runs out; fewer --jobs need less")
     if code is not None and code < 0:
-        hint = " (out of memory? Fewer --jobs need less)" if code == -9 else ""
-        return InternalFault(f"its worker process was killed by signal {-code}{hint}")
+        return InternalFault(f"its worker process was killed by signal {-code}")
     return InternalFault(f"its worker process ended without an answer (exit status {code})")
 
 

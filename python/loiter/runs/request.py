@@ -10,13 +10,16 @@ from typing import Any, Protocol
 
 import loiter
 from loiter.engine import Engine, Json, Progress
-from loiter.errors import RunFault, UserFault
+from loiter.errors import Fault, RunFault, UserFault
 from loiter.machines import Machine
 from loiter.programs import Placement, Program
 from loiter.waiting import Table
 
 SCHEMA = 4
 """Version of the result directory; results of another version are run again."""
+
+# The exit code by which a program refuses its command line (guests/runtime/loiter.h).
+_REFUSED = 2
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ class Request:
 
         result = engine.run(self.native(), self.program.elf, progress)
         if not ended_well(result):
-            raise RunFault(describe_exit(result))
+            raise fault_of(result)
         if result["missed_phase"] is not None:
             raise UserFault(str(result["missed_phase"]))
         store.write(path, self, engine, result)
@@ -137,6 +140,15 @@ def ended_well(result: Json) -> bool:
     """A run counts only when its program ended by itself and said that all is well, or a plan of phases ended it."""
     end = result["exit"]
     return end["reason"] in ("finisher", "htif", "phases") and end["code"] == 0
+
+
+def fault_of(result: Json, lines: int = 8) -> Fault:
+    """What a run that has not ended well is: the program refused what it was asked, or failed."""
+    end, console = result["exit"], result["console"].rstrip()
+    if end["reason"] == "finisher" and end["code"] == _REFUSED and console:
+        *facts, refusal = console.splitlines()
+        return UserFault("\n".join([refusal.removeprefix("error: "), *facts]))
+    return RunFault(describe_exit(result, lines))
 
 
 def describe_exit(result: Json, lines: int = 8) -> str:

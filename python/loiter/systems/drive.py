@@ -14,6 +14,7 @@ from typing import Protocol
 from loiter.engine import Json, Session
 from loiter.systems import ending
 from loiter.systems.ending import End, How
+from loiter.systems.rest import Rest
 from loiter.systems.terminal import Command, Terminal
 from loiter.systems.watch import Watch
 
@@ -23,6 +24,8 @@ _STEP_SECONDS = 0.02
 # A guest that has computed may catch up with so much of the host's time while it waits: short waits cost nothing then,
 # and nobody sees it.
 _CATCH_UP_SECONDS = 0.1
+# How long, of its time, a guest may rest once nobody can type any more. What sleeps longer is cut off (assumed).
+_REST_SECONDS = 3600.0
 
 
 class Live(Protocol):
@@ -60,6 +63,7 @@ class Driver:
     def run(self) -> End:
         """Runs to the end."""
         behind = 0.0
+        rest = Rest(self.session)
         while True:
             host, guest = time.monotonic(), self.session.seconds
             # A text or a limit is looked for after each turn of the guest, so that the run ends at the same one always.
@@ -72,6 +76,9 @@ class Driver:
             )
             self._pass_output()
             end = self._end(status) or self._typed(0.0)
+            rest.look()
+            if end is None and not self.terminal.open and rest.seconds > _REST_SECONDS:
+                end = End(How.RESTED, "standard input is at its end, and the guest has done nothing for an hour")
             if end is not None:
                 return end
             behind += time.monotonic() - host - (self.session.seconds - guest)

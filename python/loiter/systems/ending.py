@@ -23,6 +23,7 @@ class How(enum.Enum):
     LIMIT = "limit"
     TIMEOUT = "timeout"
     LEFT = "left"
+    RESTED = "rested"
 
 
 @dataclass(frozen=True)

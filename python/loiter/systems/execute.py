@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
-from loiter.engine import Session
+from loiter.engine import Json, Session
 from loiter.errors import RunFault, StoreFault
 from loiter.images import agent
 from loiter.systems import ending, output, prepared
@@ -21,9 +22,22 @@ _STEP_SECONDS = 0.02
 _STDOUT, _STDERR = 1, 2
 
 
+@dataclass(frozen=True)
+class Archive:
+    """A file with what goes into the guest, and with what comes back. It has no name that could be left behind."""
+
+    file: BinaryIO
+    comes_back: bool
+
+    def disk(self) -> Json:
+        """The disk that the guest sees."""
+        path = f"/proc/self/fd/{self.file.fileno()}"
+        return {"path": path, "bytes": prepared.ARCHIVE_BYTES, "writable": self.comes_back}
+
+
 @contextmanager
-def archive(script: str, put: list[Path], stdin: bytes | None) -> Iterator[Path]:
-    """A file with what goes into the guest. It has no name that could be left behind."""
+def archive(script: str, put: list[Path], stdin: BinaryIO | None, *, comes_back: bool = False) -> Iterator[Archive]:
+    """An archive of a script, files and what the script reads. With `comes_back` the guest may write one over it."""
     try:
         with tempfile.TemporaryFile(prefix="loiter-") as file:
             agent.write_archive(file, script, put, stdin)
@@ -32,8 +46,10 @@ def archive(script: str, put: list[Path], stdin: bytes | None) -> Iterator[Path]
                     f"what goes into the guest has {file.tell():,} bytes; there is room for "
                     f"{prepared.ARCHIVE_BYTES:,}. Put large files on a disk and use `loiter boot --disk`."
                 )
+            if comes_back:
+                file.truncate(prepared.ARCHIVE_BYTES)
             file.flush()
-            yield Path(f"/proc/self/fd/{file.fileno()}")
+            yield Archive(file, comes_back)
     except OSError as error:
         raise StoreFault(f"{tempfile.gettempdir()}: cannot write what goes into the guest: {error.strerror}.") from None
 
@@ -48,15 +64,14 @@ class Done:
     console: bytearray = field(default_factory=bytearray)
 
 
-def begin(session: Session, put: Path) -> None:
+def begin(session: Session, put: Archive) -> None:
     """Tells the agent to run what the archive holds."""
-    disk = {"path": str(put), "bytes": prepared.ARCHIVE_BYTES, "writable": False}
-    session.replace_disk(prepared.ARCHIVE_DISK, disk)
+    session.replace_disk(prepared.ARCHIVE_DISK, put.disk())
     session.push_input(agent.TALK, agent.GO)
 
 
 def run(
-    session: Session, put: Path, *, keep: bool = False, timeout_s: float | None = None, live: Live | None = None
+    session: Session, put: Archive, *, keep: bool = False, timeout_s: float | None = None, live: Live | None = None
 ) -> Done:
     """Runs what the archive holds. Its output is passed on as it comes, unchanged."""
     begin(session, put)

@@ -49,8 +49,28 @@ def facts(session: Session, host_seconds: float, first_instruction: int = 0) -> 
     return found | ({"checked_instructions": checked} if checked else {})
 
 
+def region_of(session: Session) -> Json:
+    """Time and instructions of what was timed, if anything was."""
+    if not session.was_timed:
+        return {}
+    statistics = session.statistics()
+    cycles, instructions, mhz = (statistics[name] for name in ("timing_cycles", "timing_instructions", "clock_mhz"))
+    return {"region": {"cycles": cycles, "instructions": instructions, "us": cycles / mhz if mhz else None}}
+
+
 def describe(found: Json) -> str:
-    """One line for people."""
+    """One line for people, and one for what was timed."""
+    text = _describe_run(found)
+    if "region" not in found:
+        return text
+    region = found["region"]
+    cycles, instructions = region["cycles"], region["instructions"]
+    time = "" if region["us"] is None else f" ({region['us']:,.1f} µs)"
+    rate = instructions / cycles if cycles else 0.0
+    return f"timed: {cycles:,} cycles{time}, {instructions:,} instructions, {rate:.3f} a cycle\n{text}"
+
+
+def _describe_run(found: Json) -> str:
     seconds = found["host_seconds"]
     rate = found["instructions"] / seconds / 1e6 if seconds > 0 else 0.0
     checked = f" ({found['checked_instructions']:,} checked)" if "checked_instructions" in found else ""

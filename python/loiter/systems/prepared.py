@@ -22,6 +22,7 @@ from loiter.machines import Machine
 from loiter.runs.request import digest
 from loiter.systems import ending
 from loiter.systems.request import Boot, Disk, booted_by_debians_firmware, command_line
+from loiter.systems.rest import WINDOW_SECONDS, Rest
 from loiter.systems.watch import Watch
 
 # Room for what goes in; nothing is stored but what is there.
@@ -30,8 +31,10 @@ ARCHIVE_DISK = 1
 SERIAL = 0
 
 _PORTS = 3
-_SCHEMA = 1
+_SCHEMA = 2
 _STEP_SECONDS = 0.1
+# One that does not rest, such as with nohlt, is taken as it is.
+_REST_LIMIT_SECONDS = 5.0
 # Each is some tens of MiB; enough for those who go back and forth between a few machines (assumed).
 KEPT = 16
 
@@ -95,6 +98,7 @@ def restore(engine: Engine, boot: Boot, waits: Callable[[], None], progress: Pro
         path.parent.mkdir(parents=True, exist_ok=True)
         session = engine.boot(replace(boot, untimed=True).native())
         boot_to_agent(session, progress)
+        come_to_rest(session, progress)
         session.save(path, "booted to the agent of loiter exec")
         prune(path)
     # Continued as every later call continues it, on timed cores if the machine has them.
@@ -134,6 +138,16 @@ def boot_to_agent(session: Session, progress: Progress) -> None:
         end = ending.of_guest(status, watch, session)
         if end is not None:
             raise RunFault(f"the guest did not come up: {end.message}")
+        progress(session)
+
+
+def come_to_rest(session: Session, progress: Progress) -> None:
+    """Lets time pass until the kernel has done what it put off while it booted: none of it is the program's."""
+    rest, latest = Rest(session), session.seconds + _REST_LIMIT_SECONDS
+    hertz = session.cycle / session.seconds
+    while rest.seconds == 0.0 and session.seconds < latest:
+        session.step(_STEP_SECONDS, cycle=session.cycle + round(WINDOW_SECONDS * hertz))
+        rest.look()
         progress(session)
 
 

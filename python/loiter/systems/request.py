@@ -86,8 +86,14 @@ def _absolute(path: Path | None) -> str | None:
     return None if path is None else str(path.absolute())
 
 
+# As many as a machine has (docs/linux.md).
+_MOST_HARTS = 256
+
+
 def seat(engine: Engine, machine: Machine, harts: int | None, memory_mib: int | None) -> tuple[Machine, int]:
     """The machine with room for so many harts, by default those of one core, and so much memory."""
+    if harts is not None and harts > _MOST_HARTS:
+        raise UserFault(f"--harts {harts}: a machine has {_MOST_HARTS} at most.")
     sets = list(machine.sets)
     said = {each.partition("=")[0].strip() for each in sets}
     if memory_mib is not None:

@@ -1,6 +1,6 @@
 //! A chip of fine-grained multithreaded cores: who sits where, which cores are awake, and what is read from outside.
 
-use loiter_hart::{Hart, HartState};
+use loiter_hart::{Hart, HartState, Nap};
 use loiter_machine::Machine;
 use loiter_memory::{TlbCounters, WalkerCounters};
 use loiter_observe::{Accounts, Change, Course, Doing};
@@ -236,6 +236,16 @@ impl Chip {
             let (itlb, dtlb) = (&state.itlb.counters, &state.dtlb.counters);
             (state.id, itlb, dtlb, &state.walker.counters)
         })
+    }
+
+    /// How `hart` sleeps, if it does.
+    #[must_use]
+    pub fn nap(&self, hart: HartId) -> Option<Nap> {
+        let (place, c) = self.seats.of(hart);
+        match self.cores[place].contexts[c].waits {
+            Waits::Wake(sleep) => Some(sleep.nap),
+            _ => None,
+        }
     }
 
     /// What every seated context waits for, for the watchdog's message.

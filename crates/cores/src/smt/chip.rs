@@ -1,6 +1,6 @@
 //! A chip of out-of-order cores: who sits where, and its cores' cycles.
 
-use loiter_hart::{Hart, HartState};
+use loiter_hart::{Hart, HartState, Nap};
 use loiter_isa::SINK;
 use loiter_machine::Machine;
 use loiter_observe::{Course, Doing, Slot};
@@ -137,6 +137,16 @@ impl Chip {
             earliest = earliest.min(self.next[place]);
         }
         earliest.max(now.after(1))
+    }
+
+    /// How `hart` sleeps, if it does.
+    #[must_use]
+    pub fn nap(&self, hart: HartId) -> Option<Nap> {
+        let (place, c) = self.seats.of(hart);
+        match self.cores[place].contexts[c].fetch {
+            Fetch::Asleep(sleep) => Some(sleep.nap),
+            _ => None,
+        }
     }
 
     /// What every seated context waits for, for the watchdog's message.

@@ -137,6 +137,14 @@ impl Stacks {
         }
     }
 
+    /// Nothing before cycle `now` is charged to `hart`, and nothing is known of what it executes.
+    pub fn skip_to(&mut self, hart: usize, now: u64) {
+        let state = &mut self.harts[hart];
+        state.stack.clear();
+        state.pending = 0;
+        state.charged = now;
+    }
+
     /// A thread of which nothing is known executes `entry`; `root` says what it is.
     pub fn begin(&mut self, hart: usize, root: FunctionId, entry: Entry) {
         let root = self.tree.root(root);

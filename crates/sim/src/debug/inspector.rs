@@ -60,6 +60,8 @@ pub(crate) struct Inspector {
     pub(crate) checker: Option<Checker>,
     /// What ends the phase, if that is a hart's coming somewhere.
     pub(crate) arrival: Option<Arrival>,
+    /// Whether timed cores execute.
+    pub(crate) is_timed: bool,
     breakpoints: Vec<u64>,
     watchpoints: Vec<Watchpoint>,
     stepping: Option<HartId>,
@@ -69,7 +71,8 @@ pub(crate) struct Inspector {
 impl Inspector {
     /// Whether there is anything to watch for at `now`; if not, the engine needs no observer.
     pub(crate) fn is_active(&self, now: Cycle) -> bool {
-        let due = |trace: &Trace| trace.wants(None) && trace.not_before() <= now.0 + AHEAD;
+        let due =
+            |trace: &Trace| trace.wants(None, self.is_timed) && trace.not_before() <= now.0 + AHEAD;
         self.watches_all()
             || self.arrival.is_some()
             || !self.breakpoints.is_empty()
@@ -132,8 +135,17 @@ impl Inspector {
             timeline: self.timeline.take(),
             checker: self.checker.take(),
             arrival: self.arrival.take(),
+            is_timed: self.is_timed,
             ..Self::default()
         };
+    }
+
+    /// Timed cores take harts over, or have left off at `now`.
+    pub(crate) fn timing_changes(&mut self, is_timed: bool, now: Cycle) {
+        self.is_timed = is_timed;
+        if let (false, Some(profiler)) = (is_timed, &mut self.profiler) {
+            profiler.timing_ends(now);
+        }
     }
 
     /// The first reason counts.
@@ -175,19 +187,19 @@ fn remove<T: PartialEq>(all: &mut Vec<T>, one: &T) -> bool {
 }
 
 impl InstructionObserver for Inspector {
-    fn enters_page(&mut self, _: &Hart, pc: u64) -> bool {
+    fn enters_page(&mut self, hart: &Hart, pc: u64) -> bool {
         let page = |addr: u64| addr / PAGE_BYTES;
         let breakpoints = &self.breakpoints;
         self.watches_all()
             || self
                 .arrival
                 .as_ref()
-                .is_some_and(|it| it.may_be_in_page(pc))
+                .is_some_and(|it| it.may_be_in_page(hart, pc))
             || breakpoints.iter().any(|&addr| page(addr) == page(pc))
             || self
                 .trace
                 .as_ref()
-                .is_some_and(|trace| trace.wants(Some(pc)))
+                .is_some_and(|trace| trace.wants(Some(pc), self.is_timed))
     }
 
     fn holds_at(&mut self, hart: &Hart, pc: u64) -> bool {
@@ -195,7 +207,7 @@ impl InstructionObserver for Inspector {
             self.hold(hart.id, Reason::Breakpoint);
         }
         if let Some(arrival) = &mut self.arrival {
-            arrival.holds_at(hart.id, pc);
+            arrival.holds_at(hart, pc);
         }
         self.holds()
     }
@@ -208,10 +220,10 @@ impl InstructionObserver for Inspector {
             arrival.retired(event);
         }
         if let Some(profiler) = &mut self.profiler {
-            profiler.retired(event);
+            profiler.retired(event, self.is_timed);
         }
         if let Some(trace) = &mut self.trace {
-            trace.retired(event);
+            trace.retired(event, self.is_timed);
         }
         if let Some(pipeline) = &mut self.pipeline {
             pipeline.retired(event);
@@ -238,7 +250,7 @@ impl InstructionObserver for Inspector {
             profiler.trapped(event);
         }
         if let Some(trace) = &mut self.trace {
-            trace.trapped(event);
+            trace.trapped(event, self.is_timed);
         }
         if let Some(timeline) = &mut self.timeline {
             timeline.trapped(event);
@@ -263,6 +275,9 @@ impl InstructionObserver for Inspector {
 
 impl Watcher for Inspector {
     fn probe(&mut self, moment: Moment, probe: &Probe) {
+        if let Some(arrival) = &mut self.arrival {
+            arrival.probe(probe);
+        }
         if let Some(pipeline) = &mut self.pipeline {
             pipeline.probe(probe);
         }

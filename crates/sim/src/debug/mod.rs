@@ -4,9 +4,10 @@
 //! asked for: the engines run their plain loops. None of it shows in what the guest does, holding a
 //! system and letting it go on included.
 
+mod begin;
 mod inspector;
 mod monitor;
-mod output;
+pub(crate) mod output;
 mod pipeline;
 mod profiler;
 mod registers;

@@ -28,9 +28,14 @@ pub(crate) fn create(path: &str, what: &str) -> Result<Output, Error> {
     })
 }
 
-/// Says that what was to be in the file at `path` is not all there.
+/// Removes the file at `path`, of which a part is missing, and says so.
 pub(crate) fn not_whole(path: &str, what: &str, error: &io::Error) -> String {
-    format!("{path}: {what} is not whole: {error}")
+    let is_file = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
+    let gone = match is_file && std::fs::remove_file(path).is_ok() {
+        true => "; what there was of it is removed",
+        false => "",
+    };
+    format!("{path}: {what} is not whole: {error}{gone}")
 }
 
 /// A compressed file whose end is written when it is flushed, so that this can fail; nothing may come

@@ -13,6 +13,8 @@ use loiter_machine::Machine;
 use loiter_observe::profile::{Entry, Function, FunctionId, Left, Stacks, callgrind, pprof};
 use loiter_types::{Cycle, VirtAddr};
 
+use super::begin::Begin;
+use crate::error::Error;
 use crate::symbols::Symbols;
 
 /// Registers by the calling convention.
@@ -45,6 +47,9 @@ enum Step {
 
 /// Follows calls and counts.
 pub(crate) struct Profiler {
+    begin: Begin,
+    /// By hart: whether costs are charged to what it executes.
+    counts: Vec<bool>,
     stacks: Stacks,
     symbols: Arc<Symbols>,
     entries: HashMap<(Space, u64), Entry>,
@@ -60,8 +65,19 @@ pub(crate) struct Profiler {
 }
 
 impl Profiler {
-    pub(crate) fn new(symbols: Arc<Symbols>, harts: usize, now: Cycle) -> Self {
-        Self {
+    /// Begins at `from`: a cycle, a symbol, "timing" for what timed cores execute; none: at once.
+    ///
+    /// # Errors
+    /// A place to begin that is none.
+    pub(crate) fn new(
+        from: Option<&str>,
+        symbols: Arc<Symbols>,
+        harts: usize,
+        now: Cycle,
+    ) -> Result<Self, Error> {
+        Ok(Self {
+            begin: Begin::parse("--profile-from", from, &symbols)?,
+            counts: vec![from.is_none(); harts],
             stacks: Stacks::new(harts, now.0),
             symbols,
             entries: HashMap::new(),
@@ -72,14 +88,32 @@ impl Profiler {
             makes_a_task: None,
             tasks: HashMap::new(),
             running: vec![0; harts],
+        })
+    }
+
+    /// Timed cores have left off at `now`.
+    pub(crate) fn timing_ends(&mut self, now: Cycle) {
+        if self.begin == Begin::Timing {
+            for hart in 0..self.running.len() {
+                self.stacks.charge(hart, now.0);
+                self.stacks.skip_to(hart, now.0);
+                self.counts[hart] = false;
+            }
         }
     }
 
     /// An instruction has retired.
     #[inline]
-    pub(crate) fn retired(&mut self, event: &Retired<'_>) {
+    pub(crate) fn retired(&mut self, event: &Retired<'_>, is_timed: bool) {
         let hart = event.hart;
         let n = hart.id.index();
+        if !self.counts[n] {
+            if !self.begin.has_come(event, is_timed) {
+                return self.look_for_names(event);
+            }
+            self.counts[n] = true;
+            self.stacks.skip_to(n, event.cycle);
+        }
         if !self.stacks.is_known(n) {
             let entry = self.entry(hart, event.machine, event.privilege, event.pc);
             let root = self.root(hart, event.privilege);
@@ -89,6 +123,15 @@ impl Profiler {
         match step(event.inst) {
             Step::Plain if stays => {}
             step => self.moved(event, step, stays),
+        }
+    }
+
+    /// An instruction before the beginning: names of tasks are of use later.
+    fn look_for_names(&mut self, event: &Retired<'_>) {
+        if let Step::Call = step(event.inst) {
+            let (hart, machine) = (event.hart, event.machine);
+            let called = self.entry(hart, machine, event.privilege, event.next);
+            self.observe_kernel(hart, machine, event.privilege, called.function);
         }
     }
 
@@ -154,6 +197,9 @@ impl Profiler {
     pub(crate) fn trapped(&mut self, event: &Trapped<'_>) {
         let (hart, machine) = (event.hart, event.machine);
         let n = hart.id.index();
+        if !self.counts[n] {
+            return;
+        }
         self.stacks.charge(n, event.cycle);
         let cause = self.cause(event.trap);
         let handler = self.entry(hart, machine, hart.csr.privilege, hart.pc);
@@ -293,7 +339,7 @@ impl Profiler {
 
     /// The profile up to now: pprof for a name that ends in `.pprof` or `.pb.gz`, else callgrind.
     pub(crate) fn write(&mut self, now: Cycle, path: &str, command: &str) -> Vec<u8> {
-        for hart in 0..self.running.len() {
+        for hart in (0..self.running.len()).filter(|&hart| self.counts[hart]) {
             self.stacks.charge(hart, now.0);
         }
         if path.ends_with(".pprof") || path.ends_with(".pb.gz") {

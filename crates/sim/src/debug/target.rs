@@ -297,7 +297,7 @@ impl MultiThreadSchedulerLocking for Session {
 
 impl ThreadExtraInfo for Session {
     fn thread_extra_info(&self, tid: Tid, buf: &mut [u8]) -> Result<usize, Self::Error> {
-        let text = self.system.mode_and_sleep(hart_of(tid));
+        let text = self.mode_and_sleep(hart_of(tid));
         let length = text.len().min(buf.len());
         buf[..length].copy_from_slice(&text.as_bytes()[..length]);
         Ok(length)

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex};
 use loiter_hart::{Hart, Privilege, Retired, Trapped, access_width};
 use loiter_isa::{SINK, disassemble, register_name};
 use loiter_machine::Machine;
-use loiter_types::PAGE_BYTES;
 use serde::Deserialize;
 
+use super::begin::Begin;
+use super::output;
 use crate::error::Error;
 use crate::symbols::Symbols;
 
@@ -23,20 +24,13 @@ const LEVEL: i32 = 1;
 pub struct TraceRequest {
     /// Where it goes; compressed with zstd if the name ends in `.zst`.
     pub path: String,
-    /// A cycle, or a symbol that any hart executes, from which on it is written; none: at once.
+    /// A cycle, or a symbol that any hart executes, from which on it is written, or "timing": only what timed
+    /// cores execute; none: at once.
     #[serde(default)]
     pub from: Option<String>,
     /// Instructions after which it ends.
     #[serde(default)]
     pub count: Option<u64>,
-}
-
-/// When a trace begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Begin {
-    Cycle(u64),
-    Address(u64),
-    Begun,
 }
 
 /// Writes a trace.
@@ -58,19 +52,7 @@ impl Trace {
     /// A file that cannot be written, a symbol that nothing has.
     pub(crate) fn new(request: &TraceRequest, symbols: Arc<Symbols>) -> Result<Self, Error> {
         let path = &request.path;
-        let begin = match &request.from {
-            None => Begin::Begun,
-            Some(from) => match (from.parse(), symbols.address(from)) {
-                (Ok(cycle), _) => Begin::Cycle(cycle),
-                (_, Some(addr)) => Begin::Address(addr),
-                _ => {
-                    return Err(Error::User(format!(
-                        "--trace-from {from}: neither a cycle nor a symbol of the program, the kernel or \
-                         the files of --symbols"
-                    )));
-                }
-            },
-        };
+        let begin = Begin::parse("--trace-from", request.from.as_deref(), &symbols)?;
         let problem =
             |error: io::Error| Error::User(format!("{path}: cannot write a trace: {error}"));
         let file = BufWriter::new(File::create(path).map_err(problem)?);
@@ -95,20 +77,13 @@ impl Trace {
     }
 
     /// Whether it wants to know of instructions in the page of `pc`, or with none, of any.
-    pub(crate) fn wants(&self, pc: Option<u64>) -> bool {
-        match (self.begin, pc) {
-            _ if self.is_over() => false,
-            (Begin::Address(addr), Some(pc)) => addr / PAGE_BYTES == pc / PAGE_BYTES,
-            _ => true,
-        }
+    pub(crate) fn wants(&self, pc: Option<u64>, is_timed: bool) -> bool {
+        !self.is_over() && self.begin.may_be_in_page(pc, is_timed)
     }
 
     /// The cycle before which it wants to know nothing.
     pub(crate) fn not_before(&self) -> u64 {
-        match self.begin {
-            Begin::Cycle(cycle) => cycle,
-            Begin::Address(_) | Begin::Begun => 0,
-        }
+        self.begin.not_before()
     }
 
     /// Whether there is nothing more to write.
@@ -120,19 +95,13 @@ impl Trace {
     pub(crate) fn end(mut self) -> Option<String> {
         let flushed = self.out().flush().err();
         let error = self.failed.or(flushed)?;
-        Some(format!("{}: the trace is not whole: {error}", self.path))
+        Some(output::not_whole(&self.path, "the trace", &error))
     }
 
-    pub(crate) fn retired(&mut self, event: &Retired<'_>) {
-        let begins = match self.begin {
-            Begin::Begun => true,
-            Begin::Cycle(cycle) => event.cycle >= cycle,
-            Begin::Address(addr) => event.pc == addr,
-        };
-        if !begins || self.is_over() {
+    pub(crate) fn retired(&mut self, event: &Retired<'_>, is_timed: bool) {
+        if self.is_over() || !self.begin.has_come(event, is_timed) {
             return;
         }
-        self.begin = Begin::Begun;
         self.left -= 1;
         let hart = event.hart;
         let mut line = self.head(event.cycle, hart, event.machine, event.privilege, event.pc);
@@ -153,8 +122,9 @@ impl Trace {
         self.write(line);
     }
 
-    pub(crate) fn trapped(&mut self, event: &Trapped<'_>) {
-        if self.begin != Begin::Begun || self.is_over() {
+    pub(crate) fn trapped(&mut self, event: &Trapped<'_>, is_timed: bool) {
+        let has_begun = self.begin == Begin::Begun || is_timed && self.begin == Begin::Timing;
+        if !has_begun || self.is_over() {
             return;
         }
         let hart = event.hart;

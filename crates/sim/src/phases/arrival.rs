@@ -1,17 +1,22 @@
-//! A hart's coming to the address of a symbol.
+//! A hart's coming to where a phase ends: the address of a symbol, the beginning of a program, user mode.
 
 use std::sync::Arc;
 
-use loiter_hart::{Hart, Retired};
+use loiter_hart::{Hart, Privilege, Retired};
+use loiter_observe::Probe;
 use loiter_types::{HartId, PAGE_BYTES};
 
 use crate::symbols::Symbols;
 
-/// Where a symbol lies.
+/// Where the phase ends.
 enum Place {
-    /// At an address.
+    /// A symbol at an address.
     Fixed(u64),
-    /// In a page that lies wherever the guest's kernel has put it.
+    /// The beginning of a program, in user mode, once a probe has told its address.
+    Program(Option<u64>),
+    /// Anywhere in user mode.
+    UserMode,
+    /// A symbol in a page that lies wherever the guest's kernel has put it.
     Moving {
         symbols: Arc<Symbols>,
         name: String,
@@ -19,7 +24,7 @@ enum Place {
     },
 }
 
-/// Waits until a hart is about to execute at the address of a symbol.
+/// Waits until a hart is about to execute somewhere.
 pub(crate) struct Arrival {
     place: Place,
     /// Harts that have stood there from the beginning, and have not come.
@@ -28,8 +33,8 @@ pub(crate) struct Arrival {
 }
 
 impl Arrival {
-    /// None if no file has the symbol.
-    pub(crate) fn new(name: &str, symbols: &Arc<Symbols>, harts: &[Hart]) -> Option<Self> {
+    /// At the address of a symbol; none if no file has it.
+    pub(crate) fn at_symbol(name: &str, symbols: &Arc<Symbols>, harts: &[Hart]) -> Option<Self> {
         let place = match symbols.address(name) {
             Some(addr) => Place::Fixed(addr),
             None => Place::Moving {
@@ -40,7 +45,7 @@ impl Arrival {
         };
         let there = harts.iter().filter(|hart| match place {
             Place::Fixed(addr) => hart.pc == addr,
-            Place::Moving { .. } => false,
+            _ => false,
         });
         Some(Self {
             standing: there.map(|hart| hart.id).collect(),
@@ -49,20 +54,53 @@ impl Arrival {
         })
     }
 
-    /// Whether it may lie in the page of `pc`.
-    pub(crate) fn may_be_in_page(&self, pc: u64) -> bool {
+    /// At the beginning of the program that a probe will announce.
+    pub(crate) fn at_program() -> Self {
+        Self::anywhere(Place::Program(None))
+    }
+
+    /// In user mode.
+    pub(crate) fn in_user_mode() -> Self {
+        Self::anywhere(Place::UserMode)
+    }
+
+    fn anywhere(place: Place) -> Self {
+        Self {
+            place,
+            standing: Vec::new(),
+            reached: false,
+        }
+    }
+
+    /// A probe passes.
+    pub(crate) fn probe(&mut self, probe: &Probe) {
+        if let (Place::Program(addr), &Probe::ProgramBegin(value)) = (&mut self.place, probe) {
+            *addr = Some(value);
+        }
+    }
+
+    /// Whether the hart may come there in the page of `pc`.
+    pub(crate) fn may_be_in_page(&self, hart: &Hart, pc: u64) -> bool {
+        let in_page = |addr: u64| pc / PAGE_BYTES == addr / PAGE_BYTES;
+        let in_user_mode = hart.csr.privilege == Privilege::User;
         match self.place {
-            Place::Fixed(addr) => pc / PAGE_BYTES == addr / PAGE_BYTES,
+            Place::Fixed(addr) => in_page(addr),
+            Place::Program(addr) => in_user_mode && addr.is_some_and(in_page),
+            Place::UserMode => in_user_mode,
             Place::Moving { .. } => true,
         }
     }
 
-    /// A hart is about to execute at `pc`.
+    /// The hart is about to execute at `pc`.
     #[inline]
-    pub(crate) fn holds_at(&mut self, hart: HartId, pc: u64) {
-        if let Place::Fixed(addr) = self.place {
-            self.reached |= pc == addr && !self.standing.contains(&hart);
-        }
+    pub(crate) fn holds_at(&mut self, hart: &Hart, pc: u64) {
+        let in_user_mode = hart.csr.privilege == Privilege::User;
+        self.reached |= match self.place {
+            Place::Fixed(addr) => pc == addr && !self.standing.contains(&hart.id),
+            Place::Program(addr) => in_user_mode && addr == Some(pc),
+            Place::UserMode => in_user_mode,
+            Place::Moving { .. } => false,
+        };
     }
 
     /// A hart goes on.

@@ -25,7 +25,7 @@ pub(crate) enum Awaited {
 }
 
 impl Awaited {
-    /// The end that `end` is for a phase that begins now. Symbols are the inspector's affair.
+    /// The end that `end` is for a phase that begins now. Where harts come is the inspector's affair.
     pub(crate) fn new(end: Option<&End>, machine: &Machine, now: Cycle, retired: u64) -> Self {
         match end {
             None => Awaited::Nothing,
@@ -33,7 +33,7 @@ impl Awaited {
                 kind,
                 passed: false,
             },
-            Some(End::Symbol(_)) => Awaited::Arrival,
+            Some(End::Symbol(_) | End::Program | End::User) => Awaited::Arrival,
             Some(End::Console(text)) => Awaited::Console(Listener::new(text, machine)),
             Some(End::Instructions(count)) => Awaited::Instructions(retired.saturating_add(*count)),
             Some(&End::Cycles(count)) => Awaited::Cycle(now.after(count)),

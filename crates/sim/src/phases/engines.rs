@@ -129,6 +129,9 @@ impl Session {
             timing.attach(system);
             self.attached_at = system.instructions();
             self.timed_from.get_or_insert(system.now);
+            if let Some(inspector) = &mut system.inspector {
+                inspector.timing_changes(true, system.now);
+            }
         }
         Ok(())
     }
@@ -142,6 +145,9 @@ impl Session {
             return Ok(None);
         };
         let exit = timing.detach(&mut self.system)?;
+        if let Some(inspector) = &mut self.system.inspector {
+            inspector.timing_changes(false, self.system.now);
+        }
         if exit.is_none() {
             self.timed_instructions += self.system.instructions() - self.attached_at;
         }

@@ -4,7 +4,7 @@
 //! plan   = phase { "," phase }
 //! phase  = ( "reference" [ "warm" ] | "timing" ) [ end ]
 //! end    = "until" event | "for" count
-//! event  = "probe:" NAME | "symbol:" NAME | "console:" TEXT
+//! event  = "probe:" NAME | "symbol:" NAME | "console:" TEXT | "program" | "user"
 //! count  = NUMBER [ "k" | "M" | "G" ] ( "instructions" | "cycles" )
 //! ```
 //!
@@ -40,6 +40,10 @@ pub enum End {
     Symbol(String),
     /// A console says this.
     Console(String),
+    /// A hart comes to the beginning of the program that a probe has announced.
+    Program,
+    /// A hart is about to execute in user mode.
+    User,
     /// So many instructions of all harts have retired since the phase began.
     Instructions(u64),
     /// So many cycles have passed since the phase began.
@@ -149,6 +153,8 @@ impl fmt::Display for End {
                 let text = text.replace('\\', "\\\\").replace('"', "\\\"");
                 write!(f, "until console:\"{text}\"")
             }
+            End::Program => f.write_str("until program"),
+            End::User => f.write_str("until user"),
             End::Instructions(count) => write!(f, "for {count} instructions"),
             End::Cycles(count) => write!(f, "for {count} cycles"),
         }
@@ -256,14 +262,17 @@ impl<'a> Parser<'a> {
     }
 
     fn event(&mut self) -> Result<End, Error> {
-        const KINDS: &str = "\"probe:\", \"symbol:\" or \"console:\"";
+        const KINDS: &str = "\"probe:\", \"symbol:\", \"console:\", \"program\" or \"user\"";
         #[derive(Clone, Copy)]
         enum Kind {
             Probe,
             Symbol,
             Console,
         }
-        self.skip_spaces();
+        let alone = [("program", End::Program), ("user", End::User)];
+        if let Some(end) = self.one_of(&alone) {
+            return Ok(end);
+        }
         let begin = self.at;
         let kinds = [
             ("probe", Kind::Probe),
@@ -386,6 +395,7 @@ mod tests {
             "timing until probe:roi_end",
             "reference until console:\"a, \\\"b\\\"\", timing for 10 cycles",
             "timing for 500000 cycles, reference",
+            "reference until program, timing until probe:program_end, reference until user",
         ] {
             assert_eq!(shown(text), text);
         }
@@ -421,7 +431,7 @@ mod tests {
             (
                 "timing until main",
                 14,
-                "expected \"probe:\", \"symbol:\" or \"console:\"",
+                "expected \"probe:\", \"symbol:\", \"console:\", \"program\" or \"user\"",
             ),
             (
                 "timing until probe:roibegin",

@@ -51,8 +51,8 @@ impl Schedule {
     /// When one is not.
     pub(crate) fn check_symbols(&self, system: &System) -> Result<(), Error> {
         for phase in self.plan.phases() {
-            if let Some(End::Symbol(name)) = &phase.end {
-                arrival(system, name)?;
+            if let Some(end) = &phase.end {
+                arrival(system, end)?;
             }
         }
         Ok(())
@@ -83,14 +83,21 @@ impl Schedule {
     }
 }
 
-fn arrival(system: &System, name: &str) -> Result<Arrival, Error> {
-    let arrival = Arrival::new(name, &system.symbols, &system.harts);
-    arrival.ok_or_else(|| {
-        Error::User(format!(
+/// The coming of a hart that `end` is, if it is one.
+fn arrival(system: &System, end: &End) -> Result<Option<Arrival>, Error> {
+    let name = match end {
+        End::Symbol(name) => name,
+        End::Program => return Ok(Some(Arrival::at_program())),
+        End::User => return Ok(Some(Arrival::in_user_mode())),
+        End::Probe(_) | End::Console(_) | End::Instructions(_) | End::Cycles(_) => return Ok(None),
+    };
+    match Arrival::at_symbol(name, &system.symbols, &system.harts) {
+        Some(arrival) => Ok(Some(arrival)),
+        None => Err(Error::User(format!(
             "--phases: symbol:{name}: no symbol of the program, the kernel or the files of --symbols has \
              this name"
-        ))
-    })
+        ))),
+    }
 }
 
 impl System {
@@ -117,8 +124,8 @@ impl System {
         let retired = self.instructions();
         self.awaited = Awaited::new(end, &self.machine, self.now, retired);
         let arrival = match end {
-            Some(End::Symbol(name)) => Some(arrival(self, name)?),
-            _ => None,
+            Some(end) => arrival(self, end)?,
+            None => None,
         };
         if arrival.is_some() || self.inspector.is_some() {
             self.inspector().arrival = arrival;
@@ -199,6 +206,8 @@ impl Session {
         let advice = match end {
             End::Probe(_) => "; a guest marks it with a function of loiter_probe.h",
             End::Symbol(_) => "; no hart has executed at its address",
+            End::Program => "; nobody has announced a program that then began",
+            End::User => "; no hart has executed in user mode",
             End::Console(_) => "; no console has said that",
             End::Instructions(_) | End::Cycles(_) => "; the guest ended before",
         };

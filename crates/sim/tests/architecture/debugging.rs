@@ -9,7 +9,7 @@ use loiter_sim::{Limits, Session, Status, TraceRequest};
 
 use crate::generator::asm::GP;
 use crate::generator::{Settings, Target, generate};
-use crate::handmade::{DATA, FREE, Guest, S1, T0, T1};
+use crate::handmade::{A0, DATA, FREE, Guest, S0, S1, T0, T1};
 use crate::machines::{MAX_CYCLES, Machine};
 
 const HARTS: usize = 3;
@@ -216,7 +216,7 @@ fn a_trace_and_a_profile_cost_the_guest_nothing() {
         let expected = finish(&mut start(machine, cores, &elf));
         let instructions = expected.1;
         let mut session = start(machine, cores, &elf);
-        session.begin_profile();
+        session.begin_profile(None).unwrap();
         let trace = |name: &str, from: Option<&str>, count| TraceRequest {
             path: file(name),
             from: from.map(str::to_owned),
@@ -461,6 +461,32 @@ fn a_port_that_cannot_be_had_is_said() {
         assert!(
             error.starts_with(&format!("--gdb {address}: cannot listen")),
             "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_hart_that_sleeps_is_said_to_sleep_whatever_runs_it() {
+    let mut guest = Guest::new(&[0, 1]);
+    guest.role(0);
+    guest.repeat(S0, 1_000_000, |guest| guest.asm.i(Op::Addi, A0, A0, 1));
+    guest.pass();
+    guest.role(1);
+    guest.sleep_for_ever();
+    let elf = guest.elf();
+    for (machine, cores) in [(Machine::Virt, 2), (Machine::T1, 1), (Machine::Smt8, 1)] {
+        let mut session = Session::program(&machine.request(cores), &elf).expect("a session");
+        let limits = Limits {
+            cycle: Some(200_000),
+            ..Limits::default()
+        };
+        while !matches!(session.step(STEP, &limits), Ok(Status::Reached)) {}
+        let lines = session.where_harts_stand();
+        assert!(lines[0].ends_with("executes"), "{machine:?}: {}", lines[0]);
+        assert!(
+            lines[1].contains("sleeps in wfi"),
+            "{machine:?}: {}",
+            lines[1]
         );
     }
 }
