@@ -125,6 +125,7 @@ def run(request_text: str, elf: bytes, progress: Callable[[str], bool] | None) -
             "timing_cycles": end - start,
             "phases": [],
             "missed_phase": None,
+            "log_faults": [],
             "checked_instructions": 0,
             "clock_mhz": int(changed.get("system.clock_mhz", machine["system"]["clock_mhz"])),
             "host_seconds": 0.01,

@@ -153,7 +153,7 @@ def test_the_same_run_has_the_same_result(tmp_path: Path) -> None:
 
 
 def test_statistics_of_timed_cores_are_kept_with_it(tmp_path: Path) -> None:
-    done = loiter_("exec", "-n", "-m", "smt2", "--out", "timed", "--", "/bin/true", cwd=tmp_path)
+    done = loiter_("exec", "-n", "-m", "smt2", "--roi", "all", "--out", "timed", "--", "/bin/true", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     result = store.read(tmp_path / "timed")
     manifest = result.manifest
@@ -167,6 +167,8 @@ def test_statistics_of_timed_cores_are_kept_with_it(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = {each["name"]: each for each in json.loads(done.stdout)}
     assert 50 < found["kernel_cycles_percent"]["all"] < 100
+    ipc = found["ipc"]
+    assert ipc["all"] == pytest.approx(ipc["user"] + ipc["kernel"])
     for name in ("ipc", "l1i_miss_percent", "dtlb_miss_percent", "branch_mispredict_percent", "squashed_percent"):
         assert {"all", "user", "kernel"} <= found[name].keys(), name
         assert found[name]["all"] > 0, name

@@ -231,15 +231,27 @@ def test_files_that_are_no_programs_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("json_", [(), ("--json",)])
 def test_what_the_program_says_of_its_failure_comes_with_the_error(json_: tuple[str, ...]) -> None:
-    words = "error: no task of this program has an argument 'iteratons'"
-    done = loiter_("run", "-m", "t1", "spinloops", "--place", "add=0", *json_, "--", "iteratons=5")
+    words = "error: task mbv_int wants "
+    small = ("--set", "system.ram_mib=64")
+    done = loiter_("run", "-m", "t1", *small, "spinloops", "--place", "mbv_int=0", *json_)
     assert done.returncode == 1
     console = json.loads(done.stdout)["console"] if json_ else done.stdout
-    assert console.index("iterations=") < console.index(words), "all of it"
+    assert words in console
     ended, *said = done.stderr.splitlines()
     assert ended.startswith("error: after ")
     assert ended.endswith("with code 1")
-    assert said == [f"  | {words}"]
+    assert len(said) == 1
+    assert said[0].startswith(f"  | {words}")
+
+
+@pytest.mark.parametrize("json_", [(), ("--json",)])
+def test_a_wrong_argument_of_a_program_is_the_users_mistake_and_said_once(json_: tuple[str, ...]) -> None:
+    done = loiter_("run", "-m", "t1", "spinloops", "--place", "add=0", *json_, "--", "iteratons=5")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: no task of this program has an argument 'iteratons'\n")
+    assert done.stderr.count("iteratons") == 1
+    assert "iterations=" in done.stderr, "what arguments there are"
+    assert bool(done.stdout) == bool(json_)
 
 
 @pytest.mark.parametrize("machine", ["t1", "virt"])

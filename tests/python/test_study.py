@@ -211,7 +211,7 @@ def expect_page(path: Path, outcome: Outcome) -> None:
     assert all(each.startswith("data:image/svg+xml;base64,") for each in page.fetched), "the page stands alone"
     assert "url(" not in text
     for point in outcome.findings.points:
-        assert point.id in page.text
+        assert point.id.removeprefix("result.") in page.text
     missed = sum(point.verdict is Verdict.MISS for point in outcome.findings.points)
     assert missed > 0, "the fake misses, so that misses are seen"
     assert page.text.count("MISS") == missed

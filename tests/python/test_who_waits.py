@@ -12,6 +12,7 @@ import pytest
 
 from linux_guest import loiter_, message
 from loiter import images, store, waiting
+from loiter.cli import EXEC_FAILED
 from loiter.cli.options import err
 
 pytestmark = pytest.mark.simulator
@@ -130,7 +131,7 @@ def test_a_table_that_does_not_fit_is_a_users_mistake(tmp_path: Path) -> None:
     def refused(text: str, *words: str) -> str:
         table.write_text(text)
         done = loiter_("exec", "-n", "-m", "smt8", "--harts", "8", "--waiting", table, "--", "true", cwd=tmp_path)
-        assert done.returncode == 2, done.stderr
+        assert done.returncode == EXEC_FAILED, done.stderr
         said = " ".join(message(done).split())
         for word in words:
             assert word in said

@@ -14,7 +14,7 @@ from rich.text import Text
 
 import loiter
 from loiter.cli import boot, compare, execute, image, machine, metrics, run, snapshot, study, sweep, wait
-from loiter.errors import Fault, InternalFault, Interrupted
+from loiter.errors import Fault, InternalFault, Interrupted, UserFault
 
 app = typer.Typer(
     name="loiter",
@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> Any:
         sys.exit(program.status)
     except SystemExit as left:
         # The library has said what is wrong with the command line.
-        sys.exit(EXEC_FAILED if passes_status and left.code else left.code)
+        sys.exit(EXEC_FAILED if passes_status and left.code == UserFault.exit_status else left.code)
     except Fault as fault:
         _report(fault)
         sys.exit(EXEC_FAILED if passes_status and not isinstance(fault, Interrupted) else fault.exit_status)
