@@ -237,7 +237,10 @@ def _carry_out(each: Experiment, changes: Changes, console: Console) -> Findings
     out = RESULTS / changes.directory(f"{each.study}-{each.scale}")
     command = shlex.join(["loiter", *each.words(changes)])
     order = Order(study, each.scale, each.figure, pool.cpus(), out, command, changes)
-    return carry_out(order, engine.load(), console).findings
+    outcome = carry_out(order, engine.load(), console)
+    outcome.raise_failures()
+    assert outcome.findings is not None
+    return outcome.findings
 
 
 def _point(findings: Findings, name: str) -> Point | None:

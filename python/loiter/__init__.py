@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from loiter.api import machine, request, run, store_path, sweep
+    from loiter.api import exec, machine, request, run, store_path, study, sweep  # noqa: A004
     from loiter.comparison import Comparison, compare
     from loiter.errors import Fault, InternalFault, RunFault, StoreFault, UserFault
     from loiter.machines import Machine
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __version__ = version("loiter")
 
 _WHERE = {
-    "loiter.api": ("machine", "request", "run", "store_path", "sweep"),
+    "loiter.api": ("exec", "machine", "request", "run", "store_path", "study", "sweep"),
     "loiter.comparison": ("Comparison", "compare"),
     "loiter.errors": ("Fault", "InternalFault", "RunFault", "StoreFault", "UserFault"),
     "loiter.machines": ("Machine",),
@@ -33,10 +33,12 @@ __all__ = [
     "StoreFault",
     "UserFault",
     "compare",
+    "exec",
     "machine",
     "request",
     "run",
     "store_path",
+    "study",
     "sweep",
 ]
 

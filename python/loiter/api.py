@@ -29,6 +29,9 @@ from loiter.runs.request import Request
 if TYPE_CHECKING:
     import pandas as pd
 
+    from loiter.studies.runner import Outcome
+    from loiter.systems.roi import Roi
+
 Place = Mapping[str, int | str | Iterable[int | str]] | Sequence[str] | str
 """Tasks and their contexts, a context being a number over the machine or "core.context": `{"add": 0}`, `["add=0"]`."""
 
@@ -106,6 +109,107 @@ def run(
     if found is None:
         raise RunFault(f"{kept.root}: the result was removed by someone else; run it again.")
     return found
+
+
+def exec(  # noqa: A001 - as the command is called
+    machine: str | Path | Machine,
+    command: Sequence[str] | str,
+    *,
+    harts: int | None = None,
+    memory_mib: int | None = None,
+    image: str | None = None,
+    packages: Sequence[str] = (),
+    put: Sequence[str | Path] = (),
+    environment: Mapping[str, str] | None = None,
+    stdin: str | bytes | None = None,
+    roi: Roi | str | None = None,
+    phases: str | None = None,
+    waiting: str | Path | None = None,
+    append: str | None = None,
+    network: bool = False,
+    seed: int = 0,
+    timeout_s: float | None = None,
+) -> Result:
+    """Runs a Linux program on a booted Debian, or finds that it has been run; its output is in the result.
+
+    `command` is the program and its arguments, in one text as a shell has it or word by word; one that begins with ./
+    is a file of yours, and so is each of `put`. On timed cores the program is timed from its first instruction to its
+    end, unless `roi` ("process", "main", "all") or `phases` say something else. A status other than 0 is no fault: it
+    is `exit_status`. `image`, `packages`, `append` (words for the kernel), `network`, `seed`: as on the command line.
+    """
+    import io
+    import shlex
+
+    from rich.console import Console
+
+    from loiter.systems import program as programs
+    from loiter.systems.request import seat
+    from loiter.systems.roi import Roi
+
+    engine, kept, console = engines.load(), store.SharedStore(store_path()), Console(stderr=True)
+    on = machine if isinstance(machine, Machine) else machines.load(engine, str(machine))
+    wish = programs.Wish(
+        shlex.split(command) if isinstance(command, str) else list(command),
+        put=[Path(path) for path in put],
+        environment=environment or {},
+        append=append,
+        network=network,
+        seed=seed,
+        roi=None if roi is None else Roi(roi),
+        phases=phases,
+        waiting=None if waiting is None else str(waiting),
+    )
+    found = programs.image(image, packages, console)
+    asked = programs.request(engine, *seat(engine, on, harts, memory_mib), found, wish)
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    with asked.archive(None if data is None else io.BytesIO(data)) as archive:
+        name = asked.command[0].rpartition("/")[2]
+        key = asked.key(engine, archive)
+        if kept.find(name, key) is None:
+            asked.carry_out(engine, archive, kept.path(name, key), key, timeout_s=timeout_s)
+    result = kept.find(name, key)
+    if result is None:
+        raise RunFault(f"{kept.root}: the result was removed by someone else; run it again.")
+    return result
+
+
+def study(
+    name: str,
+    *,
+    scale: str = "default",
+    figure: str | None = None,
+    changes: Sequence[str] = (),
+    arguments: Sequence[str] = (),
+    out: str | Path | None = None,
+    workers: int | None = None,
+    quiet: bool = False,
+) -> Outcome:
+    """Runs a study: what is missing of its runs, its report in `out`, and what it found as frames.
+
+    `changes` to its machines, `[MACHINE:]KEY=VALUE`, and `arguments` of its programs make it an experiment. Where runs
+    fail, the outcome has those that did not, and `failures`.
+    """
+    import shlex
+
+    from rich.console import Console
+
+    from loiter import studies
+    from loiter.errors import UserFault, unknown
+    from loiter.runs import pool
+    from loiter.studies.changes import Changes
+    from loiter.studies.runner import Order, carry_out
+
+    found = studies.load(name)
+    if scale not in found.scales:
+        raise unknown("scale", scale, found.scales)
+    changed = Changes(tuple(changes), tuple(arguments))
+    directory = Path(out) if out is not None else Path("results") / changed.directory(f"{found.name}-{scale}")
+    if directory.exists() and not directory.is_dir():
+        raise UserFault(f"--out {directory}: a file of that name exists; name a directory.")
+    command = ["loiter", "study", "run", found.name, "--scale", scale] + (["--figure", figure] if figure else [])
+    command += changed.options()
+    order = Order(found, scale, figure, workers or pool.cpus(), directory, shlex.join(command), changed)
+    return carry_out(order, engines.load(), Console(stderr=True, quiet=quiet))
 
 
 def sweep(

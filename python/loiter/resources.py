@@ -34,3 +34,12 @@ def read_bytes(path: Path, what: str) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise UserFault(f"{path}: cannot read {what}: {error.strerror}.") from None
+
+
+def readable(path: Path, option: str) -> Path:
+    """A file that the user named: it must be there before anything starts."""
+    try:
+        with path.open("rb"):
+            return path
+    except OSError as error:
+        raise UserFault(f"{option} {path}: {error.strerror}.") from None

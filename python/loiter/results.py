@@ -92,8 +92,24 @@ class Result:
 
     @property
     def console(self) -> str:
-        """The end of what the program printed."""
-        return str(self.manifest["console_tail"])
+        """The end of what the program printed; of a Linux program, all that the system's console said."""
+        tail = self.manifest.get("console_tail")
+        return self._text("console.txt") if tail is None else str(tail)
+
+    @property
+    def exit_status(self) -> int:
+        """Of a Linux program: its exit status."""
+        return int(self.manifest["exit_status"])
+
+    @property
+    def stdout(self) -> str:
+        """Of a Linux program: what it wrote to standard output."""
+        return self._text("stdout")
+
+    @property
+    def stderr(self) -> str:
+        """Of a Linux program: what it wrote to standard error."""
+        return self._text("stderr")
 
     @functools.cached_property
     def metrics(self) -> pd.DataFrame:
@@ -162,6 +178,9 @@ class Result:
             "time_us": "microseconds",
         }
         return frame
+
+    def _text(self, name: str) -> str:
+        return (self.path / name).read_text(encoding="utf-8", errors="replace")
 
     def _frame(self, name: str) -> pd.DataFrame:
         from loiter import tables

@@ -195,6 +195,35 @@ class Store:
                 shutil.rmtree(path, ignore_errors=True)
 
 
+class StudyStore(Store):
+    """The results of a study, which shares them with all other runs: found there, they are not carried out again.
+
+    Both have the same files, so neither loses what is removed in the other, and no bytes are kept twice where a file
+    system has links.
+    """
+
+    def __init__(self, root: Path, shared: SharedStore) -> None:
+        super().__init__(root)
+        self.shared = shared
+
+    def find(self, label: str, key: str) -> Result | None:
+        """The stored result of a request, here or among all others."""
+        found = super().find(label, key)
+        if found is not None:
+            return found
+        elsewhere = self.shared.find(label, key)
+        if elsewhere is None:
+            return None
+        _copy(elsewhere.path, self.path(label, key))
+        return super().find(label, key)
+
+    def share(self, label: str, key: str) -> None:
+        """Puts a result among all others."""
+        path = self.shared.path(label, key)
+        if not path.is_dir():
+            _copy(self.path(label, key), path)
+
+
 class SharedStore(Store):
     """The results of all runs on this host, each in a directory named by its key alone."""
 
@@ -206,6 +235,17 @@ class SharedStore(Store):
         """Removes what killed processes left half written."""
         for directory in self.root.glob("*/"):
             Store(directory).sweep()
+
+
+def _copy(source: Path, path: Path) -> None:
+    def fill(directory: Path) -> None:
+        for file in source.iterdir():
+            try:
+                os.link(file, directory / file.name)
+            except OSError:
+                shutil.copy2(file, directory / file.name)
+
+    _write(path, fill, False)
 
 
 def save_text(path: Path, text: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import loiter
 from linux_guest import loiter_, message
 from loiter import images, store
 from loiter.cli import EXEC_FAILED
@@ -164,3 +165,16 @@ def test_a_trace_and_a_profile_are_of_the_region(programs: Path) -> None:
     assert len(lines) - entered == result.manifest["timing_instructions"]
     cost = sum(int(line.split()[1]) for line in (programs / "profile").read_text().splitlines() if line[:1].isdigit())
     assert cost >= result.manifest["timing_instructions"]
+
+
+def test_from_python(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(programs)
+    result = loiter.exec("t1", ["sh", "-c", "cat; echo wrong >&2; exit 4"], stdin="typed\n")
+    assert (result.exit_status, result.stdout, result.stderr) == (4, "typed\n", "wrong\n")
+    assert result.metrics.loc["ipc", "all"] > 0
+    own = loiter.exec("smt8", "./counts", roi="process")
+    assert user_instructions(own) == user_instructions(execute(programs, "--", "./counts", status=3))
+    # Found, not run again.
+    assert loiter.exec("smt8", "./counts").path == own.path
+    with pytest.raises(loiter.UserFault, match="no cores with timing"):
+        loiter.exec("virt", "true", roi="main")

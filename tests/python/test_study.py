@@ -8,9 +8,11 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -22,10 +24,17 @@ from fake_native import CYCLES, PERIOD, SHARE, ran
 from loiter import reference, studies
 from loiter.engine import Engine
 from loiter.errors import RunFault
-from loiter.studies.base import Limit, Side, Verdict
+from loiter.results import Result
+from loiter.studies.base import Findings, Limit, Side, Verdict
 from loiter.studies.cakarevic2008 import grid, points, statements
 from loiter.studies.cakarevic2008.measurements import Measurements
 from loiter.studies.runner import Order, Outcome, carry_out
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOITER_CACHE", str(tmp_path / "cache"))
+
 
 SECTIONS = ("result", "further", "active.cpi_alone", "spin_loop")
 NAMES_OF_DELAYS = ("result.best_delay.t1", "result.best_delay.t2", "result.second_best_delay")
@@ -290,14 +299,60 @@ def test_a_failing_run_fails_the_study_and_costs_no_other(
     monkeypatch.setenv(variable, "t1:sort")
     said = io.StringIO()
     order = Order(studies.load(grid.PAPER), "quick", "table_2", 2, tmp_path / "out", "")
-    with pytest.raises(Exception, match=r"t1\.sort\.alone\. 8 of 9 runs are finished and kept"):
-        carry_out(order, engine, Console(file=said, width=1000))
+    outcome = carry_out(order, engine, Console(file=said, width=1000))
+    with pytest.raises(Exception, match=rf"(?s)t1\.sort\.alone: .*{reason}.*8 of 9 runs are finished and kept"):
+        outcome.raise_failures()
     assert reason in said.getvalue()
-    assert not (tmp_path / "out" / "report.html").exists()
+    # What the others give is there: their values are measured, and that of the one that failed is not.
+    measured = outcome.points.dropna(subset="ours").index
+    assert "active.cpi_alone.t1.sort" not in measured
+    assert "active.cpi_alone.t1.add" in measured
+    assert any("t1.sort.alone failed" in warning for warning in outcome.findings.warnings)
+    assert len(outcome.runs) == 8
+    assert (tmp_path / "out" / "report.html").exists()
     monkeypatch.delenv(variable)
     ran(log)
-    carry(engine, tmp_path / "out", exhibit="table_2")
+    assert not carry(engine, tmp_path / "out", exhibit="table_2").failures
     assert ran(log) == 1
+
+
+def test_a_study_that_cannot_do_without_a_run_still_leaves_the_table_of_the_others(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Strict:
+        """Its evaluation needs every run of its plan."""
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(studies.load(grid.PAPER), name)
+
+        def evaluate(self, results: Mapping[str, Result], scale: str, exhibit: str | None) -> Findings:
+            raise AssertionError(results["t1.sort.alone"])
+
+    monkeypatch.setenv("FAKE_EXIT", "t1:sort")
+    order = Order(Strict(), "quick", "table_2", 2, tmp_path / "out", "")  # type: ignore[arg-type]
+    outcome = carry_out(order, engine, Console(file=io.StringIO(), width=1000))
+    assert outcome.findings is None
+    assert outcome.failures
+    frame = outcome.runs.set_index("run")
+    failed = [each.label for each in outcome.failures]
+    assert frame.error[failed].str.contains("the program said so").all()
+    assert frame.error.drop(failed).isna().all()
+    assert (frame.cycles.drop(failed) > 0).all()
+    assert (len(frame), failed) == (9, ["t1.sort.alone"])
+
+
+def test_two_studies_share_their_runs(engine: Engine, tmp_path: Path, log: Path) -> None:
+    carry(engine, tmp_path / "one", exhibit="table_2")
+    assert ran(log) == 9
+    carry(engine, tmp_path / "other", exhibit="table_2")
+    assert ran(log) == 0
+    one, other = ({path.name for path in (tmp_path / name / "runs").iterdir()} for name in ("one", "other"))
+    assert one == other
+    # Neither loses what is removed in the other.
+    shutil.rmtree(tmp_path / "one")
+    shutil.rmtree(tmp_path / "cache")
+    carry(engine, tmp_path / "other", exhibit="table_2")
+    assert ran(log) == 0
 
 
 def test_a_full_disk_stops_the_study_and_keeps_what_is_finished(

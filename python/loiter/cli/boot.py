@@ -28,9 +28,10 @@ from loiter.cli.observe import (
     TraceOption,
 )
 from loiter.cli.options import COUNT_LIMIT, JsonOption, PhasesOption, RoiOption, WaitingOption, err, print_json
-from loiter.cli.systems import BootOptions, readable, takes
+from loiter.cli.systems import BootOptions, takes
 from loiter.engine import Engine, Json, Session
 from loiter.errors import Fault, RunFault, UserFault
+from loiter.resources import readable
 from loiter.systems.drive import Driver
 from loiter.systems.ending import End, How
 from loiter.systems.facts import describe, facts

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import select
 import sys
 import tarfile
 import tempfile
 import time
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
 import typer
 
 from loiter import engine as engines
-from loiter import waiting as tables
 from loiter.cli.booting import Booting
 from loiter.cli.live import SystemLine
 from loiter.cli.observe import (
@@ -35,14 +33,15 @@ from loiter.cli.observe import (
     TraceOption,
 )
 from loiter.cli.options import PhasesOption, RoiOption, WaitingOption, err
-from loiter.cli.systems import DEFAULT_IMAGE, SystemOptions, readable, takes
-from loiter.engine import Engine, Session
+from loiter.cli.systems import SystemOptions, takes
+from loiter.engine import Session
 from loiter.errors import Fault, RunFault, StoreFault, UserFault
-from loiter.images import Image, agent
+from loiter.images import agent
 from loiter.systems import execute as executing
 from loiter.systems import prepared
-from loiter.systems.request import MEMORY, Boot
-from loiter.systems.roi import of_program
+from loiter.systems import program as programs
+from loiter.systems.request import MEMORY
+from loiter.systems.roi import Roi
 
 
 class ProgramEnded(Exception):
@@ -54,8 +53,6 @@ class ProgramEnded(Exception):
 
 
 _SECONDS_BEFORE_REMARK = 3.0
-# File systems allow 255 bytes for a name.
-_NAME_LENGTH = 200
 
 
 @takes(SystemOptions)
@@ -144,81 +141,51 @@ def execute(
         from loiter import store
 
         store.claim(out_directory)
-    files = [*_program(command), *(put or [])]
-    for path in put or []:
-        if not path.exists():
-            raise UserFault(f"--put {path}: No such file or directory.")
-    variables, wanted = _variables(environment or []), get or []
     engine = engines.load()
-    needs_symbols = _needs_symbols(engine, phases) or observation.names_functions
-    image = _image(system.image, packages)
-    boot = prepared.request(*system.seated(engine), image, system.append, network=system.network, seed=system.seed)
-    region = of_program(boot.machine, roi, phases, gdb)
-    phases = phases or region.plan
-    observation = observation.of_region(region.plan is not None)
-    # With phases, harts go to the cores of the machine when the first timed one begins.
-    boot = replace(boot, untimed=phases is not None)
-    if waiting is not None:
-        boot = replace(boot, waiting=tables.named(waiting))
-    boot = replace(
-        boot, symbols=_symbols(boot, image, [*_elf_files(files), *(symbols or [])] if needs_symbols else None)
+    wish = programs.Wish(
+        command,
+        put=put or [],
+        get=get or [],
+        environment=environment or [],
+        append=system.append,
+        network=system.network,
+        seed=system.seed,
+        roi=roi,
+        phases=phases,
+        gdb=gdb,
+        waiting=waiting,
+        symbols=symbols or [],
+        names_functions=observation.names_functions,
     )
+    image = programs.image(system.image, packages or [], err())
+    program = programs.request(engine, *system.seated(engine), image, wish)
+    observation = observation.of_region(program.roi is not Roi.ALL)
+    boot = program.boot
     stdin = None if no_stdin else _stdin(boot.machine.count(MEMORY, 0) << 20)
     with Booting(f"booting {image.name} on {boot.machine.name}") as booting:
         session = prepared.restore(engine, boot, booting.waiting, booting.progress)
-    if phases is not None:
-        session.begin_phases(phases)
+    if program.phases is not None:
+        session.begin_phases(program.phases)
     began, first = time.monotonic(), session.instructions
     with (
-        executing.archive(
-            agent.script(command, variables, region.launch, wanted), files, stdin, comes_back=bool(wanted)
-        ) as archive,
+        program.archive(stdin) as archive,
         observation.watching(session, command) as faults,
         SystemLine(session) as live,
     ):
         done = executing.run(session, archive, keep=out_directory is not None, timeout_s=timeout_s, live=live)
-        faults += _take(archive, wanted)
+        faults += _take(archive, program.get)
     found = facts(session, time.monotonic() - began, first)
     if out_directory is not None:
         from loiter.systems import results
 
-        manifest = results.describe(engine, boot) | {
-            "command": command,
-            "put": [path.name for path in files],
-            "exit_status": done.status,
-        }
-        kept = {"stdout": done.out, "stderr": done.err, "console.txt": done.console}
-        results.write(out_directory, manifest, found, {name: bytes(data) for name, data in kept.items()}, session)
+        results.write(out_directory, program.manifest(engine, done.status), found, done.files(), session)
     if stats:
         err().print(describe(found | region_of(session)), style="dim", highlight=False, soft_wrap=True)
     _judge(session, done.status, faults)
     raise ProgramEnded(done.status)
 
 
-def _symbols(boot: Boot, image: Image, of_user: list[Path] | None) -> tuple[Path, ...]:
-    """Files that name addresses: those of the user where they are of use. Reading them takes time."""
-    own: list[Path | None] = []
-    if of_user is not None:
-        own = [image.system_map, *of_user]
-    elif boot.waiting is not None and boot.machine.is_timed:
-        own = [image.system_map]
-    return tuple(readable(path, "--symbols") for path in own if path is not None)
-
-
-def _needs_symbols(engine: Engine, phases: str | None) -> bool:
-    """Whether a plan of phases names symbols. It must not end before the program."""
-    if phases is None:
-        return False
-    plan = engine.describe_phases(phases)
-    if plan["bounded"]:
-        raise UserFault(
-            f"--phases {phases}: the last phase has an end, where the program would be cut off; let another follow, "
-            'such as "reference".'
-        )
-    return bool(plan["names_symbols"])
-
-
-def _take(archive: executing.Archive, wanted: list[str]) -> list[Fault]:
+def _take(archive: executing.Archive, wanted: Sequence[str]) -> list[Fault]:
     """Takes the files that were to come back; a fault for those that did not."""
     if not wanted:
         return []
@@ -236,35 +203,6 @@ def _judge(session: Session, status: int, faults: list[Fault]) -> None:
         raise UserFault(f"--phases: {missed}")
     for fault in faults:
         raise fault
-
-
-def _elf_files(files: list[Path]) -> list[Path]:
-    """Those of the files that may name their functions: not stripped, or shared."""
-    from loiter.systems import elf
-
-    return [path for path in files if elf.has_symbols(path)]
-
-
-def _program(command: list[str]) -> list[Path]:
-    """The program, if it is a file of the user's; the command then names it as the guest finds it."""
-    from loiter.systems import elf
-
-    if not command[0].startswith(("./", "../")):
-        return []
-    path = Path(command[0])
-    elf.require_program(path, command[0])
-    command[0] = f"./{path.name}"
-    return [path]
-
-
-def _variables(texts: list[str]) -> dict[str, str]:
-    variables = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-            raise UserFault(f"--env {text}: a variable is written NAME=VALUE.")
-        variables[name] = value
-    return variables
 
 
 def _stdin(most_bytes: int) -> BinaryIO | None:
@@ -290,23 +228,3 @@ def _stdin(most_bytes: int) -> BinaryIO | None:
             raise StoreFault(f"{tempfile.gettempdir()}: cannot keep standard input: {error.strerror}.") from None
         stack.pop_all()
     return kept
-
-
-def _image(name: str | None, packages: list[str] | None) -> Image:
-    from loiter import images
-
-    words = sorted({word.strip() for text in packages or [] for word in text.split(",")} - {""})
-    if not words:
-        image = images.ensure(name or DEFAULT_IMAGE, err())
-    elif name is not None:
-        raise UserFault(
-            f"--packages and --image {name} contradict each other: an image has the packages it was built with. "
-            f"`loiter image build {name} --packages ...` builds it with others."
-        )
-    else:
-        image = images.build(
-            f"{DEFAULT_IMAGE}+{'+'.join(words)}"[:_NAME_LENGTH], images.Recipe("debian", packages=tuple(words)), err()
-        )
-    if image.root is None:
-        raise UserFault(f"image {image.name} has no root file system, so no programs; {DEFAULT_IMAGE} has.")
-    return image

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +10,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from loiter import engine as engines
-from loiter import studies
-from loiter.cli.options import err, out
-from loiter.errors import UserFault, unknown
+from loiter import api, studies
+from loiter.cli.options import out
+from loiter.errors import UserFault
 from loiter.store import save_text
 
 app = typer.Typer(help="Repeat published experiments.", no_args_is_help=True)
@@ -81,26 +79,19 @@ def run(
     [bold]--set[/] or [bold]--argument[/] the results are those of an experiment, and are marked so.
     """
     from loiter.report import terminal
-    from loiter.runs import pool
     from loiter.studies.changes import Changes
-    from loiter.studies.runner import Order, carry_out, points_json
+    from loiter.studies.runner import points_json
 
-    study = studies.load(name)
-    if scale not in study.scales:
-        raise unknown("scale", scale, study.scales)
-    changes = Changes(tuple(sets or ()), tuple(arguments or ()))
-    directory = out_directory or Path("results") / changes.directory(f"{study.name}-{scale}")
-    if directory.exists() and not directory.is_dir():
-        raise UserFault(f"--out {directory}: a file of that name exists; name a directory.")
     if json_file is not None and not json_file.parent.is_dir():
         raise UserFault(f"--json {json_file}: there is no directory {json_file.parent}.")
-    command = ["loiter", "study", "run", study.name, "--scale", scale] + (["--figure", figure] if figure else [])
-    command += changes.options()
-    order = Order(study, scale, figure, jobs or pool.cpus(), directory, shlex.join(command), changes)
-    outcome = carry_out(order, engines.load(), err())
-    if json_file is not None:
-        save_text(json_file, points_json(outcome.findings, changes))
+    outcome = api.study(
+        name, scale=scale, figure=figure, changes=sets or (), arguments=arguments or (), out=out_directory, workers=jobs
+    )
+    if json_file is not None and outcome.findings is not None:
+        save_text(json_file, points_json(outcome.findings, Changes(tuple(sets or ()), tuple(arguments or ()))))
     console = out()
-    terminal.show(console, outcome.findings)
+    if outcome.findings is not None:
+        terminal.show(console, outcome.findings)
     for path in outcome.files:
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+    outcome.raise_failures()

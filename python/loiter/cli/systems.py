@@ -15,10 +15,10 @@ from loiter.cli.options import COUNT_LIMIT, SetOption, err, load_machine
 from loiter.engine import Engine, Json
 from loiter.errors import UserFault
 from loiter.machines import Machine
-from loiter.systems.request import Boot, Disk, booted_by_debians_firmware, command_line, seat
+from loiter.resources import readable
+from loiter.systems.request import DEFAULT_IMAGE, Boot, Disk, booted_by_debians_firmware, command_line, seat
 
 DEFAULT_MACHINE = "virt"
-DEFAULT_IMAGE = "debian"
 
 MachineOption = Annotated[
     str | None,
@@ -232,12 +232,3 @@ def takes(options: type[_Options]) -> Callable[[Callable[..., None]], Callable[.
 
 def _parameter(name: str, kind: Any, default: Any) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-
-
-def readable(path: Path, option: str) -> Path:
-    """A file that the user named: it must be there before anything starts."""
-    try:
-        with path.open("rb"):
-            return path
-    except OSError as error:
-        raise UserFault(f"{option} {path}: {error.strerror}.") from None

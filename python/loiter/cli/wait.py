@@ -65,6 +65,8 @@ def wait(
         command += ["--set", each]
     order = Order(Waiting(choice), scale, None, jobs or pool.cpus(), directory, shlex.join(command))
     outcome = carry_out(order, engine, err())
+    outcome.raise_failures()
+    assert outcome.findings is not None, "whatever has all its runs can be evaluated"
     if as_json:
         print_json(list(outcome.findings.rows))
         return

@@ -63,6 +63,10 @@ class Done:
     err: bytearray = field(default_factory=bytearray)
     console: bytearray = field(default_factory=bytearray)
 
+    def files(self) -> dict[str, bytes]:
+        """What was said, as a result keeps it."""
+        return {"stdout": bytes(self.out), "stderr": bytes(self.err), "console.txt": bytes(self.console)}
+
 
 def begin(session: Session, put: Archive) -> None:
     """Tells the agent to run what the archive holds."""
@@ -71,9 +75,15 @@ def begin(session: Session, put: Archive) -> None:
 
 
 def run(
-    session: Session, put: Archive, *, keep: bool = False, timeout_s: float | None = None, live: Live | None = None
+    session: Session,
+    put: Archive,
+    *,
+    keep: bool = False,
+    shown: bool = True,
+    timeout_s: float | None = None,
+    live: Live | None = None,
 ) -> Done:
-    """Runs what the archive holds. Its output is passed on as it comes, unchanged."""
+    """Runs what the archive holds. Its output is passed on as it comes, unchanged, if it is to be shown."""
     begin(session, put)
     done, watch, talk, began = Done(), Watch(), b"", time.monotonic()
     while True:
@@ -86,8 +96,9 @@ def run(
         if live is not None:
             # What does not go to the terminal does not meet the line there.
             live.before((out if os.isatty(_STDOUT) else b"") + (err if os.isatty(_STDERR) else b""))
-        output.write(_STDOUT, out)
-        output.write(_STDERR, err)
+        if shown:
+            output.write(_STDOUT, out)
+            output.write(_STDERR, err)
         watch.hear(console)
         talk += session.take_output(agent.TALK)
         end = ending.of_guest(status, watch, session)

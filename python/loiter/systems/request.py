@@ -11,6 +11,7 @@ from loiter.errors import UserFault
 from loiter.machines import Machine
 from loiter.waiting import Table
 
+DEFAULT_IMAGE = "debian"
 CORES = "system.cores"
 MEMORY = "system.ram_mib"
 

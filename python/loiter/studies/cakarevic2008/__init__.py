@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from loiter.runs.worker import Job
 from loiter.studies.base import Findings
 from loiter.studies.cakarevic2008 import exhibits, grid, points, statements
 from loiter.studies.cakarevic2008.grid import Cell
-from loiter.studies.cakarevic2008.measurements import Measurements
+from loiter.studies.cakarevic2008.measurements import Measurements, NotMeasured
 from loiter.studies.cakarevic2008.scales import SCALES, SETS, Scale, arguments, weight
 
 
@@ -61,7 +62,7 @@ class Cakarevic2008:
         found = points.evaluate(measurements, absent)
         wanted = chosen.exhibits if exhibit is None else (exhibit,)
         cells = _cells(chosen, exhibit, scale)
-        rows = [_row(cell, measurements, results) for cell in cells]
+        rows = [_row(cell, measurements, results) for cell in cells if cell.label in results]
         unsettled = measurements.unsettled()
         return Findings(
             points=found,
@@ -116,8 +117,10 @@ def _row(cell: Cell, measurements: Measurements, results: Mapping[str, Result]) 
         spinning = measurements.spinning(cell)
         row |= {"read_interval_mean_cycles": spinning.mean_cycles, "spinner_cpi": spinning.cpi}
         if not cell.is_loop_alone:
-            slowdown = measurements.slowdown(cell)
-            row |= {"slowdown_percent": slowdown.percent, "slowdown_deviation": slowdown.deviation}
+            # Its run without spinners may have failed.
+            with contextlib.suppress(NotMeasured):
+                slowdown = measurements.slowdown(cell)
+                row |= {"slowdown_percent": slowdown.percent, "slowdown_deviation": slowdown.deviation}
     return row
 
 
