@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from pathlib import Path
@@ -10,6 +11,7 @@ import pandas as pd
 import pytest
 
 from loiter import cli
+from loiter.studies.runner import Outcome
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -27,8 +29,8 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def test_the_page_on_python_runs_from_top_to_bottom(capsys: pytest.CaptureFixture[str]) -> None:
-    found = blocks("python.md", "python")
-    assert len(found) >= 4
+    found = [*blocks("python.md", "python"), *blocks("python.md", "python study")]
+    assert len(found) >= 5
     names: dict[str, object] = {}
     for block in found:
         exec(compile(block, "python.md", "exec"), names)
@@ -38,6 +40,20 @@ def test_the_page_on_python_runs_from_top_to_bottom(capsys: pytest.CaptureFixtur
     assert frame.error.isna().all()
     assert frame.ipc.iloc[-1] > frame.ipc.iloc[0], "a task that walks the second level gains from a larger one"
     assert "instructions/cycle" in capsys.readouterr().out
+    outcome = names["outcome"]
+    assert isinstance(outcome, Outcome)
+    assert outcome.points.verdict.isin(["within", "MISS", "not measured"]).all()
+    assert len(outcome.runs) == 9
+
+
+def test_the_page_on_python_runs_a_program_on_linux(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In the cache of other tests: a Debian is not made for it.
+    monkeypatch.delenv("LOITER_CACHE")
+    (block,) = blocks("python.md", "python linux")
+    exec(compile(f"import loiter\n{block}", "python.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("3 typed")
 
 
 def test_the_page_on_sweeps_says_what_works(tmp_path: Path) -> None:
@@ -57,3 +73,26 @@ def test_the_page_on_sweeps_says_what_works(tmp_path: Path) -> None:
     table = pd.read_parquet(tmp_path / "results" / "latency" / "points.parquet")
     assert len(table) == 8
     assert table.error.isna().all()
+
+
+def test_the_page_on_a_machine_of_ones_own_has_the_figures_of_today(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (DOCS / "howto" / "add-a-machine.md").read_text()
+    text = re.search(r"^`wide.toml`.*?\n\n(.*?)\n\n`base`", page, re.DOTALL | re.MULTILINE)
+    assert text is not None
+    Path("wide.toml").write_text("\n".join(line[4:] for line in text[1].splitlines()))
+    commands = re.findall(r"^    \.venv/bin/loiter (machine show \S+|run .*?)(?: --out \S+)?$", page, re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["machine", "run"]
+    beside = commands[1].replace("spin_default=1,2,3,4,5,6,7", "spin_default=1.0")
+    said = []
+    for command in (*commands, beside):
+        with contextlib.suppress(SystemExit):
+            cli.main(shlex.split(command))
+        said.append(capsys.readouterr().out)
+    (hash_,) = re.findall(r"^    hash (\w{64})$", page, re.MULTILINE)
+    assert hash_ in said[0]
+    shares = re.findall(r"^           (\d   \w+: .*), \.\.\.$", page, re.MULTILINE)
+    assert len(shares) == 2
+    assert all(share in said[1] for share in shares)
+    found = [re.findall(r"repetitions, (\d+) cycles", each) for each in (said[2], said[1])]
+    alone, crowded = (f"{int(count):,}" for (count,) in found)
+    assert re.search(rf"{alone} cycles for its five repetitions\s+instead of {crowded}", page)

@@ -270,7 +270,10 @@ impl Machine {
             let advice = if start < RAM_BASE && end > u128::from(RAM_BASE) {
                 "the linker has put file headers in front of the program; link with -Wl,-n".into()
             } else {
-                format!("link the program at {RAM_BASE:#x} (with -mcmodel=medany)")
+                format!(
+                    "a program for Linux runs by `loiter exec -- ./PROGRAM`; link one for the bare metal at \
+                     {RAM_BASE:#x} (with -mcmodel=medany)"
+                )
             };
             return Err(LoadFault::OutsideRam {
                 index,

@@ -11,6 +11,11 @@ from loiter.cli.options import err
 from loiter.engine import Session
 
 
+_SECONDS_BETWEEN_LINES = 10.0
+# Debian to the agent, on one to eight harts: 3,305 to 3,540.
+_EXPECTED_MILLIONS = 3500
+
+
 class Booting:
     """Shows a boot once it turns out to be needed."""
 
@@ -19,6 +24,7 @@ class Booting:
         self._console = err()
         self._status: Status | None = None
         self._began: float | None = None
+        self._told = 0.0
 
     def __enter__(self) -> Booting:
         return self
@@ -37,15 +43,19 @@ class Booting:
         """The boot goes on."""
         now = time.monotonic()
         if self._began is None:
-            self._began = now
+            self._began = self._told = now
             if self._console.is_terminal:
                 self._status = self._console.status(self._title)
                 self._status.start()
             else:
-                self._console.print(f"{self._title}, once; it is kept for later calls", style="dim", highlight=False)
+                self._say(f"{self._title}, once; it is kept for later calls")
+        done = f"{session.seconds:.1f} s simulated, {session.instructions / 1e6:,.0f} of some {_EXPECTED_MILLIONS:,} M"
+        if self._status is None and now - self._told > _SECONDS_BETWEEN_LINES:
+            self._told = now
+            self._say(f"{self._title}: {done} instructions")
         if self._status is not None:
             rate = session.instructions / max(now - self._began, 1e-3) / 1e6
-            self._status.update(
-                f"{self._title}, once; it is kept for later calls: {session.seconds:.1f} s simulated, "
-                f"{session.instructions / 1e6:,.0f} M instructions, {rate:.0f} M/s"
-            )
+            self._status.update(f"{self._title}, once; it is kept for later calls: {done} instructions, {rate:.0f} M/s")
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, style="dim", highlight=False)
