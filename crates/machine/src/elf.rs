@@ -176,7 +176,7 @@ fn check_header(header: &Header) -> Result<(), LoadFault> {
         elf::ET_REL => ("an object file".into(), "link it"),
         elf::ET_DYN => (
             "a shared object or position-independent program".into(),
-            "a program for Linux runs by `loiter exec -- ./PROGRAM`; link one for the bare metal with -static -no-pie",
+            "link it with -static -no-pie, or if it is one for Linux, run it with `loiter exec -- ./PROGRAM`",
         ),
         elf::ET_CORE => ("a core dump".into(), "give the program itself"),
         other => (

@@ -271,8 +271,8 @@ impl Machine {
                 "the linker has put file headers in front of the program; link with -Wl,-n".into()
             } else {
                 format!(
-                    "a program for Linux runs by `loiter exec -- ./PROGRAM`; link one for the bare metal at \
-                     {RAM_BASE:#x} (with -mcmodel=medany)"
+                    "link the program at {RAM_BASE:#x} (with -mcmodel=medany), or if it is one for Linux, run it \
+                     with `loiter exec -- ./PROGRAM`"
                 )
             };
             return Err(LoadFault::OutsideRam {

@@ -10,7 +10,6 @@ from rich.status import Status
 from loiter.cli.options import err
 from loiter.engine import Session
 
-
 _SECONDS_BETWEEN_LINES = 10.0
 # Debian to the agent, on one to eight harts: 3,305 to 3,540.
 _EXPECTED_MILLIONS = 3500
