@@ -33,7 +33,7 @@ def test_a_shell_on_so_many_harts(harts: int) -> None:
 
 @pytest.mark.parametrize(("machine", "contexts"), [("t1", 4), ("t2", 8)])
 def test_a_timing_core_boots_from_power_on(machine: str, contexts: int) -> None:
-    said = json.loads(console("-m", machine, "--until", "loiter: init", "--json"))
+    said = json.loads(console("-m", machine, "--roi", "all", "--until", "loiter: init", "--json"))
     assert f"smp: Brought up 1 node, {contexts} CPUs" in said["console"]
     assert said["instructions"] > 100_000_000
     assert said["cycles"] > said["instructions"] / 2
@@ -41,7 +41,7 @@ def test_a_timing_core_boots_from_power_on(machine: str, contexts: int) -> None:
 
 @pytest.mark.parametrize(("machine", "contexts"), [("smt2", 2), ("smt8", 8)])
 def test_an_out_of_order_core_boots_from_power_on_in_lockstep(machine: str, contexts: int) -> None:
-    said = json.loads(console("-m", machine, "--check", "--until", "loiter: init", "--json"))
+    said = json.loads(console("-m", machine, "--roi", "all", "--check", "--until", "loiter: init", "--json"))
     assert f"smp: Brought up 1 node, {contexts} CPUs" in said["console"]
     assert said["instructions"] > 100_000_000
     assert said["checked_instructions"] == said["instructions"]
@@ -49,7 +49,7 @@ def test_an_out_of_order_core_boots_from_power_on_in_lockstep(machine: str, cont
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_programs_of_debian_on_an_out_of_order_core(program: Program, tmp_path: Path) -> None:
-    done = program.check(tmp_path, "-m", "smt8", "--check", "--stats", limit_seconds=LIMIT_SECONDS)
+    done = program.check(tmp_path, "-m", "smt8", "--roi", "all", "--check", "--stats", limit_seconds=LIMIT_SECONDS)
     counts = re.search(r"([\d,]+) instructions \(([\d,]+) checked\)", done.stderr.decode())
     assert counts is not None, done.stderr
     assert counts[1] == counts[2]
