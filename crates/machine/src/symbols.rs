@@ -46,8 +46,9 @@ struct Symbol {
     /// their section.
     end: u64,
     /// Better symbols have higher ranks: functions before objects before labels, global ones
-    /// before local ones. Of equal ones that with fewer underscores before its name is better, as
-    /// for Linux's perf (`choose_best_symbol`): a map calls the bounds of a section functions too.
+    /// before local ones. A map calls the bounds of a section functions too; of equal ones what is
+    /// no such bound is better, then what has fewer underscores before its name, as in Linux
+    /// (`compare_symbols` of scripts/kallsyms.c).
     rank: u8,
     name: Box<str>,
 }
@@ -197,7 +198,7 @@ impl SymbolTable {
 
     fn from_symbols(mut by_addr: Vec<Symbol>) -> Self {
         by_addr.sort_by(|a, b| {
-            let (of_a, of_b) = (a.underscores(), b.underscores());
+            let (of_a, of_b) = (a.strangeness(), b.strangeness());
             (a.addr, a.rank, of_b, &b.name).cmp(&(b.addr, b.rank, of_a, &a.name))
         });
         let mut by_name: Vec<u32> = (0..by_addr.len() as u32).collect();
@@ -210,9 +211,17 @@ impl SymbolTable {
 }
 
 impl Symbol {
-    /// Underscores before its name.
-    fn underscores(&self) -> usize {
-        self.name.len() - self.name.trim_start_matches('_').len()
+    /// Whether a linker script seems to have made it, and how many underscores are before its name.
+    fn strangeness(&self) -> (bool, usize) {
+        let bare = self.name.trim_start_matches('_');
+        let begins = ["start_", "stop_", "end_"]
+            .iter()
+            .any(|it| bare.starts_with(it));
+        let ends = bare.ends_with("_start") || bare.ends_with("_end");
+        (
+            self.name.starts_with("__") && (begins || ends),
+            self.name.len() - bare.len(),
+        )
     }
 
     /// A line of a map, whose end is to be found; `None` for what names no address of the program.

@@ -119,11 +119,13 @@ fn what_names_no_address_is_left_out() {
 }
 
 #[test]
-fn of_a_maps_names_at_one_address_that_without_underscores_is_the_function() {
+fn of_a_maps_names_at_one_address_a_sections_bound_is_not_the_function() {
     let map = "ffffffff80c00000 T __noinstr_text_start\nffffffff80c00000 T arch_cpu_idle\n\
-               ffffffff80c00010 t __cond_resched\nffffffff80c00010 T cond_resched\nffffffff80c00020 T _end\n";
+               ffffffff80c00010 t __cond_resched\nffffffff80c00010 T cond_resched\nffffffff80c00020 T __sched_text_start\n\
+               ffffffff80c00020 T __schedule\nffffffff80c00030 T _end\n";
     let table = SymbolTable::read_map(map).unwrap();
     let name = |addr| table.find(VirtAddr(addr)).map(|(name, _)| name);
     assert_eq!(name(0xffff_ffff_80c0_0004), Some("arch_cpu_idle"));
     assert_eq!(name(0xffff_ffff_80c0_0014), Some("cond_resched"));
+    assert_eq!(name(0xffff_ffff_80c0_0024), Some("__schedule"));
 }

@@ -265,9 +265,14 @@ impl Session {
     /// A file that cannot be written, a symbol that nothing has.
     pub fn begin_trace(&mut self, request: &TraceRequest) -> Result<(), Error> {
         self.system.begin_trace(request)?;
+        self.tell_whether_timed();
+        Ok(())
+    }
+
+    /// An inspector that is new does not know which engine runs.
+    fn tell_whether_timed(&mut self) {
         let (is_timed, now) = (self.is_timed(), self.system.now);
         self.system.inspector().timing_changes(is_timed, now);
-        Ok(())
     }
 
     /// Writes a log of the cores' pipelines from now on, for Konata.
@@ -298,8 +303,7 @@ impl Session {
     /// Counts instructions by function and call from now on.
     pub fn begin_profile(&mut self, from: Option<&str>) -> Result<(), Error> {
         self.system.begin_profile(from)?;
-        let (is_timed, now) = (self.is_timed(), self.system.now);
-        self.system.inspector().timing_changes(is_timed, now);
+        self.tell_whether_timed();
         Ok(())
     }
 

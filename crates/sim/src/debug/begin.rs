@@ -50,15 +50,19 @@ impl Begin {
     #[inline]
     pub(super) fn has_come(&mut self, event: &Retired<'_>, is_timed: bool) -> bool {
         let comes = match *self {
-            Begin::Begun => return true,
-            Begin::Timing => return is_timed,
             Begin::Cycle(cycle) => event.cycle >= cycle,
             Begin::Address(addr) => event.pc == addr,
+            Begin::Timing | Begin::Begun => return self.has_begun(is_timed),
         };
         if comes {
             *self = Begin::Begun;
         }
         comes
+    }
+
+    /// Whether what happens now belongs to what is written.
+    pub(super) fn has_begun(self, is_timed: bool) -> bool {
+        self == Begin::Begun || is_timed && self == Begin::Timing
     }
 
     /// Whether instructions in the page of `pc`, or with none any, may belong to it.

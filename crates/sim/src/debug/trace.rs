@@ -123,8 +123,7 @@ impl Trace {
     }
 
     pub(crate) fn trapped(&mut self, event: &Trapped<'_>, is_timed: bool) {
-        let has_begun = self.begin == Begin::Begun || is_timed && self.begin == Begin::Timing;
-        if !has_begun || self.is_over() {
+        if self.is_over() || !self.begin.has_begun(is_timed) {
             return;
         }
         let hart = event.hart;
