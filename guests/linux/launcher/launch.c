@@ -43,7 +43,7 @@ static long call(long number, long a, long b, long c, long d, long e) {
     return a0;
 }
 
-static void leave(int status) {
+static void __attribute__((noreturn)) leave(int status) {
     for (;;)
         call(__NR_exit_group, status, 0, 0, 0, 0);
 }
@@ -71,7 +71,7 @@ static size_t append(char *to, size_t at, const char *text) {
 
 static void say(const char *text) { call(__NR_write, 2, (long)text, (long)length(text), 0, 0); }
 
-static void fail(int status, const char *program, const char *problem) {
+static void __attribute__((noreturn)) fail(int status, const char *program, const char *problem) {
     say(program);
     say(": ");
     say(problem);
@@ -127,11 +127,10 @@ static const char *find(const char *program, char **environment) {
     if (there)
         fail(CANNOT_RUN, program, "Permission denied");
     fail(NOT_FOUND, program, "not found in the guest; a program of yours is given as ./PROGRAM, or put there by --put");
-    return NULL;
 }
 
 // Becomes the program. A file that is no program is a script of the shell, as shells have it.
-static void become(const char *path, char **arguments, char **environment) {
+static void __attribute__((noreturn)) become(const char *path, char **arguments, char **environment) {
     static const char *shell[MAX_PATH];
     const char *program = arguments[0];
     long error = -call(__NR_execve, (long)path, (long)arguments, (long)environment, 0, 0);
@@ -231,8 +230,7 @@ static int64_t upper(uint32_t instruction) { return (int32_t)(instruction & 0xff
 static int64_t lower(uint32_t instruction) { return (int32_t)instruction >> 20; }
 
 // The address of main. The start code of a C library loads it into a0, the first argument of __libc_start_main
-// (glibc's sysdeps/riscv/start.S, musl's crt/crt1.c): auipc or lui, then addi, or ld where main has its address in the
-// global offset table.
+// (glibc's sysdeps/riscv/start.S): auipc or lui, then addi, or ld where main has its address in the global offset table.
 static bool find_main(uint64_t start, uint64_t *address) {
     const uint32_t a0 = 10;
     uint64_t value = 0, pc = start;
@@ -271,7 +269,7 @@ static bool find_main(uint64_t start, uint64_t *address) {
 // --- the life of the program -----------------------------------------------------------------------------------------
 
 // Ends as the child has ended.
-static void end_as(int status) {
+static void __attribute__((noreturn)) end_as(int status) {
     int signal = status & 0x7f;
     if (signal == 0)
         leave(status >> 8 & 0xff);
@@ -284,13 +282,13 @@ static void end_as(int status) {
     leave(128 + signal);
 }
 
-static void give_up(const char *program, const char *problem) {
+static void __attribute__((noreturn)) give_up(const char *program, const char *problem) {
     call(__NR_kill, child, SIGKILL, 0, 0, 0);
     await();
     fail(OURS, program, problem);
 }
 
-static void start(const char *path, bool from_main, char **arguments, char **environment) {
+static void __attribute__((noreturn)) start(const char *path, bool from_main, char **arguments, char **environment) {
     child = call(__NR_clone, SIGCHLD, 0, 0, 0, 0);
     if (child < 0)
         fail(OURS, arguments[0], "the guest has no room for another process");
@@ -335,9 +333,6 @@ __attribute__((used, noreturn)) static void launch(const uint64_t *stack) {
     if (same(mode, "run"))
         become(path, command, environment);
     start(path, same(mode, "main"), command, environment);
-    leave(OURS);
-    for (;;)
-        ;
 }
 
 __asm__(".globl _start\n"
