@@ -28,7 +28,7 @@ from loiter.results import Result
 from loiter.studies.base import Findings, Limit, Side, Verdict
 from loiter.studies.cakarevic2008 import grid, points, statements
 from loiter.studies.cakarevic2008.measurements import Measurements
-from loiter.studies.runner import Order, Outcome, carry_out
+from loiter.studies.runner import MissingRun, Order, Outcome, carry_out
 
 
 @pytest.fixture(autouse=True)
@@ -477,3 +477,16 @@ def test_a_point_knows_how_it_stands() -> None:
     relative = points.Tolerance(2, relative=True)
     assert stands(ours=12.23, tolerance=relative) == "WITHIN"
     assert stands(ours=12.25, tolerance=relative) == "MISS"
+
+
+def test_a_study_that_asks_for_a_run_it_never_planned_is_a_fault_of_ours(engine: Engine, tmp_path: Path) -> None:
+    class Careless:
+        def __getattr__(self, name: str) -> object:
+            return getattr(studies.load(grid.PAPER), name)
+
+        def evaluate(self, results: Mapping[str, Result], scale: str, exhibit: str | None) -> Findings:
+            raise AssertionError(results["never.planned"])
+
+    order = Order(Careless(), "quick", "table_2", 2, tmp_path / "out", "")  # type: ignore[arg-type]
+    with pytest.raises(MissingRun, match=r"never\.planned"):
+        carry_out(order, engine, Console(file=io.StringIO()))

@@ -12,23 +12,9 @@ import typer
 from loiter import engine as engines
 from loiter import waiting as tables
 from loiter.cli.live import SystemLine
-from loiter.cli.observe import (
-    CheckOption,
-    GdbOption,
-    Observation,
-    PipelineFromOption,
-    PipelineOption,
-    PipelineToOption,
-    ProfileFromOption,
-    ProfileOption,
-    SymbolsOption,
-    TimelineOption,
-    TraceCountOption,
-    TraceFromOption,
-    TraceOption,
-)
-from loiter.cli.options import COUNT_LIMIT, JsonOption, PhasesOption, RoiOption, WaitingOption, err, print_json
-from loiter.cli.systems import BootOptions, takes
+from loiter.cli.observe import Observation, SymbolsOption
+from loiter.cli.options import COUNT_LIMIT, JsonOption, PhasesOption, RoiOption, WaitingOption, err, print_json, takes
+from loiter.cli.systems import BootOptions
 from loiter.engine import Engine, Json, Session
 from loiter.errors import Fault, RunFault, UserFault
 from loiter.resources import readable
@@ -47,8 +33,9 @@ Ctrl-A i  where every hart stands
 Ctrl-A a  send Ctrl-A to the guest (or Ctrl-A Ctrl-A)"""
 
 
-@takes(BootOptions)
+@takes(system=BootOptions, observation=Observation)
 def boot(
+    *,
     system: BootOptions,
     snapshot: Annotated[
         Path | None, typer.Option("--snapshot", metavar="FILE", help="Continue a system that was saved.")
@@ -77,18 +64,8 @@ def boot(
     roi: RoiOption = None,
     phases: PhasesOption = None,
     waiting: WaitingOption = None,
-    gdb: GdbOption = None,
     symbols: SymbolsOption = None,
-    trace: TraceOption = None,
-    trace_from: TraceFromOption = None,
-    trace_count: TraceCountOption = None,
-    profile: ProfileOption = None,
-    profile_from: ProfileFromOption = None,
-    pipeline: PipelineOption = None,
-    pipeline_from: PipelineFromOption = None,
-    pipeline_to: PipelineToOption = None,
-    timeline: TimelineOption = None,
-    check: CheckOption = False,
+    observation: Observation,
     out_directory: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Write a result directory: manifest, console, tables."),
@@ -104,19 +81,6 @@ def boot(
 
     Example: [bold]loiter boot --kernel Image --append "loglevel=8" --until "login:" --timeout 60[/]
     """
-    observation = Observation(
-        gdb=gdb,
-        trace=trace,
-        trace_from=trace_from,
-        trace_count=trace_count,
-        profile=profile,
-        profile_from=profile_from,
-        check=check,
-        pipeline=pipeline,
-        pipeline_from=pipeline_from,
-        pipeline_to=pipeline_to,
-        timeline=timeline,
-    )
     engine = engines.load()
     if out_directory is not None:
         from loiter import store
@@ -124,7 +88,7 @@ def boot(
         store.claim(out_directory)
     if phases is not None:
         engine.describe_phases(phases)
-    timed = _Timed(roi, phases, gdb)
+    timed = _Timed(roi, phases, observation.gdb)
     session, manifest, request, plan = _start(
         engine, system, snapshot, symbols or [], waiting, out_directory is not None, timed
     )

@@ -17,23 +17,9 @@ import typer
 from loiter import engine as engines
 from loiter.cli.booting import Booting
 from loiter.cli.live import SystemLine
-from loiter.cli.observe import (
-    CheckOption,
-    GdbOption,
-    Observation,
-    PipelineFromOption,
-    PipelineOption,
-    PipelineToOption,
-    ProfileFromOption,
-    ProfileOption,
-    SymbolsOption,
-    TimelineOption,
-    TraceCountOption,
-    TraceFromOption,
-    TraceOption,
-)
-from loiter.cli.options import PhasesOption, RoiOption, WaitingOption, err
-from loiter.cli.systems import SystemOptions, takes
+from loiter.cli.observe import Observation, SymbolsOption
+from loiter.cli.options import PhasesOption, RoiOption, WaitingOption, err, takes
+from loiter.cli.systems import SystemOptions
 from loiter.engine import Session
 from loiter.errors import Fault, RunFault, StoreFault, UserFault
 from loiter.images import agent
@@ -55,8 +41,9 @@ class ProgramEnded(Exception):
 _SECONDS_BEFORE_REMARK = 3.0
 
 
-@takes(SystemOptions)
+@takes(system=SystemOptions, observation=Observation)
 def execute(
+    *,
     system: SystemOptions,
     command: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGS]", help="What to run, and its arguments.")],
     packages: Annotated[
@@ -97,18 +84,8 @@ def execute(
     roi: RoiOption = None,
     phases: PhasesOption = None,
     waiting: WaitingOption = None,
-    gdb: GdbOption = None,
     symbols: SymbolsOption = None,
-    trace: TraceOption = None,
-    trace_from: TraceFromOption = None,
-    trace_count: TraceCountOption = None,
-    profile: ProfileOption = None,
-    profile_from: ProfileFromOption = None,
-    pipeline: PipelineOption = None,
-    pipeline_from: PipelineFromOption = None,
-    pipeline_to: PipelineToOption = None,
-    timeline: TimelineOption = None,
-    check: CheckOption = False,
+    observation: Observation,
     stats: Annotated[bool, typer.Option("--stats", help="Say at the end what it took, on standard error.")] = False,
 ) -> None:
     """Run one Linux program on a booted Debian, and leave with its exit status; 125 says that loiter failed.
@@ -124,19 +101,6 @@ def execute(
     """
     from loiter.systems.facts import describe, facts, region_of
 
-    observation = Observation(
-        gdb=gdb,
-        trace=trace,
-        trace_from=trace_from,
-        trace_count=trace_count,
-        profile=profile,
-        profile_from=profile_from,
-        check=check,
-        pipeline=pipeline,
-        pipeline_from=pipeline_from,
-        pipeline_to=pipeline_to,
-        timeline=timeline,
-    )
     if out_directory is not None:
         from loiter import store
 
@@ -152,7 +116,7 @@ def execute(
         seed=system.seed,
         roi=roi,
         phases=phases,
-        gdb=gdb,
+        gdb=observation.gdb,
         waiting=waiting,
         symbols=symbols or [],
         names_functions=observation.names_functions,

@@ -94,19 +94,19 @@ CheckOption = Annotated[
 
 @dataclass(frozen=True)
 class Observation:
-    """What is asked for."""
+    """What is asked for. Its fields are the options."""
 
-    gdb: str | None = None
-    trace: Path | None = None
-    trace_from: str | None = None
-    trace_count: int | None = None
-    profile: Path | None = None
-    profile_from: str | None = None
-    check: bool = False
-    pipeline: Path | None = None
-    pipeline_from: str | None = None
-    pipeline_to: str | None = None
-    timeline: Path | None = None
+    gdb: GdbOption = None
+    trace: TraceOption = None
+    trace_from: TraceFromOption = None
+    trace_count: TraceCountOption = None
+    profile: ProfileOption = None
+    profile_from: ProfileFromOption = None
+    pipeline: PipelineOption = None
+    pipeline_from: PipelineFromOption = None
+    pipeline_to: PipelineToOption = None
+    timeline: TimelineOption = None
+    check: CheckOption = False
 
     def __post_init__(self) -> None:
         for option, value, of, path in (

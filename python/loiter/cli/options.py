@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated, Any
+from collections.abc import Callable
+from dataclasses import fields
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
@@ -91,3 +94,35 @@ def load_machine(engine: Engine, name: str, sets: list[str] | None) -> Machine:
 def print_json(value: Any) -> None:
     """JSON on standard output, alone."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def takes(**classes: type[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the fields of data classes as its options; it gets each as the argument of that name."""
+
+    def give(command: Callable[..., None]) -> Callable[..., None]:
+        own = get_type_hints(command, include_extras=True)
+        parameters = []
+        for name, each in signature(command).parameters.items():
+            if name not in classes:
+                parameters.append(_parameter(name, own[name], each.default))
+                continue
+            hints = get_type_hints(classes[name], include_extras=True)
+            parameters += [_parameter(field.name, hints[field.name], field.default) for field in fields(classes[name])]
+
+        def run(**given: Any) -> None:
+            made = {
+                name: options(**{field.name: given.pop(field.name) for field in fields(options)})
+                for name, options in classes.items()
+            }
+            command(**made, **given)
+
+        run.__doc__, run.__name__ = command.__doc__, command.__name__
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return give
+
+
+def _parameter(name: str, kind: Any, default: Any) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)

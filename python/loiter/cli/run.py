@@ -14,20 +14,7 @@ from loiter import api, machines, programs
 from loiter import engine as engines
 from loiter.cli import summary
 from loiter.cli.live import LiveLine
-from loiter.cli.observe import (
-    CheckOption,
-    GdbOption,
-    Observation,
-    PipelineFromOption,
-    PipelineOption,
-    PipelineToOption,
-    ProfileFromOption,
-    ProfileOption,
-    TimelineOption,
-    TraceCountOption,
-    TraceFromOption,
-    TraceOption,
-)
+from loiter.cli.observe import Observation
 from loiter.cli.options import (
     COUNT_LIMIT,
     JsonOption,
@@ -39,6 +26,7 @@ from loiter.cli.options import (
     load_machine,
     out,
     print_json,
+    takes,
 )
 from loiter.engine import Engine, Json
 from loiter.errors import Interrupted, StoreFault, UserFault
@@ -85,7 +73,9 @@ def _own_words(engine: Engine, name: str) -> str:
     return "\n".join(line for line in lines if not line.startswith("error:"))
 
 
+@takes(observation=Observation)
 def run(
+    *,
     program: Annotated[str, typer.Argument(metavar="PROGRAM", help="An ELF by its path, or a program by name.")],
     machine: MachineOption,
     arguments: Annotated[
@@ -116,17 +106,7 @@ def run(
     out_directory: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write a result directory: manifest and Parquet tables.")
     ] = None,
-    gdb: GdbOption = None,
-    trace: TraceOption = None,
-    trace_from: TraceFromOption = None,
-    trace_count: TraceCountOption = None,
-    profile: ProfileOption = None,
-    profile_from: ProfileFromOption = None,
-    pipeline: PipelineOption = None,
-    pipeline_from: PipelineFromOption = None,
-    pipeline_to: PipelineToOption = None,
-    timeline: TimelineOption = None,
-    check: CheckOption = False,
+    observation: Observation,
     as_json: JsonOption = False,
 ) -> None:
     """Run a program on a machine.
@@ -135,19 +115,6 @@ def run(
 
     Example: [bold]loiter run -m t1 spinloops --place add=0 --place spin_default=1,2,3 -- iterations=100[/]
     """
-    observation = Observation(
-        gdb=gdb,
-        trace=trace,
-        trace_from=trace_from,
-        trace_count=trace_count,
-        profile=profile,
-        profile_from=profile_from,
-        check=check,
-        pipeline=pipeline,
-        pipeline_from=pipeline_from,
-        pipeline_to=pipeline_to,
-        timeline=timeline,
-    )
     engine = engines.load()
     request = api.request(
         load_machine(engine, machine, sets),

@@ -13,8 +13,8 @@ from rich import box
 from rich.table import Table
 
 from loiter import engine as engines
-from loiter.cli.options import COUNT_LIMIT, JsonOption, err, out, print_json
-from loiter.cli.systems import BootOptions, takes
+from loiter.cli.options import COUNT_LIMIT, JsonOption, err, out, print_json, takes
+from loiter.cli.systems import BootOptions
 from loiter.engine import Json
 from loiter.errors import RunFault, UserFault
 from loiter.systems.drive import Driver
@@ -29,7 +29,7 @@ _MIB = 1 << 20
 
 
 @app.command("save")
-@takes(BootOptions)
+@takes(system=BootOptions)
 def save(
     system: BootOptions,
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to save it.")],

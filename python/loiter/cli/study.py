@@ -79,8 +79,6 @@ def run(
     [bold]--set[/] or [bold]--argument[/] the results are those of an experiment, and are marked so.
     """
     from loiter.report import terminal
-    from loiter.studies.changes import Changes
-    from loiter.studies.runner import points_json
 
     if json_file is not None and not json_file.parent.is_dir():
         raise UserFault(f"--json {json_file}: there is no directory {json_file.parent}.")
@@ -88,7 +86,7 @@ def run(
         name, scale=scale, figure=figure, changes=sets or (), arguments=arguments or (), out=out_directory, workers=jobs
     )
     if json_file is not None and outcome.findings is not None:
-        save_text(json_file, points_json(outcome.findings, Changes(tuple(sets or ()), tuple(arguments or ()))))
+        save_text(json_file, outcome.points_json)
     console = out()
     if outcome.findings is not None:
         terminal.show(console, outcome.findings)

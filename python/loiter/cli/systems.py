@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, fields
-from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, get_args, get_type_hints
 
 import typer
 
@@ -74,8 +72,6 @@ DeviceTreeOption = Annotated[
     list[str] | None,
     typer.Option("--device-tree", metavar="PATH:PROPERTY=VALUE", help="Change the device tree. May be repeated."),
 ]
-
-_Options = TypeVar("_Options", bound="SystemOptions")
 
 _UNITS_KIB = {"K": 1, "M": 1 << 10, "G": 1 << 20}
 _SIZE = re.compile(r"(\d+)\s*(?:([KMG])(?:i?B)?)?", re.IGNORECASE)
@@ -206,29 +202,3 @@ def _option(options: type[SystemOptions], field: str) -> str:
     _, option = get_args(get_type_hints(options, include_extras=True)[field])
     # In an annotation Typer takes the first positional argument, which it calls the default, for a name.
     return str(option.default)
-
-
-def takes(options: type[_Options]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the fields of a class as its options; it gets them as its argument `system`."""
-
-    def give(command: Callable[..., None]) -> Callable[..., None]:
-        def run(**given: Any) -> None:
-            names = [each.name for each in fields(options)]
-            command(system=options(**{name: given.pop(name) for name in names}), **given)
-
-        own, theirs = get_type_hints(command, include_extras=True), get_type_hints(options, include_extras=True)
-        parameters = [
-            *(_parameter(each.name, theirs[each.name], each.default) for each in fields(options)),
-            *(_parameter(name, own[name], each.default) for name, each in signature(command).parameters.items()
-              if name != "system"),
-        ]  # fmt: skip
-        run.__doc__, run.__name__ = command.__doc__, command.__name__
-        run.__annotations__ = {each.name: each.annotation for each in parameters}
-        run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-        return run
-
-    return give
-
-
-def _parameter(name: str, kind: Any, default: Any) -> Parameter:
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from loiter import tables
+from loiter import api, tables
 from loiter.engine import Engine, Json
 from loiter.errors import Interrupted, RunFault, StoreFault
-from loiter.images import cache
 from loiter.machines import Machine
 from loiter.results import Result
 from loiter.runs import pool
 from loiter.runs.progress import Display, Estimate
 from loiter.runs.worker import Job
 from loiter.store import SharedStore, Store, StudyStore, save_bytes, save_text
-from loiter.studies.base import Findings, Study
+from loiter.studies.base import Findings, Point, Study
 from loiter.studies.changes import NONE, Changes
 
 if TYPE_CHECKING:
@@ -50,6 +49,7 @@ class Outcome:
     failures: tuple[pool.Failure, ...] = ()
     kept: str = ""
     """What is there of it, in words, where runs failed."""
+    changes: Changes = NONE
 
     @property
     def points(self) -> pd.DataFrame:
@@ -70,6 +70,11 @@ class Outcome:
         (path,) = (path for path in self.files if path.name == RUNS)
         frame: pd.DataFrame = pd.read_parquet(path)
         return frame
+
+    @property
+    def points_json(self) -> str:
+        """The published and measured points, for other programs. What was changed of the study stands first."""
+        return _points_json([] if self.findings is None else self.findings.points, self.changes)
 
     def raise_failures(self) -> None:
         """Raises the worst fault of the runs that failed, if any did."""
@@ -97,26 +102,28 @@ class Order:
 def carry_out(order: Order, engine: Engine, console: Console) -> Outcome:
     """Runs what is missing and writes the report. Where runs failed, the outcome has what the others give."""
     jobs = order.changes.apply(engine, order.study.plan(engine, order.scale, order.exhibit))
-    store = StudyStore(order.out / "runs", SharedStore(cache.root() / "runs"))
+    store = StudyStore(order.out / "runs", SharedStore(api.store_path()))
     results, failures = _run(order, jobs, store, engine, console)
     with console.status("writing the report"):
         try:
             findings = order.study.evaluate(results, order.scale, order.exhibit)
         except MissingRun:
+            if not failures:
+                raise
             path = order.out / RUNS
             save_bytes(path, tables.encode(tables.of_rows(_rows(jobs, results, failures))))
-            return Outcome(None, (path,), tuple(failures), _kept(jobs, store, engine))
+            return Outcome(None, (path,), tuple(failures), _kept(jobs, store, engine), order.changes)
         warnings = [order.changes.warning()] if order.changes else []
         warnings += [f"{each.label} failed, and is missing: {each.fault}" for each in failures]
         findings = replace(findings, warnings=[*warnings, *findings.warnings])
         files = _write(order, findings, results, jobs, engine)
-    return Outcome(findings, tuple(files), tuple(failures), _kept(jobs, store, engine) if failures else "")
+    kept = _kept(jobs, store, engine) if failures else ""
+    return Outcome(findings, tuple(files), tuple(failures), kept, order.changes)
 
 
-def points_json(findings: Findings, changes: Changes) -> str:
-    """The published and measured points, for other programs. What was changed of the study stands first."""
+def _points_json(points: Sequence[Point], changes: Changes) -> str:
     changed = {"changed": changes.options()} if changes else {}
-    return json.dumps(changed | {"points": [point.json() for point in findings.points]}, indent=2) + "\n"
+    return json.dumps(changed | {"points": [point.json() for point in points]}, indent=2) + "\n"
 
 
 def _run(
@@ -197,7 +204,7 @@ def _write(
     html = page.render(order.study, findings, pictures, provenance, results)
     texts = {"report.html": html}
     if findings.points:
-        texts |= {"points.json": points_json(findings, order.changes), "points.md": markdown.render(findings)}
+        texts |= {"points.json": _points_json(findings.points, order.changes), "points.md": markdown.render(findings)}
     for name, text in texts.items():
         save_text(order.out / name, text)
         files.append(order.out / name)
