@@ -20,7 +20,7 @@ from loiter import engine as engines
 from loiter import machines, programs, store
 from loiter import waiting as tables
 from loiter.engine import Json
-from loiter.errors import RunFault
+from loiter.errors import RunFault, UserFault, unknown
 from loiter.images import cache
 from loiter.machines import Machine
 from loiter.results import Result
@@ -100,15 +100,12 @@ def run(
         max_cycles=max_cycles,
         waiting=waiting,
     )
-    engine, kept = engines.load(), store.SharedStore(store_path())
-    key = asked.key(engine)
-    found = kept.find(asked.program.name, key)
-    if found is None:
-        asked.carry_out(engine, progress or (lambda facts: True), kept.path(asked.program.name, key))
-        found = kept.find(asked.program.name, key)
-    if found is None:
-        raise RunFault(f"{kept.root}: the result was removed by someone else; run it again.")
-    return found
+    engine = engines.load()
+    return _found_or_run(
+        asked.program.name,
+        asked.key(engine),
+        lambda path: asked.carry_out(engine, progress or (lambda facts: True), path),
+    )
 
 
 def exec(  # noqa: A001 - as the command is called
@@ -146,7 +143,9 @@ def exec(  # noqa: A001 - as the command is called
     from loiter.systems.request import seat
     from loiter.systems.roi import Roi
 
-    engine, kept, console = engines.load(), store.SharedStore(store_path()), Console(stderr=True)
+    if roi is not None and roi not in list(Roi):
+        raise unknown("region of interest", str(roi), [each.value for each in Roi])
+    engine = engines.load()
     on = machine if isinstance(machine, Machine) else machines.load(engine, str(machine))
     wish = programs.Wish(
         shlex.split(command) if isinstance(command, str) else list(command),
@@ -159,18 +158,14 @@ def exec(  # noqa: A001 - as the command is called
         phases=phases,
         waiting=None if waiting is None else str(waiting),
     )
-    found = programs.image(image, packages, console)
+    found = programs.image(image, packages, Console(stderr=True))
     asked = programs.request(engine, *seat(engine, on, harts, memory_mib), found, wish)
     data = stdin.encode() if isinstance(stdin, str) else stdin
     with asked.archive(None if data is None else io.BytesIO(data)) as archive:
-        name = asked.command[0].rpartition("/")[2]
         key = asked.key(engine, archive)
-        if kept.find(name, key) is None:
-            asked.carry_out(engine, archive, kept.path(name, key), key, timeout_s=timeout_s)
-    result = kept.find(name, key)
-    if result is None:
-        raise RunFault(f"{kept.root}: the result was removed by someone else; run it again.")
-    return result
+        return _found_or_run(
+            asked.command[0], key, lambda path: asked.carry_out(engine, archive, path, key, timeout_s=timeout_s)
+        )
 
 
 def study(
@@ -194,7 +189,6 @@ def study(
     from rich.console import Console
 
     from loiter import studies
-    from loiter.errors import UserFault, unknown
     from loiter.runs import pool
     from loiter.studies.changes import Changes
     from loiter.studies.runner import Order, carry_out
@@ -270,6 +264,17 @@ def sweep(
         frame = carry.carry_out(plan, engine, kept, execute, table.load(directory))
         table.save(directory, frame)
     return frame
+
+
+def _found_or_run(label: str, key: str, carry_out: Callable[[Path], object]) -> Result:
+    """The stored result of a key, which `carry_out` writes at the path it is given where there is none."""
+    kept = store.SharedStore(store_path())
+    if kept.find(label, key) is None:
+        carry_out(kept.path(label, key))
+    found = kept.find(label, key)
+    if found is None:
+        raise RunFault(f"{kept.root}: the result was removed by someone else; run it again.")
+    return found
 
 
 def store_path() -> Path:

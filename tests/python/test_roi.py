@@ -178,3 +178,5 @@ def test_from_python(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert loiter.exec("smt8", "./counts").path == own.path
     with pytest.raises(loiter.UserFault, match="no cores with timing"):
         loiter.exec("virt", "true", roi="main")
+    with pytest.raises(loiter.UserFault, match='did you mean "process"'):
+        loiter.exec("smt8", "true", roi="proces")

@@ -1,6 +1,6 @@
-"""One program on a booted Linux as it is asked for: what is put into the guest, what is timed, what comes back.
+"""A request to run one program on a booted Linux: its files, what of it is timed, which files are fetched at its end.
 
-The command line and `loiter.exec` ask by it; `loiter.systems.execute` carries it out.
+The command line and `loiter.exec` make it; `loiter.systems.execute` carries it out.
 """
 
 from __future__ import annotations
