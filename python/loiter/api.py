@@ -28,6 +28,7 @@ from loiter.runs.request import Request
 
 if TYPE_CHECKING:
     import pandas as pd
+    from distributed import Client
 
     from loiter.studies.runner import Outcome
     from loiter.systems.roi import Roi
@@ -219,6 +220,7 @@ def sweep(
     waiting: str | Path | None = None,
     out: str | Path | None = None,
     workers: int | None = None,
+    cluster: str | Client | None = None,
     quiet: bool = False,
 ) -> pd.DataFrame:
     """Runs a program at every point of a grid; returns a row for each, a run that failed with its `error`.
@@ -227,10 +229,12 @@ def sweep(
     parameter of the machine, `argument.NAME`, or another word of this call: `machine`, `program`, `place`, `phases`.
     Columns are the keys, cycles, instructions, every metric (of modes as `ipc.user`), `key`, `error` and `result`, the
     directory of the run. Runs that are in the store are not carried out again. With `out` the table is written there
-    too (`points.parquet`). `workers` processes run side by side, one for each processor unless said otherwise.
+    too (`points.parquet`). `workers` processes run side by side, one for each processor unless said otherwise; on a
+    `cluster` of Dask's they are its own: "local", "slurm", "pbs", "htcondor", a scheduler's address, or a client.
     """
     from rich.console import Console
 
+    from loiter.runs import cluster as clusters
     from loiter.runs import pool
     from loiter.runs.progress import Display, Estimate
     from loiter.runs.worker import Job
@@ -251,11 +255,19 @@ def sweep(
     plan = Plan(grids.of(grid), words)
     engine, kept = engines.load(), store.SharedStore(store_path())
 
-    def execute(jobs: Sequence[Job], reused: int) -> list[pool.Failure]:
-        most = max(1, min(workers or pool.cpus(), len(jobs)))
-        display = Display(Console(stderr=True, quiet=quiet), len(jobs), reused, Estimate(len(jobs), most))
-        with display:
-            return pool.execute(jobs, kept, engine, display, most, keep_going=True)
+    def execute(jobs: Sequence[Job], reused: int) -> pool.Ledger:
+        console, most = Console(stderr=True, quiet=quiet), max(1, min(workers or pool.cpus(), len(jobs)))
+        if cluster is None:
+            with Display(console, len(jobs), reused, Estimate(len(jobs), most)) as display:
+                return pool.execute(jobs, kept, engine, display, most, keep_going=True)
+        kept.root.mkdir(parents=True, exist_ok=True)
+        with (
+            clusters.connected(cluster, workers) as client,
+            Display(
+                console, len(jobs), reused, Estimate(len(jobs), sum(client.nthreads().values()) or most)
+            ) as display,
+        ):
+            return clusters.execute(jobs, kept, engine, display, client, keep_going=True)
 
     if out is None:
         return carry.carry_out(plan, engine, kept, execute, {})

@@ -54,7 +54,18 @@ def sweep(
         int | None, typer.Option("--max-cycles", min=1, max=COUNT_LIMIT, help="Stop a run after so many.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", "-j", min=1, help="Runs at a time. Default: one for each processor.")
+        int | None,
+        typer.Option(
+            "--jobs", "-j", min=1, help="Runs at a time, or jobs of a batch system. Default: one for each processor."
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="local|slurm|pbs|htcondor|ADDRESS",
+            help="A cluster of Dask's: processes of this host, jobs of a batch system, or a scheduler's address.",
+        ),
     ] = None,
     out_directory: Annotated[
         Path | None,
@@ -93,7 +104,7 @@ def sweep(
             raise UserFault("--set changes one machine; here the machine varies. Name the key in --grid instead.")
         words["machine"] = api.machine(words["machine"], *sets)
     directory = out_directory or Path("results") / ("sweep" if file is None else file.stem)
-    frame = api.sweep(axes, **words, out=directory, workers=jobs)
+    frame = api.sweep(axes, **words, out=directory, workers=jobs, cluster=cluster)
     if as_json:
         typer.echo(frame.to_json(orient="records", indent=2))
     else:

@@ -1,7 +1,8 @@
 """Many runs over worker processes.
 
 A worker that dies takes only its own run with it. Ctrl-C stops the runs under way; finished ones are on the disk by
-then, so the same command resumes.
+then, so the same command resumes. A run waits to begin while the memory that is left would not hold it and those under
+way, going by the largest so far.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Protocol
 
 from loiter.engine import Engine, Json
 from loiter.errors import Fault, InternalFault, Interrupted, RunFault, StoreFault, UserFault
-from loiter.runs import worker
+from loiter.runs import memory, worker
 from loiter.runs.worker import Answer, Done, Failed, Job, Running
 from loiter.store import Store
 
@@ -57,13 +58,38 @@ class _Worker:
 
 
 @dataclass
-class _Work:
-    waiting: deque[Job]
+class Ledger:
+    """What became of the runs, however they are carried out. A store that cannot be written ends it all at once, as
+    every other run would meet the same. So does a fault of the user's, unless they are to keep going."""
+
     observer: Observer
     keep_going: bool = False
+    failures: list[Failure] = field(default_factory=list)
+    """In the order in which they did."""
+    measured: dict[str, Json] = field(default_factory=dict)
+    """What the jobs were to measure, by their labels."""
+
+    def settle(self, job: Job, end: Done | Failed) -> None:
+        """A run is through."""
+        if isinstance(end, Done):
+            self.observer.finished(job, end)
+            if end.measured is not None:
+                self.measured[job.label] = end.measured
+            return
+        self.observer.failed(job, end.fault)
+        self.failures.append(Failure(job.label, end.fault))
+        if isinstance(end.fault, StoreFault) or (isinstance(end.fault, UserFault) and not self.keep_going):
+            raise type(end.fault)(f"{job.label}: {end.fault}")
+
+
+@dataclass
+class _Work:
+    waiting: deque[Job]
+    ledger: Ledger
     workers: list[_Worker] = field(default_factory=list)
     begun: Counter[str] = field(default_factory=Counter)
-    failures: list[Failure] = field(default_factory=list)
+    largest_bytes: int = 0
+    """Memory that the largest run took so far."""
 
 
 def cpus() -> int:
@@ -79,15 +105,13 @@ def execute(
     workers: int,
     *,
     keep_going: bool = False,
-) -> list[Failure]:
-    """Runs the jobs and stores their results; returns the runs that failed, in the order they did.
+) -> Ledger:
+    """Runs the jobs and stores their results; returns what became of them.
 
-    The most expensive runs go first, so that none is left over at the end with one worker busy. A store that cannot be
-    written ends it all at once, as every other run would meet the same. So does a fault of the user's, except with
-    `keep_going`.
+    The most expensive runs go first, so that none is left over at the end with one worker busy.
     """
     order = sorted(jobs, key=lambda job: -job.weight)
-    work = _Work(deque(order), observer, keep_going)
+    work = _Work(deque(order), Ledger(observer, keep_going))
     store.sweep()
     try:
         for _ in range(min(workers, len(order))):
@@ -99,7 +123,12 @@ def execute(
     finally:
         _stop(work.workers)
         store.sweep()
-    return work.failures
+    return work.ledger
+
+
+def python_path() -> str:
+    """Where a Python that we start finds what we have found."""
+    return os.pathsep.join(path for path in sys.path if path)
 
 
 def _start(engine: Engine, store: Store) -> _Worker:
@@ -110,8 +139,8 @@ def _start(engine: Engine, store: Store) -> _Worker:
     """
     ours, theirs = Pipe()
     command = [sys.executable, "-m", worker.__name__, str(theirs.fileno())]
-    paths = os.pathsep.join(path for path in sys.path if path)
-    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=os.environ | {"PYTHONPATH": paths})
+    environment = os.environ | {"PYTHONPATH": python_path()}
+    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment)
     theirs.close()
     with contextlib.suppress(OSError):  # it died just now; _collect reports it
         ours.send((engine.name, store))
@@ -121,20 +150,31 @@ def _start(engine: Engine, store: Store) -> _Worker:
 def _hand_out(work: _Work, engine: Engine, store: Store) -> bool:
     """Gives every idle worker a job; tells whether any is at work."""
     for index, each in enumerate(work.workers):
-        if each.job is not None or not work.waiting:
+        if each.job is not None or not work.waiting or not _fits(work):
             continue
         if each.process.poll() is not None:
             each = work.workers[index] = _start(engine, store)
         each.job = work.waiting.popleft()
         work.begun[each.job.label] += 1
-        work.observer.started(each.job)
+        work.ledger.observer.started(each.job)
         with contextlib.suppress(OSError):  # it died just now; _collect reports it
             each.pipe.send(each.job)
     return any(each.job is not None for each in work.workers)
 
 
+def _fits(work: _Work) -> bool:
+    """Whether there is memory for one more run beside those under way, if all are as large as the largest so far."""
+    under_way = [each.process.pid for each in work.workers if each.job is not None]
+    if not under_way or not work.largest_bytes:
+        return True
+    still_to_come = sum(max(0, work.largest_bytes - memory.resident_bytes(pid)) for pid in under_way)
+    return memory.available_bytes() >= work.largest_bytes + still_to_come
+
+
 def _collect(work: _Work) -> None:
     by_pipe = {each.pipe: each for each in work.workers if each.job is not None}
+    for each in by_pipe.values():
+        work.largest_bytes = max(work.largest_bytes, memory.resident_bytes(each.process.pid))
     for pipe in wait(list(by_pipe), timeout=1.0):
         assert isinstance(pipe, Connection)
         each = by_pipe[pipe]
@@ -151,19 +191,11 @@ def _collect(work: _Work) -> None:
 
 
 def _take(work: _Work, each: _Worker, answer: Answer) -> None:
-    job = each.job
-    assert job is not None
-    match answer:
-        case Running(progress=facts):
-            work.observer.progress(job, facts)
-            return
-        case Done():
-            work.observer.finished(job, answer)
-        case Failed(fault=fault):
-            work.observer.failed(job, fault)
-            work.failures.append(Failure(job.label, fault))
-            if isinstance(fault, StoreFault) or (isinstance(fault, UserFault) and not work.keep_going):
-                raise type(fault)(f"{job.label}: {fault}")
+    assert each.job is not None
+    if isinstance(answer, Running):
+        work.ledger.observer.progress(each.job, answer.progress)
+        return
+    work.ledger.settle(each.job, answer)
     each.job = None
 
 

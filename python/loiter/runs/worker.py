@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 from loiter import engine as engines
 from loiter.engine import Json
 from loiter.errors import Fault
+from loiter.results import Result
 from loiter.runs.request import Finished, Runnable
 from loiter.store import Store
+
+ATTEMPTS = 3
+"""How often a run of a sweep is begun at most, where its worker dies."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,8 @@ class Job:
     weight: float = 1.0
     attempts: int = 1
     """How often it is begun at most, where a worker dies of it."""
+    measure: Callable[[Result], Json] | None = None
+    """What is to be known of its result, if anything: the worker reads that while others run."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,7 @@ class Done:
     """The run ended well and its result is on the disk."""
 
     finished: Finished
+    measured: Json | None = None
 
 
 @dataclass(frozen=True)
@@ -90,10 +98,21 @@ def _carry_out(job: Job, pipe: Connection, engine_name: str, root: Store) -> Ans
             return False
         return True
 
+    return carry_out(job, engine_name, root, progress)
+
+
+def carry_out(job: Job, engine_name: str, root: Store, progress: Callable[[Json], bool]) -> Done | Failed:
+    """Runs a job and stores its result, unless somebody has: a worker may have died just after it was through."""
     try:
         engine = engines.load(engine_name)
-        path = root.path(job.label, job.request.key(engine))
-        return Done(job.request.carry_out(engine, progress, path))
+        key = job.request.key(engine)
+        found = root.find(job.label, key)
+        if found is None:
+            finished = job.request.carry_out(engine, progress, root.path(job.label, key))
+            found = root.find(job.label, key) if job.measure else None
+        else:
+            finished = Finished(0.0, found.cycles, found.instructions)
+        return Done(finished, job.measure(found) if job.measure and found else None)
     except Fault as fault:
         return Failed(fault)
 

@@ -136,7 +136,7 @@ def _run(
     display = Display(console, len(missing), len(jobs) - len(missing), estimate)
     try:
         with display:
-            failures = pool.execute(missing, store, engine, display, workers)
+            failures = pool.execute(missing, store, engine, display, workers).failures
     except Interrupted:
         raise Interrupted(f"interrupted. {_kept(jobs, store, engine)}") from None
     except RunFault as fault:

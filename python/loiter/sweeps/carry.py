@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from loiter.engine import Engine, Json
 from loiter.errors import Fault
-from loiter.results import Result
-from loiter.runs.pool import Failure
-from loiter.runs.worker import Job
+from loiter.runs.pool import Ledger
+from loiter.runs.worker import ATTEMPTS, Job
 from loiter.store import Store
 from loiter.sweeps import sweep, table
 from loiter.sweeps.sweep import Plan, Point
@@ -17,15 +17,12 @@ from loiter.sweeps.sweep import Plan, Point
 if TYPE_CHECKING:
     import pandas as pd
 
-ATTEMPTS = 3
-"""How often a run is begun at most, where a worker dies of it."""
-
 
 class Executor(Protocol):
     """What carries runs out, whose results are in the store then."""
 
-    def __call__(self, jobs: Sequence[Job], reused: int) -> list[Failure]:
-        """Runs the jobs; `reused` are there already, for the display. Returns those that failed."""
+    def __call__(self, jobs: Sequence[Job], reused: int) -> Ledger:
+        """Runs the jobs; `reused` are there already, for the display. Returns what became of them."""
         ...
 
 
@@ -43,16 +40,18 @@ def carry_out(plan: Plan, engine: Engine, store: Store, execute: Executor, earli
         if result is None:
             missing[key] = _job(point)
         else:
-            found[key] = _row_of(result)
+            found[key] = _row_of(result.path, table.measured(result))
     reused = len(by_key) - len(missing)
-    failed = {failure.label: failure.fault for failure in execute(list(missing.values()), reused)} if missing else {}
     failures: dict[str, Fault] = {}
-    for key, job in missing.items():
-        result = None if job.label in failed else store.find("", key)
-        if result is not None:
-            found[key] = _row_of(result)
-        else:
-            failures[key] = failed.get(job.label, Fault("its result was removed by someone else; run it again"))
+    if missing:
+        ledger = execute(list(missing.values()), reused)
+        failed = {failure.label: failure.fault for failure in ledger.failures}
+        for key, job in missing.items():
+            measured = ledger.measured.get(job.label)
+            if measured is not None:
+                found[key] = _row_of(store.path(job.label, key), measured)
+            else:
+                failures[key] = failed.get(job.label, Fault("its result was removed by someone else; run it again"))
     rows = [_row(point, key, found, failures) for key, point in zip(keys, points, strict=True)]
     return table.frame(rows, [axis.key for axis in plan.grid.axes])
 
@@ -60,11 +59,11 @@ def carry_out(plan: Plan, engine: Engine, store: Store, execute: Executor, earli
 def _job(point: Point) -> Job:
     assert point.request is not None
     label = ", ".join(f"{key}={value}" for key, value in point.values.items())
-    return Job(label, point.request, attempts=ATTEMPTS)
+    return Job(label, point.request, attempts=ATTEMPTS, measure=table.measured)
 
 
-def _row_of(result: Result) -> Json:
-    return table.measured(result) | {table.RESULT: str(result.path)}
+def _row_of(path: Path, measured: Json) -> Json:
+    return measured | {table.RESULT: str(path)}
 
 
 def _row(point: Point, key: str | None, found: Mapping[str, Json], failures: Mapping[str, Fault]) -> dict[str, Any]:
