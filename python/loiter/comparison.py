@@ -29,8 +29,9 @@ class Comparison:
     """What differs, a frame each; columns are the things compared, by their names.
 
     `parameters`: those of the machines that are not the same. `metrics`: all that any of the results has, with `unit`
-    and `change`. `accounts`: where the context-cycles went, in percent, by activity and slot, with `change` in points;
-    the greatest change first. The last two are None where not all are results with tables.
+    and `change`; of means of samples also half of the 95 % interval, as `± NAME`. `accounts`: where the context-cycles
+    went, in percent, by activity and slot, with `change` in points; the greatest change first. The last two are None
+    where not all are results with tables.
     """
 
     names: tuple[str, ...]
@@ -108,16 +109,20 @@ def _metrics(results: Sequence[Result], names: Sequence[str]) -> pd.DataFrame:
 
     from loiter import metrics
 
-    values = [metrics.columns(result) for result in results]
+    found = [metrics.of(result) for result in results]
+    values, sure = [metrics.columns(each) for each in found], [metrics.half_widths(each) for each in found]
+    sampled = [(f"± {name}", each) for name, each in zip(names, sure, strict=True) if each]
     rows = {}
     for metric in metrics.METRICS:
         for group in metric.groups:
             name = metrics.column(metric, group)
             row = [each.get(name) for each in values]
             if any(value is not None for value in row):
-                rows[name] = [*row, _change(row[0], row[-1], metric.unit), metric.unit]
-    frame: pd.DataFrame = pd.DataFrame.from_dict(rows, orient="index", columns=[*names, CHANGE, "unit"])
-    for column in [*names, CHANGE]:
+                around = [each.get(name) for _, each in sampled]
+                rows[name] = [*row, *around, _change(row[0], row[-1], metric.unit), metric.unit]
+    numbers = [*names, *(column for column, _ in sampled), CHANGE]
+    frame: pd.DataFrame = pd.DataFrame.from_dict(rows, orient="index", columns=[*numbers, "unit"])
+    for column in numbers:
         frame[column] = frame[column].astype("float64")
     frame.index.name = "metric"
     return frame

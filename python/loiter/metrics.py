@@ -7,12 +7,14 @@ is left out rather than 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from loiter import sampling
 from loiter.counts import ALL, CORE, GROUPS, KERNEL, L2, TABLES, USER, Absent, Counts
 from loiter.engine import Json
 from loiter.results import Result
+from loiter.sampling import Samples
 
 _USER = ("user",)
 # A routine that takes a lock is executed in the mode of whoever takes it, which for the locks that tables name is the
@@ -49,6 +51,8 @@ class Measured:
 
     metric: Metric
     values: Mapping[str, float]
+    half_widths: Mapping[str, float] = field(default_factory=dict)
+    """Of the intervals around the values, where they are means of samples."""
 
 
 def _ratio(part: float, whole: float) -> float:
@@ -515,19 +519,40 @@ METRICS: tuple[Metric, ...] = (
 
 
 def of(result: Result) -> list[Measured]:
-    """The metrics of a result directory that has tables. A program without an operating system has one mode."""
-    found = measure({name: result.rows(name) for name in TABLES})
+    """The metrics of a result directory that has tables, of its samples if there are any. A program without an
+    operating system has one mode."""
+    found = measure(*_tables(result))
     if "program" not in result.manifest:
         return found
-    whole = (Measured(each.metric, {ALL: each.values[ALL]}) for each in found if ALL in each.values)
+    whole = (
+        Measured(each.metric, {ALL: each.values[ALL]}, {ALL: each.half_widths[ALL]} if ALL in each.half_widths else {})
+        for each in found
+        if ALL in each.values
+    )
     return [each for each in whole if each.metric.name != KERNEL_SHARE]
 
 
-def measure(tables: Mapping[str, Sequence[Json]]) -> list[Measured]:
-    """The metrics that tables have the inputs of."""
+def _tables(result: Result) -> tuple[Mapping[str, Sequence[Json]], Samples | None]:
+    tables = {name: result.rows(name) for name in TABLES}
+    rows = result.rows(sampling.TABLE)
+    if not rows:
+        return tables, None
+    samples = Samples(rows, tables)
+    return samples.together(), samples
+
+
+def measure(tables: Mapping[str, Sequence[Json]], samples: Samples | None = None) -> list[Measured]:
+    """The metrics that tables have the inputs of; with samples, how sure they are."""
+    sure = {} if samples is None else samples.half_widths(lambda tables: columns(measure(tables)))
     counts = Counts(tables)
-    found = (Measured(metric, _values(metric, counts)) for metric in METRICS)
+    found = (_measured(metric, counts, sure) for metric in METRICS)
     return [each for each in found if each.values]
+
+
+def _measured(metric: Metric, counts: Counts, sure: Mapping[str, float]) -> Measured:
+    values = _values(metric, counts)
+    names = {group: column(metric, group) for group in values}
+    return Measured(metric, values, {group: sure[name] for group, name in names.items() if name in sure})
 
 
 def column(metric: Metric, group: str) -> str:
@@ -535,10 +560,14 @@ def column(metric: Metric, group: str) -> str:
     return metric.name if group == ALL else f"{metric.name}.{group}"
 
 
-def columns(result: Result) -> dict[str, float]:
-    """Every metric of a result by such names; none where nothing was timed."""
-    found = of(result) if result.has_tables else []
+def columns(found: Iterable[Measured]) -> dict[str, float]:
+    """Metrics by such names."""
     return {column(each.metric, group): value for each in found for group, value in each.values.items()}
+
+
+def half_widths(found: Iterable[Measured]) -> dict[str, float]:
+    """Half of the interval of every metric that is a mean of samples, by the same names."""
+    return {column(each.metric, group): value for each in found for group, value in each.half_widths.items()}
 
 
 def _values(metric: Metric, counts: Counts) -> dict[str, float]:

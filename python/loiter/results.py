@@ -113,21 +113,23 @@ class Result:
 
     @functools.cached_property
     def metrics(self) -> pd.DataFrame:
-        """Named metrics, one a row: values for all modes, of user mode and of the kernel, unit, definition."""
+        """Named metrics, one a row: values for all modes, of user mode and of the kernel, unit, definition. Where they
+        are means of samples, `half_width` is half of the 95 % interval around `all`."""
         import pandas as pd
 
         from loiter import metrics
-        from loiter.counts import GROUPS
+        from loiter.counts import ALL, GROUPS
 
         rows = [
             {"metric": each.metric.name}
             | {group: each.values.get(group) for group in GROUPS}
+            | {"half_width": each.half_widths.get(ALL)}
             | {"unit": each.metric.unit, "definition": each.metric.definition}
             for each in (metrics.of(self) if self.has_tables else [])
         ]
-        frame: pd.DataFrame = pd.DataFrame(rows, columns=["metric", *GROUPS, "unit", "definition"])
-        for group in GROUPS:
-            frame[group] = frame[group].astype("float64")
+        frame: pd.DataFrame = pd.DataFrame(rows, columns=["metric", *GROUPS, "half_width", "unit", "definition"])
+        for column in [*GROUPS, "half_width"]:
+            frame[column] = frame[column].astype("float64")
         by_name: pd.DataFrame = frame.set_index("metric")
         return by_name
 
@@ -150,6 +152,15 @@ class Result:
     def histograms(self) -> pd.DataFrame:
         """In how many cycles a value was such: component, name, unit, value, cycles."""
         return self._frame("histograms")
+
+    @functools.cached_property
+    def samples(self) -> pd.DataFrame:
+        """What a plan that repeats has timed: sample, begin_cycle, begin_instruction, cycles, instructions, ipc."""
+        from loiter import sampling, tables
+
+        frame = sampling.frame(self.rows(sampling.TABLE) if self.has_tables else [])
+        frame.attrs["units"] = tables.units(sampling.TABLE) | {"ipc": "instructions/cycle"}
+        return frame
 
     @functools.cached_property
     def marks(self) -> pd.DataFrame:

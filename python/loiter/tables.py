@@ -58,6 +58,16 @@ SCHEMAS: dict[str, pa.Schema] = {
             _column("cycles", _COUNT, "cycles in which the value was this", "cycles"),
         ]
     ),
+    "samples": pa.schema(
+        [
+            _column("sample", _COUNT, "its number, from 0"),
+            _column("begin_cycle", _COUNT, "when it began, from power-on", "cycles"),
+            _column("begin_instruction", _COUNT, "instructions that all harts had retired before", "instructions"),
+            _CYCLES,
+            _column("instructions", _COUNT, "instructions that all harts retired in it", "instructions"),
+            _column("counts", pa.list_(_COUNT), "what was counted in it, by the rows of the tables (docs/results.md)"),
+        ]
+    ),
     "marks": pa.schema(
         [
             _HART,

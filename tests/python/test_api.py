@@ -90,7 +90,7 @@ def test_frames_have_units_and_can_be_subtracted() -> None:
 
 def test_metrics_are_a_frame_by_name() -> None:
     metrics = loiter.run("t1", "spinloops", place=PLACE).metrics
-    assert list(metrics.columns) == ["all", "user", "kernel", "unit", "definition"]
+    assert list(metrics.columns) == ["all", "user", "kernel", "half_width", "unit", "definition"]
     assert metrics.loc["ipc", "all"] > 0
     assert metrics.loc["ipc", "unit"] == "instructions/cycle"
     assert (metrics.definition.str.len() > 10).all()

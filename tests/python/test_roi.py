@@ -180,3 +180,15 @@ def test_from_python(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         loiter.exec("virt", "true", roi="main")
     with pytest.raises(loiter.UserFault, match='did you mean "process"'):
         loiter.exec("smt8", "true", roi="proces")
+
+
+def test_a_plan_can_name_the_program(tmp_path: Path) -> None:
+    plan = (
+        "reference until program, repeat (reference warm for 20k instructions, timing warm for 1k instructions, timing "
+        "for 2k instructions) until probe:program_end, reference"
+    )
+    done = loiter_("exec", "-m", "t1", "--stats", "--phases", plan, "--out", "result", "--", "true", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    samples = store.read(tmp_path / "result").samples
+    assert len(samples) > 3
+    assert f"samples: {len(samples)} of 2,0" in message(done)

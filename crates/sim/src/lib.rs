@@ -36,7 +36,9 @@ pub use inspect::{Inspection, inspect};
 pub use loiter_machine::snapshot::StateHash;
 pub use machine_text::machine_text;
 pub use params::{CoreKind, SystemParams};
-pub use phases::{End, Engine, Phase, PhaseRow, Plan, PlanDescription};
+pub use phases::{
+    End, Engine, Phase, PhaseRow, Plan, PlanDescription, Repeat, RepeatEnd, Sample, Step,
+};
 pub use request::{BootRequest, DiskRequest, Observation, Progress, Request};
 pub use result::{
     AccountRow, ActivityRow, CounterRow, Exit, ExitReason, HistogramRow, LockReadRow, MarkRow,

@@ -7,7 +7,7 @@ use loiter_observe::{Purpose, Recorder};
 use loiter_types::{CoreId, CounterSet, Cycle};
 use serde::Serialize;
 
-use crate::phases::PhaseRow;
+use crate::phases::{PhaseRow, Sample};
 use crate::waiting::WaitingRow;
 
 /// How a run ended.
@@ -201,6 +201,8 @@ pub struct RunResult {
     pub activities: Vec<ActivityRow>,
     /// How the cycles of cores are distributed.
     pub histograms: Vec<HistogramRow>,
+    /// Samples that a plan took.
+    pub samples: Vec<Sample>,
     /// Marks.
     pub marks: Vec<MarkRow>,
     /// Reported values.
@@ -220,6 +222,8 @@ pub struct TimedRows {
     pub activities: Vec<ActivityRow>,
     /// How the cycles of cores are distributed.
     pub histograms: Vec<HistogramRow>,
+    /// Samples that a plan took.
+    pub samples: Vec<Sample>,
 }
 
 /// What probes left.

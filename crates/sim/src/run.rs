@@ -129,6 +129,7 @@ pub fn run(
         accounts,
         activities,
         histograms,
+        samples,
     } = statistics.timed;
     let ProbeRows {
         marks,
@@ -156,6 +157,7 @@ pub fn run(
         accounts,
         activities,
         histograms,
+        samples,
         marks,
         reports,
         lock_reads,

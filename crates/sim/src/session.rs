@@ -12,10 +12,10 @@ use serde::Serialize;
 use crate::config::MachineFile;
 use crate::debug::{PipelineRequest, Served, Server, TraceRequest, symbol_elf};
 use crate::error::Error;
-use crate::phases::{Awaited, Cores, Engines, Schedule, contradicts_gdb};
+use crate::phases::{Cores, Engines, Sampler, Schedule, contradicts_gdb};
 use crate::reference_phase::Round;
 use crate::request::{BootRequest, DiskRequest, Request};
-use crate::result::{Exit, Statistics, recorder_rows};
+use crate::result::{Exit, Statistics, TimedRows, recorder_rows};
 use crate::snapshot::Origin;
 use crate::symbols::Symbols;
 use crate::system::System;
@@ -32,6 +32,7 @@ pub struct Session {
     pub(crate) timing: Option<Timing>,
     pub(crate) cores: Cores,
     pub(crate) schedule: Option<Schedule>,
+    pub(crate) sampler: Sampler,
     /// Whether the reference engine warms the cores.
     pub(crate) warms: bool,
     /// When cores first took harts over.
@@ -151,6 +152,7 @@ impl Session {
                 kind: file.core(),
             },
             schedule: None,
+            sampler: Sampler::default(),
             warms: false,
             timed_from: None,
             timed_instructions: 0,
@@ -319,18 +321,23 @@ impl Session {
     /// What has been found out so far, as [`run`](crate::run) answers it at the end. The session goes on as
     /// if nobody had asked. Without timed cores, it is only what probes left.
     pub fn statistics(&mut self) -> Statistics {
-        let Self { system, timing, .. } = self;
-        let timed = timing
-            .as_mut()
-            .map(|timing| timing.close(system.now, system.harts.len()));
+        let mut timed = self.timed_rows().unwrap_or_default();
+        timed.samples = self.sampler.samples(&timed);
         Statistics {
             timing_from_cycle: self.timed_from.unwrap_or(self.system.now).0,
             timing_instructions: self.timed_instructions(),
             timing_cycles: self.timed_cycles(),
             clock_mhz: self.system.clock_hz / 1_000_000,
-            timed: timed.unwrap_or_default(),
+            timed,
             probes: recorder_rows(&self.system.recorder),
         }
+    }
+
+    /// What timed cores have counted so far, if there are any.
+    pub(crate) fn timed_rows(&mut self) -> Option<TimedRows> {
+        let Self { system, timing, .. } = self;
+        let timing = timing.as_mut()?;
+        Some(timing.close(system.now, system.harts.len()))
     }
 
     /// Hears the debugger, if there is to be one; while he holds the system, until `end`.
@@ -420,10 +427,9 @@ impl Session {
     /// What the guest has sent to console `port` since last asked: 0 is the serial line, n is
     /// hvc(n-1).
     pub fn take_output(&mut self, port: usize) -> Vec<u8> {
-        if let Awaited::Console(listener) = &mut self.system.awaited {
-            listener.hear(&self.system.machine);
-            listener.taken(port);
-        }
+        self.system
+            .awaited
+            .hear_and_forget(&self.system.machine, port);
         self.system.machine.take_output(port)
     }
 

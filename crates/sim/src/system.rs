@@ -99,7 +99,7 @@ impl System {
             held_turn: None,
             faulting: None,
             alone: None,
-            awaited: Awaited::Nothing,
+            awaited: Awaited::default(),
             now: Cycle(0),
             clock_hz,
             cycles_per_tick: clock_hz / config.timebase_hz,

@@ -233,6 +233,7 @@ impl Timing {
             accounts,
             activities,
             histograms: histogram_rows(&self.chip),
+            samples: Vec::new(),
         }
     }
 
@@ -414,7 +415,7 @@ impl Timing {
         let performed = &mut self.performed;
         let mut observers = Observers::<W, PIPELINE> {
             recorder: &mut system.recorder,
-            awaited: &mut Awaited::Nothing,
+            awaited: &mut system.awaited,
             watcher,
         };
         let mut shared = Shared {

@@ -67,7 +67,7 @@ def _show(console: Console, found: Comparison, everything: bool) -> None:
             if everything or not same:
                 kind = "points" if row["unit"] == "percent" else "%"
                 change = "" if row[CHANGE] != row[CHANGE] else f"{row[CHANGE]:+.1f} {kind}"
-                table.add_row(str(name), *(cell(row[each]) for each in found.names), change, unit(row["unit"]))
+                table.add_row(str(name), *(_around(row, each) for each in found.names), change, unit(row["unit"]))
         _print(console, table, "all metrics are the same")
     if found.accounts is not None:
         shown = found.accounts
@@ -79,6 +79,14 @@ def _show(console: Console, found: Comparison, everything: bool) -> None:
                 row["activity"], row["slot"], *(cell(row[each]) for each in found.names), f"{row[CHANGE]:+.1f} points"
             )
         _print(console, table, "the cycles went where they went")
+
+
+def _around(row: Any, name: str) -> str:
+    """The value of a metric, with its interval if it is a mean of samples."""
+    from loiter.report.terminal import cell
+
+    half_width = cell(row.get(f"± {name}"))
+    return f"{cell(row[name])} ± {half_width}" if half_width else cell(row[name])
 
 
 def _table(title: str, left: list[str], right: Any, last: str | None = None) -> Table:

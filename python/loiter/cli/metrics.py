@@ -28,7 +28,7 @@ def show_metrics(
     """Show a result as named metrics: IPC, miss rates, squashed work, queues, instruction mix, spinning.
 
     For all modes, and where it makes sense for user mode and for kernel and firmware. What the machine does not count
-    is left out. docs/results.md says what each is, and so does --json.
+    is left out. Means of samples have their 95 % interval. docs/results.md says what each is, and so does --json.
 
     Example: [bold]loiter metrics results/first[/]
     """
@@ -52,6 +52,7 @@ def show_metrics(
             [
                 {"name": each.metric.name, "unit": each.metric.unit, "definition": each.metric.definition}
                 | dict(each.values)
+                | ({"half_widths": dict(each.half_widths)} if each.half_widths else {})
                 for each in found
             ]
         )
@@ -69,6 +70,14 @@ def _show(console: Console, found: list[Measured]) -> None:
         table.add_column(group, justify="right", no_wrap=True)
     table.add_column("unit", overflow="fold")
     for each in found:
-        cells = (number(each.values[group]) if group in each.values else "" for group in groups)
+        cells = (_cell(each, group) for group in groups)
         table.add_row(Text(each.metric.name), *cells, unit(each.metric.unit))
     console.print(table, highlight=False)
+
+
+def _cell(measured: Measured, group: str) -> str:
+    if group not in measured.values:
+        return ""
+    half_width = measured.half_widths.get(group)
+    value = number(measured.values[group])
+    return value if half_width is None else f"{value} ± {number(half_width)}"

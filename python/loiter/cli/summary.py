@@ -10,6 +10,7 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
+from loiter import sampling
 from loiter.cli.options import out
 from loiter.engine import Json
 from loiter.results import regions
@@ -45,6 +46,8 @@ def _facts(request: Request, result: Json, written: Path | None) -> Table:
     table.add_row("ended by", f"{result['exit']['reason']}, code {result['exit']['code']}")
     table.add_row("cycles", f"{cycles:,}{time}")
     table.add_row("instructions", f"{instructions:,} ({_rate(request, instructions, cycles)})")
+    if samples := result[sampling.TABLE]:
+        table.add_row("samples", sampling.describe(sampling.summary(samples)))
     for words in _regions(result):
         table.add_row(*words)
     if result["checked_instructions"]:

@@ -161,7 +161,7 @@ def _rows(jobs: Sequence[Job], results: Results, failures: Sequence[pool.Failure
         row: Json = {"run": job.label, "machine": job.request.machine.name, "error": faults.get(job.label)}
         if job.label in results:
             result = results[job.label]
-            row |= {"cycles": result.cycles, "instructions": result.instructions, **metrics.columns(result)}
+            row |= {"cycles": result.cycles, "instructions": result.instructions, **metrics.columns(metrics.of(result))}
         rows.append(row)
     names = list(dict.fromkeys(name for row in rows for name in row))
     return [{name: row.get(name) for name in names} for row in rows]

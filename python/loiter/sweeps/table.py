@@ -15,14 +15,18 @@ if TYPE_CHECKING:
 
 POINTS = "points.parquet"
 KEY, ERROR, RESULT = "key", "error", "result"
+_HALF_WIDTH = "half_width"
 _UNITS = {"cycles": "cycles", "instructions": "instructions"}
 
 
 def measured(result: Result) -> Json:
-    """What a row says of a result: cycles, instructions and every metric; of modes as `ipc.user`."""
+    """What a row says of a result: cycles, instructions and every metric; of modes as `ipc.user`. Of means of samples
+    also half of the interval, as `ipc.half_width`."""
     from loiter import metrics
 
-    return {"cycles": result.cycles, "instructions": result.instructions} | metrics.columns(result)
+    found = metrics.of(result) if result.has_tables else []
+    around = {f"{name}.{_HALF_WIDTH}": value for name, value in metrics.half_widths(found).items()}
+    return {"cycles": result.cycles, "instructions": result.instructions} | metrics.columns(found) | around
 
 
 def units(columns: Sequence[str]) -> dict[str, str]:
@@ -30,7 +34,8 @@ def units(columns: Sequence[str]) -> dict[str, str]:
     from loiter import metrics
 
     known = {metrics.column(each, group): each.unit for each in metrics.METRICS for group in each.groups} | _UNITS
-    return {column: known[column] for column in columns if column in known}
+    by_base = {column: column.removesuffix(f".{_HALF_WIDTH}") for column in columns}
+    return {column: known[base] for column, base in by_base.items() if base in known}
 
 
 def frame(rows: Sequence[Mapping[str, Any]], axes: Sequence[str]) -> pd.DataFrame:

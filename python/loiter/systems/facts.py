@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from loiter import sampling
 from loiter.engine import Json, Session
 
 
@@ -55,7 +56,10 @@ def region_of(session: Session) -> Json:
         return {}
     statistics = session.statistics()
     cycles, instructions, mhz = (statistics[name] for name in ("timing_cycles", "timing_instructions", "clock_mhz"))
-    return {"region": {"cycles": cycles, "instructions": instructions, "us": cycles / mhz if mhz else None}}
+    region: Json = {"cycles": cycles, "instructions": instructions, "us": cycles / mhz if mhz else None}
+    if samples := statistics[sampling.TABLE]:
+        region["samples"] = sampling.summary(samples)
+    return {"region": region}
 
 
 def describe(found: Json) -> str:
@@ -67,7 +71,8 @@ def describe(found: Json) -> str:
     cycles, instructions = region["cycles"], region["instructions"]
     time = "" if region["us"] is None else f" ({region['us']:,.1f} µs)"
     rate = instructions / cycles if cycles else 0.0
-    return f"timed: {cycles:,} cycles{time}, {instructions:,} instructions, {rate:.3f} a cycle\n{text}"
+    samples = f"\nsamples: {sampling.describe(region['samples'])}" if "samples" in region else ""
+    return f"timed: {cycles:,} cycles{time}, {instructions:,} instructions, {rate:.3f} a cycle{samples}\n{text}"
 
 
 def _describe_run(found: Json) -> str:

@@ -122,9 +122,13 @@ def request(engine: Engine, machine: Machine, harts: int, image: Image, wish: Wi
         if not path.exists():
             raise UserFault(f"--put {path}: No such file or directory.")
     variables = _variables(wish.environment)
-    of_files = _names_symbols(engine, wish.phases) or wish.names_functions
+    plan = _plan(engine, wish.phases)
+    of_files = plan["names_symbols"] or wish.names_functions
     boot = prepared.request(machine, harts, image, wish.append, network=wish.network, seed=wish.seed)
     region = of_program(machine, wish.roi, wish.phases, wish.gdb)
+    if plan["names_program"]:
+        # It is not of the region, but has to be told of the program.
+        region = Roi.PROCESS
     phases = wish.phases or region.plan
     # With phases, harts go to the cores of the machine when the first timed one begins.
     boot = replace(boot, untimed=phases is not None)
@@ -177,17 +181,17 @@ def _variables(given: Mapping[str, str] | Sequence[str]) -> dict[str, str]:
     return variables
 
 
-def _names_symbols(engine: Engine, phases: str | None) -> bool:
-    """Whether a plan of phases names symbols. It must not end before the program."""
+def _plan(engine: Engine, phases: str | None) -> Json:
+    """What a plan of phases needs. It must not end before the program."""
     if phases is None:
-        return False
+        return {"names_symbols": False, "names_program": False}
     plan = engine.describe_phases(phases)
     if plan["bounded"]:
         raise UserFault(
             f"--phases {phases}: the last phase has an end, where the program would be cut off; let another follow, "
             'such as "reference".'
         )
-    return bool(plan["names_symbols"])
+    return plan
 
 
 def _hash(file: BinaryIO) -> str:

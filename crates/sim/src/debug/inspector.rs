@@ -15,7 +15,7 @@ use super::profiler::Profiler;
 use super::timeline::Timeline;
 use super::trace::Trace;
 use crate::check::Checker;
-use crate::phases::Arrival;
+use crate::phases::Arrivals;
 
 /// Watches instructions, and is told of probes and of ways through pipelines.
 pub(crate) trait Watcher: InstructionObserver {
@@ -58,8 +58,8 @@ pub(crate) struct Inspector {
     pub(crate) pipeline: Option<Pipeline>,
     pub(crate) timeline: Option<Timeline>,
     pub(crate) checker: Option<Checker>,
-    /// What ends the phase, if that is a hart's coming somewhere.
-    pub(crate) arrival: Option<Arrival>,
+    /// What ends the phase, where that is a hart's coming somewhere.
+    pub(crate) arrivals: Arrivals,
     /// Whether timed cores execute.
     pub(crate) is_timed: bool,
     breakpoints: Vec<u64>,
@@ -74,7 +74,7 @@ impl Inspector {
         let due =
             |trace: &Trace| trace.wants(None, self.is_timed) && trace.not_before() <= now.0 + AHEAD;
         self.watches_all()
-            || self.arrival.is_some()
+            || !self.arrivals.are_none()
             || !self.breakpoints.is_empty()
             || self.trace.as_ref().is_some_and(due)
     }
@@ -134,7 +134,7 @@ impl Inspector {
             pipeline: self.pipeline.take(),
             timeline: self.timeline.take(),
             checker: self.checker.take(),
-            arrival: self.arrival.take(),
+            arrivals: std::mem::take(&mut self.arrivals),
             is_timed: self.is_timed,
             ..Self::default()
         };
@@ -191,10 +191,7 @@ impl InstructionObserver for Inspector {
         let page = |addr: u64| addr / PAGE_BYTES;
         let breakpoints = &self.breakpoints;
         self.watches_all()
-            || self
-                .arrival
-                .as_ref()
-                .is_some_and(|it| it.may_be_in_page(hart, pc))
+            || self.arrivals.may_be_in_page(hart, pc)
             || breakpoints.iter().any(|&addr| page(addr) == page(pc))
             || self
                 .trace
@@ -206,9 +203,7 @@ impl InstructionObserver for Inspector {
         if self.breakpoints.contains(&pc) {
             self.hold(hart.id, Reason::Breakpoint);
         }
-        if let Some(arrival) = &mut self.arrival {
-            arrival.holds_at(hart, pc);
-        }
+        self.arrivals.holds_at(hart, pc);
         self.holds()
     }
 
@@ -216,9 +211,7 @@ impl InstructionObserver for Inspector {
         if let Some(checker) = &mut self.checker {
             checker.retired(event);
         }
-        if let Some(arrival) = &mut self.arrival {
-            arrival.retired(event);
-        }
+        self.arrivals.retired(event);
         if let Some(profiler) = &mut self.profiler {
             profiler.retired(event, self.is_timed);
         }
@@ -243,9 +236,7 @@ impl InstructionObserver for Inspector {
         if let Some(checker) = &mut self.checker {
             checker.trapped(event);
         }
-        if let Some(arrival) = &mut self.arrival {
-            arrival.moved(event.hart.id);
-        }
+        self.arrivals.moved(event.hart.id);
         if let Some(profiler) = &mut self.profiler {
             profiler.trapped(event);
         }
@@ -268,16 +259,14 @@ impl InstructionObserver for Inspector {
 
     fn holds(&self) -> bool {
         self.held.is_some()
-            || self.arrival.as_ref().is_some_and(Arrival::is_reached)
+            || self.arrivals.is_any_reached()
             || self.checker.as_ref().is_some_and(Checker::has_diverged)
     }
 }
 
 impl Watcher for Inspector {
     fn probe(&mut self, moment: Moment, probe: &Probe) {
-        if let Some(arrival) = &mut self.arrival {
-            arrival.probe(probe);
-        }
+        self.arrivals.probe(probe);
         if let Some(pipeline) = &mut self.pipeline {
             pipeline.probe(probe);
         }

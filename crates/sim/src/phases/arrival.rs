@@ -6,6 +6,7 @@ use loiter_hart::{Hart, Privilege, Retired};
 use loiter_observe::Probe;
 use loiter_types::{HartId, PAGE_BYTES};
 
+use super::awaited::Scope;
 use crate::symbols::Symbols;
 
 /// Where the phase ends.
@@ -22,6 +23,74 @@ enum Place {
         name: String,
         offset_in_page: u64,
     },
+}
+
+/// What harts are to come to: where the phase ends, and where the repetition does that it belongs to.
+#[derive(Default)]
+pub(crate) struct Arrivals {
+    phase: Option<Arrival>,
+    repeat: Option<Arrival>,
+}
+
+impl Arrivals {
+    pub(crate) fn of(&self, scope: Scope) -> Option<&Arrival> {
+        match scope {
+            Scope::Phase => self.phase.as_ref(),
+            Scope::Repeat => self.repeat.as_ref(),
+        }
+    }
+
+    pub(crate) fn set(&mut self, scope: Scope, arrival: Option<Arrival>) {
+        match scope {
+            Scope::Phase => self.phase = arrival,
+            Scope::Repeat => self.repeat = arrival,
+        }
+    }
+
+    fn each(&self) -> impl Iterator<Item = &Arrival> {
+        self.phase.iter().chain(&self.repeat)
+    }
+
+    fn each_mut(&mut self) -> impl Iterator<Item = &mut Arrival> {
+        self.phase.iter_mut().chain(&mut self.repeat)
+    }
+
+    pub(crate) fn are_none(&self) -> bool {
+        self.each().next().is_none()
+    }
+
+    /// A probe passes.
+    pub(crate) fn probe(&mut self, probe: &Probe) {
+        self.each_mut().for_each(|it| it.probe(probe));
+    }
+
+    /// Whether the hart may come to one in the page of `pc`.
+    pub(crate) fn may_be_in_page(&self, hart: &Hart, pc: u64) -> bool {
+        self.each().any(|it| it.may_be_in_page(hart, pc))
+    }
+
+    /// The hart is about to execute at `pc`.
+    #[inline]
+    pub(crate) fn holds_at(&mut self, hart: &Hart, pc: u64) {
+        self.each_mut().for_each(|it| it.holds_at(hart, pc));
+    }
+
+    /// A hart goes on.
+    #[inline]
+    pub(crate) fn moved(&mut self, hart: HartId) {
+        self.each_mut().for_each(|it| it.moved(hart));
+    }
+
+    /// A hart goes on behind an instruction.
+    #[inline]
+    pub(crate) fn retired(&mut self, event: &Retired<'_>) {
+        self.each_mut().for_each(|it| it.retired(event));
+    }
+
+    #[inline]
+    pub(crate) fn is_any_reached(&self) -> bool {
+        self.each().any(Arrival::is_reached)
+    }
 }
 
 /// Waits until a hart is about to execute somewhere.
@@ -73,14 +142,14 @@ impl Arrival {
     }
 
     /// A probe passes.
-    pub(crate) fn probe(&mut self, probe: &Probe) {
+    fn probe(&mut self, probe: &Probe) {
         if let (Place::Program(addr), &Probe::ProgramBegin(value)) = (&mut self.place, probe) {
             *addr = Some(value);
         }
     }
 
     /// Whether the hart may come there in the page of `pc`.
-    pub(crate) fn may_be_in_page(&self, hart: &Hart, pc: u64) -> bool {
+    fn may_be_in_page(&self, hart: &Hart, pc: u64) -> bool {
         let in_page = |addr: u64| pc / PAGE_BYTES == addr / PAGE_BYTES;
         let in_user_mode = hart.csr.privilege == Privilege::User;
         match self.place {
@@ -93,7 +162,7 @@ impl Arrival {
 
     /// The hart is about to execute at `pc`.
     #[inline]
-    pub(crate) fn holds_at(&mut self, hart: &Hart, pc: u64) {
+    fn holds_at(&mut self, hart: &Hart, pc: u64) {
         let in_user_mode = hart.csr.privilege == Privilege::User;
         self.reached |= match self.place {
             Place::Fixed(addr) => pc == addr && !self.standing.contains(&hart.id),
@@ -105,7 +174,7 @@ impl Arrival {
 
     /// A hart goes on.
     #[inline]
-    pub(crate) fn moved(&mut self, hart: HartId) {
+    fn moved(&mut self, hart: HartId) {
         if !self.standing.is_empty() {
             self.standing.retain(|&standing| standing != hart);
         }
@@ -113,7 +182,7 @@ impl Arrival {
 
     /// A hart goes on behind an instruction.
     #[inline]
-    pub(crate) fn retired(&mut self, event: &Retired<'_>) {
+    fn retired(&mut self, event: &Retired<'_>) {
         self.moved(event.hart.id);
         if let Place::Moving {
             symbols,

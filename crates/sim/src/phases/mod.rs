@@ -9,13 +9,16 @@ mod arrival;
 mod awaited;
 mod engines;
 mod plan;
+mod samples;
 mod schedule;
 mod warmer;
 
-pub(crate) use arrival::Arrival;
+pub(crate) use arrival::Arrivals;
 pub(crate) use awaited::Awaited;
 pub(crate) use engines::{Cores, Engines, contradicts_gdb};
-pub use plan::{End, Engine, Phase, Plan, PlanDescription};
+pub use plan::{End, Engine, Phase, Plan, PlanDescription, Repeat, RepeatEnd, Step};
+pub use samples::Sample;
+pub(crate) use samples::Sampler;
 pub use schedule::PhaseRow;
 pub(crate) use schedule::Schedule;
 pub(crate) use warmer::Warmer;

@@ -1,15 +1,18 @@
 //! Plans: which engine runs a system, and until when, as a person writes it.
 //!
 //! ```text
-//! plan   = phase { "," phase }
-//! phase  = ( "reference" [ "warm" ] | "timing" ) [ end ]
+//! plan   = step { "," step }
+//! step   = phase | repeat
+//! phase  = ( "reference" | "timing" ) [ "warm" ] [ end ]
+//! repeat = "repeat" "(" phase { "," phase } ")" [ end | "for" NUMBER "times" ]
 //! end    = "until" event | "for" count
 //! event  = "probe:" NAME | "symbol:" NAME | "console:" TEXT | "program" | "user"
 //! count  = NUMBER [ "k" | "M" | "G" ] ( "instructions" | "cycles" )
 //! ```
 //!
-//! `TEXT` is all up to the next comma, or stands in double quotes. Only the last phase may have no end; it
-//! then lasts as long as the run. Behind the end of the last phase the run ends.
+//! `TEXT` is all up to the next comma, or the bracket that closes a repetition, or stands in double quotes. Only the last step may have no
+//! end; it then lasts as long as the run. Behind the end of the last step the run ends. All phases of a
+//! repetition have an end, and one that is timed without `warm` is a sample each time.
 
 use std::fmt;
 
@@ -28,7 +31,18 @@ pub enum Engine {
         warm: bool,
     },
     /// The cores of the machine, cycle by cycle.
-    Timing,
+    Timing {
+        /// Whether that is to warm them for a sample.
+        warm: bool,
+    },
+}
+
+impl Engine {
+    /// Whether harts sit in timed cores.
+    #[must_use]
+    pub fn is_timing(self) -> bool {
+        matches!(self, Engine::Timing { .. })
+    }
 }
 
 /// What ends a phase.
@@ -59,9 +73,68 @@ pub struct Phase {
     pub end: Option<End>,
 }
 
-/// The phases of a run, at least one.
+/// What ends a repetition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan(Vec<Phase>);
+pub enum RepeatEnd {
+    /// An event or a count, as of a phase.
+    End(End),
+    /// So many times.
+    Times(u64),
+}
+
+/// Phases that follow each other again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repeat {
+    /// The phases, at least one.
+    pub phases: Vec<Phase>,
+    /// What ends it; none: the end of the run.
+    pub end: Option<RepeatEnd>,
+}
+
+/// A part of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A phase.
+    Phase(Phase),
+    /// A repetition of phases.
+    Repeat(Repeat),
+}
+
+impl Step {
+    /// Its phases.
+    #[must_use]
+    pub fn phases(&self) -> &[Phase] {
+        match self {
+            Step::Phase(phase) => std::slice::from_ref(phase),
+            Step::Repeat(repeat) => &repeat.phases,
+        }
+    }
+
+    /// The event or the count that ends it.
+    #[must_use]
+    pub fn end(&self) -> Option<&End> {
+        match self {
+            Step::Phase(phase) => phase.end.as_ref(),
+            Step::Repeat(repeat) => match &repeat.end {
+                Some(RepeatEnd::End(end)) => Some(end),
+                Some(RepeatEnd::Times(_)) | None => None,
+            },
+        }
+    }
+
+    /// Whether it may end before the run.
+    #[must_use]
+    pub fn is_bounded(&self) -> bool {
+        match self {
+            Step::Phase(phase) => phase.end.is_some(),
+            Step::Repeat(repeat) => repeat.end.is_some(),
+        }
+    }
+}
+
+/// The steps of a run, at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan(Vec<Step>);
 
 /// What a plan comes to.
 #[derive(Clone, Debug, Serialize)]
@@ -72,6 +145,8 @@ pub struct PlanDescription {
     pub bounded: bool,
     /// Whether it needs symbols.
     pub names_symbols: bool,
+    /// Whether it needs somebody in the guest to tell where a program begins or that it has ended.
+    pub names_program: bool,
 }
 
 impl Plan {
@@ -80,14 +155,18 @@ impl Plan {
     /// # Errors
     /// Says at which column what was expected.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let mut parser = Parser { text, at: 0 };
-        let mut phases = Vec::new();
+        let mut parser = Parser {
+            text,
+            at: 0,
+            repeats: false,
+        };
+        let mut steps = Vec::new();
         loop {
-            phases.push(parser.phase()?);
+            steps.push(parser.step()?);
             if parser.is_over() {
-                return Ok(Self(phases));
+                return Ok(Self(steps));
             }
-            if phases.last().is_some_and(|phase| phase.end.is_none()) {
+            if steps.last().is_some_and(|step| !step.is_bounded()) {
                 return Err(parser.expected("\"until\" or \"for\", since another phase follows"));
             }
             parser.at += 1;
@@ -98,38 +177,48 @@ impl Plan {
     #[must_use]
     pub fn fast_forward() -> Self {
         Self(vec![
-            Phase {
+            Step::Phase(Phase {
                 engine: Engine::Reference { warm: false },
                 end: Some(End::Probe(MarkKind::RoiBegin)),
-            },
-            Phase {
-                engine: Engine::Timing,
+            }),
+            Step::Phase(Phase {
+                engine: Engine::Timing { warm: false },
                 end: None,
-            },
+            }),
         ])
     }
 
-    /// The phases in order.
+    /// The steps in order.
     #[must_use]
-    pub fn phases(&self) -> &[Phase] {
+    pub fn steps(&self) -> &[Step] {
         &self.0
+    }
+
+    /// All ends that are waited for, of steps and of phases in them.
+    pub fn ends(&self) -> impl Iterator<Item = &End> {
+        let phases = self.0.iter().flat_map(Step::phases);
+        let of_phases = phases.filter_map(|phase| phase.end.as_ref());
+        of_phases.chain(self.0.iter().filter_map(Step::end))
     }
 
     /// Whether it needs cores with timing.
     #[must_use]
     pub fn is_timed(&self) -> bool {
         let needs = |phase: &Phase| phase.engine != Engine::Reference { warm: false };
-        self.0.iter().any(needs)
+        self.0.iter().flat_map(Step::phases).any(needs)
     }
 
     /// What others need to know of it before a run.
     #[must_use]
     pub fn describe(&self) -> PlanDescription {
-        let names = |phase: &Phase| matches!(phase.end, Some(End::Symbol(_)));
         PlanDescription {
             plan: self.to_string(),
-            bounded: self.0.last().is_some_and(|phase| phase.end.is_some()),
-            names_symbols: self.0.iter().any(names),
+            bounded: self.0.last().is_some_and(Step::is_bounded),
+            names_symbols: self.ends().any(|end| matches!(end, End::Symbol(_))),
+            names_program: self.ends().any(|end| {
+                let probes = [MarkKind::ProgramBegin, MarkKind::ProgramEnd];
+                *end == End::Program || probes.iter().any(|&it| *end == End::Probe(it))
+            }),
         }
     }
 }
@@ -139,7 +228,8 @@ impl fmt::Display for Engine {
         f.write_str(match self {
             Engine::Reference { warm: false } => "reference",
             Engine::Reference { warm: true } => "reference warm",
-            Engine::Timing => "timing",
+            Engine::Timing { warm: false } => "timing",
+            Engine::Timing { warm: true } => "timing warm",
         })
     }
 }
@@ -168,19 +258,49 @@ impl fmt::Display for Phase {
     }
 }
 
+impl fmt::Display for RepeatEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RepeatEnd::End(end) => end.fmt(f),
+            RepeatEnd::Times(count) => write!(f, "for {count} times"),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Phase(phase) => phase.fmt(f),
+            Step::Repeat(Repeat { phases, end }) => {
+                write!(f, "repeat ({})", joined(phases))?;
+                end.as_ref().map_or(Ok(()), |end| write!(f, " {end}"))
+            }
+        }
+    }
+}
+
 /// In the one form that equal plans share.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let phases: Vec<String> = self.0.iter().map(Phase::to_string).collect();
-        f.write_str(&phases.join(", "))
+        f.write_str(&joined(&self.0))
     }
+}
+
+fn joined(parts: &[impl fmt::Display]) -> String {
+    let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+    parts.join(", ")
 }
 
 struct Parser<'a> {
     text: &'a str,
     /// The next byte.
     at: usize,
+    /// Whether it is inside the brackets of a repetition.
+    repeats: bool,
 }
+
+/// What may follow a phase.
+const ENDS: &str = "\"until\", \"for\" or \",\"";
 
 impl<'a> Parser<'a> {
     fn rest(&self) -> &'a str {
@@ -199,7 +319,7 @@ impl<'a> Parser<'a> {
     /// The next word: up to a space, a comma or a colon.
     fn word(&mut self) -> &'a str {
         self.skip_spaces();
-        let ends = |c: char| c.is_whitespace() || c == ',' || c == ':';
+        let ends = |c: char| c.is_whitespace() || ",:()".contains(c);
         let rest = self.rest();
         &rest[..rest.find(ends).unwrap_or(rest.len())]
     }
@@ -232,33 +352,82 @@ impl<'a> Parser<'a> {
         self.fault(self.at, &format!("expected {what}, found {found}"))
     }
 
-    fn phase(&mut self) -> Result<Phase, Error> {
-        let reference = Engine::Reference { warm: false };
-        let engines = [("reference", reference), ("timing", Engine::Timing)];
-        let Some(mut engine) = self.one_of(&engines) else {
-            return Err(self.expected("\"reference\" or \"timing\""));
-        };
-        if engine == reference && self.one_of(&[("warm", ())]).is_some() {
-            engine = Engine::Reference { warm: true };
+    fn step(&mut self) -> Result<Step, Error> {
+        if self.one_of(&[("repeat", ())]).is_none() {
+            let phase = self.phase()?;
+            return self.comma_or_end(&phase).map(|()| Step::Phase(phase));
         }
+        self.bracket('(')?;
+        self.repeats = true;
+        let mut phases = Vec::new();
+        loop {
+            let phase = self.phase()?;
+            if phase.end.is_none() {
+                return Err(
+                    self.expected("\"until\" or \"for\", as a repetition goes on to the next")
+                );
+            }
+            phases.push(phase);
+            self.skip_spaces();
+            if !self.rest().starts_with(',') {
+                break;
+            }
+            self.at += 1;
+        }
+        self.bracket(')')?;
+        self.repeats = false;
+        let mut end = None;
+        if self.one_of(&[("until", ())]).is_some() {
+            end = Some(RepeatEnd::End(self.event()?));
+        } else if self.one_of(&[("for", ())]).is_some() {
+            end = Some(self.repeat_count()?);
+        }
+        self.skip_spaces();
+        if !self.rest().is_empty() && !self.rest().starts_with(',') {
+            return Err(self.expected(if end.is_some() { "\",\"" } else { ENDS }));
+        }
+        Ok(Step::Repeat(Repeat { phases, end }))
+    }
+
+    fn bracket(&mut self, bracket: char) -> Result<(), Error> {
+        self.skip_spaces();
+        if !self.rest().starts_with(bracket) {
+            return Err(self.expected(&format!("\"{bracket}\"")));
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn phase(&mut self) -> Result<Phase, Error> {
+        let engines = [("reference", true), ("timing", false)];
+        let Some(is_reference) = self.one_of(&engines) else {
+            let repeat = if self.repeats { "" } else { ", or \"repeat\"" };
+            return Err(self.expected(&format!("\"reference\" or \"timing\"{repeat}")));
+        };
+        let warm = (is_reference || self.repeats) && self.one_of(&[("warm", ())]).is_some();
+        let engine = match is_reference {
+            true => Engine::Reference { warm },
+            false => Engine::Timing { warm },
+        };
         let mut end = None;
         if self.one_of(&[("until", ())]).is_some() {
             end = Some(self.event()?);
         } else if self.one_of(&[("for", ())]).is_some() {
             end = Some(self.count()?);
         }
-        self.skip_spaces();
-        if !self.rest().is_empty() && !self.rest().starts_with(',') {
-            let more = match (engine, &end) {
-                (_, Some(_)) => "\",\"",
-                (Engine::Reference { warm: false }, None) => {
-                    "\"warm\", \"until\", \"for\" or \",\""
-                }
-                _ => "\"until\", \"for\" or \",\"",
-            };
-            return Err(self.expected(more));
-        }
         Ok(Phase { engine, end })
+    }
+
+    fn comma_or_end(&mut self, phase: &Phase) -> Result<(), Error> {
+        self.skip_spaces();
+        if self.rest().is_empty() || self.rest().starts_with(',') {
+            return Ok(());
+        }
+        Err(self.expected(match (phase.engine, &phase.end) {
+            (_, Some(_)) => "\",\"",
+            (Engine::Reference { warm: false }, None) => "\"warm\", \"until\", \"for\" or \",\"",
+            _ => ENDS,
+        }))
     }
 
     fn event(&mut self) -> Result<End, Error> {
@@ -289,7 +458,7 @@ impl<'a> Parser<'a> {
             Kind::Probe => self.probe(),
             Kind::Symbol => {
                 let rest = self.rest();
-                let ends = |c: char| c.is_whitespace() || c == ',';
+                let ends = |c: char| c.is_whitespace() || c == ',' || c == ')';
                 let name = &rest[..rest.find(ends).unwrap_or(rest.len())];
                 if name.is_empty() {
                     return Err(self.expected("the name of a symbol"));
@@ -329,7 +498,8 @@ impl<'a> Parser<'a> {
                 }
             }
         } else {
-            let bare = &rest[..rest.find(',').unwrap_or(rest.len())];
+            let ends = |c: char| c == ',' || (c == ')' && self.repeats);
+            let bare = &rest[..rest.find(ends).unwrap_or(rest.len())];
             self.at += bare.len();
             text.push_str(bare.trim());
         }
@@ -339,7 +509,7 @@ impl<'a> Parser<'a> {
         Ok(End::Console(text))
     }
 
-    fn count(&mut self) -> Result<End, Error> {
+    fn number(&mut self) -> Result<u64, Error> {
         let word = self.word();
         let digits = word.trim_end_matches(['k', 'M', 'G']);
         let scale = match &word[digits.len()..] {
@@ -357,6 +527,11 @@ impl<'a> Parser<'a> {
             return Err(self.expected("a number, such as 500000, 500k or 2M"));
         };
         self.at += word.len();
+        Ok(count)
+    }
+
+    fn count(&mut self) -> Result<End, Error> {
+        let count = self.number()?;
         let units = [
             ("instructions", End::Instructions(count)),
             ("cycles", End::Cycles(count)),
@@ -365,6 +540,19 @@ impl<'a> Parser<'a> {
             Some(end) => Ok(end),
             None => Err(self.expected("\"instructions\" or \"cycles\"")),
         }
+    }
+
+    fn repeat_count(&mut self) -> Result<RepeatEnd, Error> {
+        let begin = self.at;
+        let count = self.number()?;
+        if self.one_of(&[("times", ())]).is_some() {
+            return Ok(RepeatEnd::Times(count));
+        }
+        if !["instructions", "cycles"].contains(&self.word()) {
+            return Err(self.expected("\"times\", \"instructions\" or \"cycles\""));
+        }
+        self.at = begin;
+        self.count().map(RepeatEnd::End)
     }
 }
 
@@ -396,9 +584,18 @@ mod tests {
             "reference until console:\"a, \\\"b\\\"\", timing for 10 cycles",
             "timing for 500000 cycles, reference",
             "reference until program, timing until probe:program_end, reference until user",
+            "reference until user, repeat (reference warm for 10 instructions, timing warm for 2 cycles, \
+             timing until console:\"a)\") until probe:program_end, reference",
+            "repeat (timing for 10 cycles, reference until console:\"done\")",
+            "repeat (timing for 10 cycles) for 3 times",
+            "repeat (timing for 10 cycles) for 500 instructions",
         ] {
             assert_eq!(shown(text), text);
         }
+        assert_eq!(
+            shown("repeat(timing until symbol:main,reference until console: a b )for 2k times"),
+            "repeat (timing until symbol:main, reference until console:\"a b\") for 2000 times"
+        );
         let plan = Plan::fast_forward();
         assert_eq!(Plan::parse(&plan.to_string()).unwrap(), plan);
     }
@@ -406,11 +603,15 @@ mod tests {
     #[test]
     fn mistakes_are_shown_with_what_was_expected() {
         let cases = [
-            ("", 1, "expected \"reference\" or \"timing\", found the end"),
+            (
+                "",
+                1,
+                "expected \"reference\" or \"timing\", or \"repeat\", found the end",
+            ),
             (
                 "timng",
                 1,
-                "expected \"reference\" or \"timing\", found \"timng\"",
+                "expected \"reference\" or \"timing\", or \"repeat\", found \"timng\"",
             ),
             ("reference until symbol:main,", 29, "found the end"),
             (
@@ -422,6 +623,42 @@ mod tests {
                 "timing warm",
                 8,
                 "expected \"until\", \"for\" or \",\", found \"warm\"",
+            ),
+            ("repeat timing", 8, "expected \"(\", found \"timing\""),
+            (
+                "repeat (timing for 5 cycles",
+                28,
+                "expected \")\", found the end",
+            ),
+            (
+                "repeat (timing), reference",
+                15,
+                "expected \"until\" or \"for\", as a repetition goes on to the next, found \")\"",
+            ),
+            (
+                "repeat ()",
+                9,
+                "expected \"reference\" or \"timing\", found \")\"",
+            ),
+            (
+                "repeat (repeat (timing for 5 cycles))",
+                9,
+                "expected \"reference\" or \"timing\", found \"repeat\"",
+            ),
+            (
+                "repeat (timing for 5 cycles) for 3",
+                35,
+                "expected \"times\", \"instructions\" or \"cycles\", found the end",
+            ),
+            (
+                "repeat (timing for 5 cycles) 3 times",
+                30,
+                "expected \"until\", \"for\" or \",\", found \"3\"",
+            ),
+            (
+                "repeat (timing for 5 cycles), timing",
+                29,
+                "since another phase follows, found \",\"",
             ),
             (
                 "reference hot",

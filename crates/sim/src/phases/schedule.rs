@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::arrival::Arrival;
-use super::awaited::Awaited;
-use super::plan::{End, Engine, Phase, Plan};
+use super::awaited::{Awaiting, Scope};
+use super::plan::{End, Engine, Phase, Plan, RepeatEnd, Step};
 use crate::error::Error;
-use crate::result::{Exit, ExitReason};
+use crate::result::{Exit, ExitReason, TimedRows};
 use crate::session::Session;
 use crate::system::System;
 
@@ -30,9 +30,12 @@ pub struct PhaseRow {
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     plan: Plan,
-    /// Of each phase that has begun.
+    /// Of each step that has begun.
     rows: Vec<PhaseRow>,
-    /// Instructions retired when the last of them began.
+    /// The phase of the last of them that has begun, and how many times all before it were gone through.
+    phase: usize,
+    rounds: u64,
+    /// Instructions retired when that step began.
     retired: u64,
 }
 
@@ -41,6 +44,8 @@ impl Schedule {
         Self {
             plan,
             rows: Vec::new(),
+            phase: 0,
+            rounds: 0,
             retired: 0,
         }
     }
@@ -50,19 +55,43 @@ impl Schedule {
     /// # Errors
     /// When one is not.
     pub(crate) fn check_symbols(&self, system: &System) -> Result<(), Error> {
-        for phase in self.plan.phases() {
-            if let Some(end) = &phase.end {
-                arrival(system, end)?;
-            }
+        for end in self.plan.ends() {
+            arrival(system, end)?;
         }
         Ok(())
     }
 
-    fn present(&self) -> Option<&Phase> {
-        self.plan.phases().get(self.rows.len().checked_sub(1)?)
+    fn step(&self) -> Option<&Step> {
+        self.plan.steps().get(self.rows.len().checked_sub(1)?)
     }
 
-    /// Notes how far the present phase has come.
+    fn present(&self) -> Option<&Phase> {
+        self.step()?.phases().get(self.phase)
+    }
+
+    /// Whether the present phase is a sample.
+    fn takes_sample(&self) -> bool {
+        let sampled = Engine::Timing { warm: false };
+        matches!(self.step(), Some(Step::Repeat(_)))
+            && self.present().is_some_and(|it| it.engine == sampled)
+    }
+
+    /// The phase that follows within the present step, whose end has not come.
+    fn following(&self) -> Option<(usize, u64)> {
+        let Some(Step::Repeat(repeat)) = self.step() else {
+            return None;
+        };
+        if self.phase + 1 < repeat.phases.len() {
+            return Some((self.phase + 1, self.rounds));
+        }
+        let goes_on = match repeat.end {
+            Some(RepeatEnd::Times(times)) => self.rounds + 1 < times,
+            Some(RepeatEnd::End(_)) | None => true,
+        };
+        goes_on.then_some((0, self.rounds + 1))
+    }
+
+    /// Notes how far the present step has come.
     fn note(&mut self, system: &System, ended: bool) {
         if let Some(row) = self.rows.last_mut() {
             row.end_cycle = system.now.0;
@@ -71,10 +100,10 @@ impl Schedule {
         }
     }
 
-    fn begin(&mut self, phase: &Phase, system: &System) {
-        self.retired = system.instructions();
+    fn begin(&mut self, step: &Step, system: &System) {
+        (self.phase, self.rounds, self.retired) = (0, 0, system.instructions());
         self.rows.push(PhaseRow {
-            phase: phase.to_string(),
+            phase: step.to_string(),
             begin_cycle: system.now.0,
             end_cycle: system.now.0,
             instructions: 0,
@@ -101,34 +130,24 @@ fn arrival(system: &System, end: &End) -> Result<Option<Arrival>, Error> {
 }
 
 impl System {
-    /// Whether what ends the present phase has come.
-    fn phase_is_over(&mut self) -> bool {
-        let Self {
-            awaited, machine, ..
-        } = self;
-        match awaited {
-            Awaited::Nothing => false,
-            Awaited::Probe { passed, .. } => *passed,
-            Awaited::Console(listener) => listener.hear(machine),
-            Awaited::Cycle(cycle) => self.now >= *cycle,
-            &mut Awaited::Instructions(count) => self.instructions() >= count,
-            Awaited::Arrival => {
-                let inspector = self.inspector.as_ref();
-                let arrival = inspector.and_then(|it| it.arrival.as_ref());
-                arrival.is_some_and(Arrival::is_reached)
-            }
-        }
+    /// Whether what ends the present phase or repetition has come.
+    fn is_over(&mut self, scope: Scope) -> bool {
+        let inspector = self.inspector.as_ref();
+        let arrival = inspector.and_then(|it| it.arrivals.of(scope));
+        let awaiting = self.awaited.of(scope);
+        awaiting.has_come(&self.machine, arrival, self.now, &self.harts)
     }
 
-    fn await_end(&mut self, end: Option<&End>) -> Result<(), Error> {
+    /// Waits for the end of the phase or repetition that begins now.
+    fn await_end(&mut self, scope: Scope, end: Option<&End>) -> Result<(), Error> {
         let retired = self.instructions();
-        self.awaited = Awaited::new(end, &self.machine, self.now, retired);
+        *self.awaited.of(scope) = Awaiting::new(end, &self.machine, self.now, retired);
         let arrival = match end {
             Some(end) => arrival(self, end)?,
             None => None,
         };
         if arrival.is_some() || self.inspector.is_some() {
-            self.inspector().arrival = arrival;
+            self.inspector().arrivals.set(scope, arrival);
         }
         Ok(())
     }
@@ -150,35 +169,86 @@ impl Session {
     }
 
     fn switch(&mut self, schedule: &mut Schedule) -> Result<Option<Exit>, Error> {
-        while schedule.rows.is_empty() || self.system.phase_is_over() {
+        loop {
+            let repeat_is_over = self.system.is_over(Scope::Repeat);
+            let begins = schedule.rows.is_empty();
+            if !begins && !repeat_is_over && !self.system.is_over(Scope::Phase) {
+                return Ok(None);
+            }
             self.system.give_up_turn();
-            self.system.await_end(None)?;
-            let next = schedule.plan.phases().get(schedule.rows.len()).cloned();
-            let stays_timed = next.as_ref().is_some_and(|it| it.engine == Engine::Timing);
-            let leaves = self.is_timed() && !stays_timed && next.is_some();
+            match repeat_is_over {
+                true => self.sampler.cut_off(),
+                false => self.end_sample(),
+            }
+            self.system.await_end(Scope::Phase, None)?;
+            let following = schedule.following().filter(|_| !repeat_is_over);
+            if following.is_none() {
+                self.system.await_end(Scope::Repeat, None)?;
+            }
+            let next = match following {
+                Some((phase, _)) => schedule.step().map(|step| (step.clone(), phase)),
+                None => {
+                    let step = schedule.plan.steps().get(schedule.rows.len());
+                    step.map(|step| (step.clone(), 0))
+                }
+            };
+            let engine = next.as_ref().map(|(step, n)| step.phases()[*n].engine);
+            let leaves = self.is_timed() && engine.is_some_and(|it| !it.is_timing());
             if leaves && let Some(exit) = self.leave_cores()? {
                 schedule.note(&self.system, true);
                 return Ok(Some(exit));
             }
-            schedule.note(&self.system, true);
-            let Some(next) = next else {
+            let Some((step, phase)) = next else {
+                schedule.note(&self.system, true);
                 return Ok(Some(Exit {
                     reason: ExitReason::Phases,
                     code: 0,
                     message: format!("the last phase has ended: {}", schedule.plan),
                 }));
             };
-            if stays_timed && !self.is_timed() {
+            let present = &step.phases()[phase];
+            if present.engine.is_timing() && !self.is_timed() {
                 self.enter_cores()?;
             }
-            self.warms = next.engine == Engine::Reference { warm: true };
+            self.warms = present.engine == Engine::Reference { warm: true };
             if self.warms {
                 self.build_cores()?;
             }
-            schedule.begin(&next, &self.system);
-            self.system.await_end(next.end.as_ref())?;
+            if let Some((phase, rounds)) = following {
+                (schedule.phase, schedule.rounds) = (phase, rounds);
+            } else {
+                schedule.note(&self.system, true);
+                schedule.begin(&step, &self.system);
+                if matches!(step, Step::Repeat(_)) {
+                    self.system.await_end(Scope::Repeat, step.end())?;
+                }
+            }
+            self.system.await_end(Scope::Phase, present.end.as_ref())?;
+            if schedule.takes_sample() {
+                self.begin_sample();
+            }
         }
-        Ok(None)
+    }
+
+    fn begin_sample(&mut self) {
+        if let Some((cycle, rows)) = self.counted() {
+            self.sampler.begin(cycle, self.system.instructions(), &rows);
+        }
+    }
+
+    fn end_sample(&mut self) {
+        if self.sampler.is_taking()
+            && let Some((cycle, rows)) = self.counted()
+        {
+            self.sampler.end(cycle, self.system.instructions(), &rows);
+        }
+    }
+
+    /// What the cores have counted, and the cycle up to which they have.
+    fn counted(&mut self) -> Option<(u64, TimedRows)> {
+        let now = self.system.now;
+        let cycle = self.cores()?.counted_to(now).0;
+        Some((cycle, self.timed_rows()?))
     }
 
     /// The phases so far, if there is a plan.
@@ -196,27 +266,30 @@ impl Session {
     #[must_use]
     pub fn missed_phase(&self) -> Option<String> {
         let schedule = self.schedule.as_ref()?;
-        let (phase, row) = (schedule.present()?, schedule.rows.last()?);
-        let end = phase.end.as_ref().filter(|_| !row.ended)?;
-        let (number, all) = (schedule.rows.len(), schedule.plan.phases().len());
-        let counts = matches!(end, End::Instructions(_) | End::Cycles(_));
+        let (step, row) = (schedule.step()?, schedule.rows.last()?);
+        let (number, all) = (schedule.rows.len(), schedule.plan.steps().len());
+        if row.ended || !step.is_bounded() {
+            return None;
+        }
+        let end = step.end();
+        let counts = matches!(end, None | Some(End::Instructions(_) | End::Cycles(_)));
         if number == all && counts {
             return None;
         }
         let advice = match end {
-            End::Probe(_) => "; a guest marks it with a function of loiter_probe.h",
-            End::Symbol(_) => "; no hart has executed at its address",
-            End::Program => "; nobody has announced a program that then began",
-            End::User => "; no hart has executed in user mode",
-            End::Console(_) => "; no console has said that",
-            End::Instructions(_) | End::Cycles(_) => "; the guest ended before",
+            Some(End::Probe(_)) => "; a guest marks it with a function of loiter_probe.h",
+            Some(End::Symbol(_)) => "; no hart has executed at its address",
+            Some(End::Program) => "; nobody has announced a program that then began",
+            Some(End::User) => "; no hart has executed in user mode",
+            Some(End::Console(_)) => "; no console has said that",
+            Some(End::Instructions(_) | End::Cycles(_)) | None => "; the guest ended before",
         };
-        let never = match schedule.plan.phases()[number..].first() {
+        let never = match schedule.plan.steps()[number..].first() {
             Some(next) => format!(", and phase {} never began: {next}", number + 1),
             None => String::new(),
         };
         Some(format!(
-            "phase {number} of {all} never ended: {phase}{advice}{never}"
+            "phase {number} of {all} never ended: {step}{advice}{never}"
         ))
     }
 }
