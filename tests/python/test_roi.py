@@ -191,4 +191,4 @@ def test_a_plan_can_name_the_program(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     samples = store.read(tmp_path / "result").samples
     assert len(samples) > 3
-    assert f"samples: {len(samples)} of 2,0" in message(done)
+    assert f"samples: {len(samples)} of 2,0" in done.stderr.decode()
