@@ -3,7 +3,7 @@
 #
 #   tools/packages.sh build    C compiler, RISC-V cross compiler, Python's venv
 #   tools/packages.sh images   these and what `loiter image build` works with
-#   tools/packages.sh test     these, QEMU, and what reads the guest's state and profiles: GDB, callgrind_annotate
+#   tools/packages.sh test     these, QEMU, a browser for pages, and what reads the guest's state and profiles
 #
 # PYTHON names the Python to use, CROSS the prefix of the cross compiler. Looks first; a call with nothing to do is quick.
 set -euo pipefail
@@ -53,6 +53,7 @@ if [ "$1" = test ]; then
     need qemu-system-riscv64 qemu-system-misc
     need gdb-multiarch gdb-multiarch
     need callgrind_annotate valgrind
+    need chromium chromium
     # A program for Linux is compiled, which needs the headers of its C library.
     echo '#include <stdio.h>' | "${CROSS}gcc" -E - > /dev/null 2>&1 || missing+=(libc6-dev-riscv64-cross)
 fi

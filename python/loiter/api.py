@@ -70,7 +70,7 @@ def request(
     plan = None if phases is None else str(engine.describe_phases(phases)["plan"])
     on = machine if isinstance(machine, Machine) else machines.load(engine, str(machine))
     what = programs.load(engine, str(program))
-    placement = programs.place(_places(place), what, on)
+    placement = programs.place(places(place), what, on)
     words = tuple(programs.arguments(_words(arguments)))
     return Request(on, what, placement, words, fast_forward, max_cycles, plan, table)
 
@@ -229,8 +229,9 @@ def sweep(
     parameter of the machine, `argument.NAME`, or another word of this call: `machine`, `program`, `place`, `phases`.
     Columns are the keys, cycles, instructions, every metric (of modes as `ipc.user`), `key`, `error` and `result`, the
     directory of the run. Runs that are in the store are not carried out again. With `out` the table is written there
-    too (`points.parquet`). `workers` processes run side by side, one for each processor unless said otherwise; on a
-    `cluster` of Dask's they are its own: "local", "slurm", "pbs", "htcondor", a scheduler's address, or a client.
+    too (`points.parquet`), and a page that shows it (`report.html`). `workers` processes run side by side, one for each
+    processor unless said otherwise; on a `cluster` of Dask's they are its own: "local", "slurm", "pbs", "htcondor", a
+    scheduler's address, or a client.
     """
     from rich.console import Console
 
@@ -274,7 +275,13 @@ def sweep(
     directory = Path(out)
     with store.claimed(directory):
         frame = carry.carry_out(plan, engine, kept, execute, table.load(directory))
-        table.save(directory, frame)
+        if table.save(directory, frame) or not (directory / table.PAGE).is_file():
+            # Imported here: who asks for a sweep that is complete does not wait for it.
+            from loiter.report import page
+
+            axes = [axis.key for axis in plan.grid.axes]
+            text = page.of_sweep(frame, axes, f"Sweep over {' and '.join(axes)}", plan.command())
+            store.save_text(directory / table.PAGE, text)
     return frame
 
 
@@ -294,7 +301,8 @@ def store_path() -> Path:
     return cache.root() / "runs"
 
 
-def _places(place: Place | None) -> list[str]:
+def places(place: Place | None) -> list[str]:
+    """A placement as the command line has it, a word for each task."""
     if not isinstance(place, Mapping):
         return [place] if isinstance(place, str) else list(place or [])
     words = []

@@ -57,7 +57,7 @@ def _figure(chart: Chart) -> Figure:
     figure, axes = plt.subplots(figsize=(10.4, 4.1), layout="constrained")
     for index, series in enumerate(chart.series):
         _bars(axes, chart, index, series)
-    axes.set_ylim(min(0.0, _bottom(chart)), _top(chart))
+    axes.set_ylim(min(0.0, _bottom(chart)), top(chart))
     _write_cut(axes, chart)
     for mark in chart.marks:
         _mark(axes, chart, mark)
@@ -118,7 +118,7 @@ def _mark(axes: Axes, chart: Chart, mark: Mark) -> None:
     )
 
 
-def _top(chart: Chart) -> float:
+def top(chart: Chart) -> float:
     """Upper end of the axis. Bars that tower over all published values are cut, and their values written on them."""
     published = [mark.value for mark in chart.marks] + [line.value for line in chart.lines]
     values = [value + deviation for value, deviation in chart.values.values()]
@@ -128,12 +128,12 @@ def _top(chart: Chart) -> float:
 
 
 def _write_cut(axes: Axes, chart: Chart) -> None:
-    top = _top(chart)
+    most = top(chart)
     for (group, series), (value, _) in chart.values.items():
-        if value > top:
+        if value > most:
             axes.annotate(
                 f"{value:.0f} ↑",
-                (chart.groups.index(group) + _centre(chart, series), top),
+                (chart.groups.index(group) + _centre(chart, series), most),
                 xytext=(0, -3),
                 textcoords="offset points",
                 ha="center",

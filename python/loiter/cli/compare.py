@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +12,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from loiter.cli.options import JsonOption, out
+from loiter.cli.options import JsonOption, err, out
+from loiter.errors import UserFault
 
 if TYPE_CHECKING:
     from loiter.comparison import Comparison
@@ -25,6 +28,9 @@ def compare(
         list[str], typer.Argument(metavar="A B ...", help="Result directories, or machines by name or by file.")
     ],
     everything: Annotated[bool, typer.Option("--all", help="Also metrics and accounts that are the same.")] = False,
+    out_file: Annotated[
+        Path | None, typer.Option("--page", metavar="FILE.html", help="Also write a page that shows it all.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare results, or machines: what differs in parameters, in metrics, and in where the cycles went.
@@ -38,10 +44,22 @@ def compare(
     from loiter import comparison
 
     found = comparison.compare(*things)
+    if out_file is not None:
+        _write_page(out_file, found, things)
     if as_json:
         typer.echo(json.dumps(_json(found), indent=2, ensure_ascii=False))
         return
     _show(out(), found, everything)
+
+
+def _write_page(path: Path, found: Comparison, things: list[str]) -> None:
+    from loiter.report import page
+    from loiter.store import save_text
+
+    if path.is_dir():
+        raise UserFault(f"--page {path}: a directory; name a file.")
+    save_text(path, page.of_comparison(found, shlex.join(["loiter", "compare", *things, "--page", str(path)])))
+    err().print(f"wrote {path}", highlight=False, soft_wrap=True)
 
 
 def _json(found: Comparison) -> dict[str, Any]:

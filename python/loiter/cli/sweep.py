@@ -109,7 +109,8 @@ def sweep(
         typer.echo(frame.to_json(orient="records", indent=2))
     else:
         _show(out(), frame, list(axes))
-        out().print(f"wrote {directory / table.POINTS}", highlight=False, soft_wrap=True)
+        for name in (table.POINTS, table.PAGE):
+            out().print(f"wrote {directory / name}", highlight=False, soft_wrap=True)
     failed = int(frame[table.ERROR].notna().sum())
     if failed == len(frame):
         raise RunFault(f"all {failed} points failed; the first: {frame[table.ERROR].iloc[0]}")

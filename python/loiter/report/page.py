@@ -1,18 +1,46 @@
-"""One HTML page that stands alone: pictures and styles are inside it."""
+"""HTML pages that stand alone and that people explore: charts, tables, scripts and styles are inside them.
+
+Charts are drawn by Vega-Lite, tables are sorted and searched by DataTables; both come with packages that we depend on,
+and nothing is fetched from anywhere. All pages have one design: `templates/base.html.j2` and `templates/page.js`.
+"""
 
 from __future__ import annotations
 
 import base64
+import functools
+import json
+import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 
 import loiter
 from loiter.machines import Machine
-from loiter.report import terminal
+from loiter.report import charts, terminal
+from loiter.report.charts import Spec
 from loiter.results import Result
 from loiter.studies.base import Findings, Study, Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from loiter.comparison import Comparison
+
+_MOST_SHARES = 10
+"""What cycles went into, in a chart; the rest is one share."""
+
+_MOST_POINTS = 2000
+"""Points of a sweep on its page, which stays small enough for a telephone; the file beside it has all."""
+
+_NOTHING_TO_DO = ("idle", "vacant")
+
+_DIGITS = 6
+_WHOLE = 1000
+"""From here on numbers have no places behind the point."""
 
 
 @dataclass(frozen=True)
@@ -27,14 +55,130 @@ class Provenance:
     machines: Sequence[Machine]
 
 
-def render(
-    study: Study,
-    findings: Findings,
-    pictures: Mapping[str, Mapping[str, bytes]],
-    provenance: Provenance,
-    results: Mapping[str, Result],
-) -> str:
-    """The page as text."""
+@dataclass(frozen=True)
+class Cell:
+    """What stands in a table, and what it is sorted by."""
+
+    text: str
+    order: float | str
+
+
+def of_study(study: Study, findings: Findings, provenance: Provenance, results: Mapping[str, Result]) -> str:
+    """The page of a study."""
+    statements = [each for each in findings.statements if each.holds is not None]
+    commands = {name: _command(result) for name, result in results.items()}
+    return _render(
+        "study.html.j2",
+        study.title,
+        {chart.id: charts.of_chart(chart, commands.get) for chart in findings.charts},
+        study=study,
+        findings=findings,
+        counts={verdict.name: sum(point.verdict is verdict for point in findings.points) for verdict in Verdict},
+        statements=statements,
+        held=sum(bool(each.holds) for each in statements),
+        provenance=provenance,
+        results=results,
+        commands=commands,
+        host_seconds=sum(float(result.host()["host_seconds"]) for result in results.values()),
+        instructions=sum(int(result.manifest["instructions"]) for result in results.values()),
+    )
+
+
+def of_sweep(frame: pd.DataFrame, axes: Sequence[str], title: str, command: str) -> str:
+    """The page of a sweep: a measure of one's choice over the axes, and all points."""
+    from loiter.sweeps import table
+
+    units = frame.attrs["units"]
+    names = [name for name in frame.columns if name not in (table.KEY, table.ERROR, table.RESULT)]
+    # Those of modes, and intervals, are in the file.
+    whole = [name for name in names if name not in axes and not name.endswith((".user", ".kernel", ".half_width"))]
+    measures = [name for name in whole if frame[name].notna().any()]
+    rows, plotted = [], []
+    for record in frame.head(_MOST_POINTS).to_dict("records"):
+        path, error = record[table.RESULT], record[table.ERROR]
+        point = ", ".join(f"{key} = {record[key]}" for key in axes)
+        if not isinstance(error, str):
+            plotted.append(
+                {name: _plain(record[name]) for name in [*axes, *measures]} | {"run": point, "command": command}
+            )
+        rows.append(
+            {
+                "cells": [_cell(record[name]) for name in [*axes, *measures]],
+                "run": point,
+                "link": f"file://{path}/manifest.json" if isinstance(path, str) else None,
+                "error": error if isinstance(error, str) else None,
+            }
+        )
+    specs = {"sweep": charts.of_sweep(plotted, axes, measures, units)} if plotted and measures else {}
+    return _render(
+        "sweep.html.j2",
+        title,
+        specs,
+        rows=rows,
+        columns=[_column(frame[name], units.get(name)) for name in [*axes, *measures]],
+        failed=len(rows) - len(plotted),
+        charted=bool(specs),
+        left_out=max(0, len(frame) - _MOST_POINTS),
+        command=command,
+    )
+
+
+def _column(column: pd.Series[Any], unit: str | None) -> dict[str, Any]:
+    import pandas as pd
+
+    number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    return {"name": column.name, "unit": "" if unit is None else terminal.unit(unit), "number": bool(number)}
+
+
+def of_comparison(found: Comparison, command: str) -> str:
+    """The page of a comparison."""
+    from loiter.comparison import CHANGE
+
+    specs: dict[str, Spec] = {}
+    parts = [_part("Parameters that differ", found.parameters, "The machines have the same parameters.")]
+    if found.metrics is not None:
+        parts.append(_part("Metrics", found.metrics, "There are none.") | {"unit_last": True})
+    if found.accounts is not None:
+        # Contexts without work would dwarf all that is to be seen.
+        shares = found.accounts.drop(columns=CHANGE).drop(index=list(_NOTHING_TO_DO), level="activity", errors="ignore")
+        specs["accounts"] = charts.of_shares(found.names, _shares(shares), "% of context-cycles")
+        part = _part("Where the cycles went, % of context-cycles", found.accounts, "Nothing was timed.", words=2)
+        parts.append(
+            part
+            | {
+                "chart": "accounts",
+                "caption": "The greatest shares, without contexts that have nothing to do. Change is in points.",
+            }
+        )
+    return _render("compare.html.j2", " and ".join(found.names), specs, parts=parts, command=command)
+
+
+def _part(title: str, frame: pd.DataFrame, none: str, words: int = 1) -> dict[str, Any]:
+    flat = frame.reset_index()
+    rows = [[_cell(value) for value in row] for row in flat.itertuples(index=False)]
+    return {
+        "title": title,
+        "columns": list(flat.columns),
+        "rows": rows,
+        "words": words,
+        "none": none,
+        "unit_last": False,
+        "chart": None,
+        "caption": "",
+    }
+
+
+def _shares(frame: pd.DataFrame) -> list[tuple[str, Mapping[str, float]]]:
+    """The greatest shares, and all others as one."""
+    greatest = frame.loc[frame.max(axis=1).sort_values(ascending=False, kind="stable").index]
+    shares = [
+        (f"{activity}: {slot}", row.to_dict()) for (activity, slot), row in greatest.head(_MOST_SHARES).iterrows()
+    ]
+    rest = greatest.iloc[_MOST_SHARES:]
+    return shares + ([("all else", rest.sum().to_dict())] if len(rest) else [])
+
+
+def _render(template: str, title: str, specs: Mapping[str, Spec], **words: Any) -> str:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("loiter.report", "templates"),
         autoescape=True,
@@ -42,23 +186,69 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    statements = [each for each in findings.statements if each.holds is not None]
     environment.filters |= {"number": terminal.number, "published": terminal.published, "unit": terminal.unit}
     environment.filters["ours"] = terminal.ours
-    return environment.get_template("study.html.j2").render(
-        study=study,
-        findings=findings,
-        counts={verdict.name: sum(point.verdict is verdict for point in findings.points) for verdict in Verdict},
-        statements=statements,
-        held=sum(bool(each.holds) for each in statements),
-        pictures={name: _inline(kinds["svg"]) for name, kinds in pictures.items()},
-        provenance=provenance,
+    scripts = _scripts()
+    return environment.get_template(template).render(
+        title=title,
         version=loiter.__version__,
-        results=results,
-        host_seconds=sum(float(result.host()["host_seconds"]) for result in results.values()),
-        instructions=sum(int(result.manifest["instructions"]) for result in results.values()),
+        # An end tag in a text would end the script.
+        specs=json.dumps(specs, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c"),
+        script=resources.files("loiter.report").joinpath("templates/page.js").read_text(encoding="utf-8"),
+        vega=scripts.vega,
+        tables_module=json.dumps(scripts.tables),
+        styles=scripts.styles,
+        **words,
     )
 
 
-def _inline(svg: bytes) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+@dataclass(frozen=True)
+class _Scripts:
+    vega: str
+    tables: str
+    styles: str
+
+
+@functools.cache
+def _scripts() -> _Scripts:
+    """What charts and tables are made with, as their packages carry it."""
+    import vl_convert
+    from itables.utils import read_package_file
+
+    tables = base64.b64encode(read_package_file("html/dt_bundle.js").encode()).decode()
+    vega = vl_convert.javascript_bundle(_WITHOUT_MORE).replace("</script", "<\\/script")
+    return _Scripts(vega, tables, read_package_file("html/dt_bundle.css"))
+
+
+_WITHOUT_MORE: Any = None
+"""No script of ours in the bundle; its types do not say that there need be none."""
+
+
+def _command(result: Result) -> str:
+    """What ran, as a person reads it: the machine, and the program with its command line."""
+    manifest = result.manifest
+    request = manifest["request"]
+    machine = " ".join([manifest["machine"]["name"], *(f"--set {each}" for each in manifest["machine"]["set"])])
+    if "bootargs" in request:
+        return f"loiter run -m {machine} {manifest['program']['name']} -- {request['bootargs']}"
+    return f"{machine}: {request.get('script') or shlex.join(request.get('command', []))}"
+
+
+def _cell(value: Any) -> Cell:
+    plain = _plain(value)
+    if plain is None:
+        return Cell("", "")
+    if isinstance(plain, float) and not isinstance(plain, bool):
+        return Cell(f"{plain:,.0f}" if abs(plain) >= _WHOLE else f"{plain:.4g}", plain)
+    return Cell(terminal.cell(plain), plain if isinstance(plain, int) else str(plain))
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: nothing for what is no number."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return None
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    return value if isinstance(value, bool | int | str) else str(value)

@@ -182,6 +182,8 @@ class Chart:
     marks: tuple[Mark, ...] = ()
     lines: tuple[Line, ...] = ()
     averages: frozenset[str] = frozenset()
+    runs: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    """Labels of the runs that a bar is made of."""
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,7 @@ def _write(
         guests=list(dict.fromkeys(job.request.guest for job in jobs)),
         machines=_machines(jobs),
     )
-    html = page.render(order.study, findings, pictures, provenance, results)
+    html = page.of_study(order.study, findings, provenance, results)
     texts = {"report.html": html}
     if findings.points:
         texts |= {"points.json": _points_json(findings.points, order.changes), "points.md": markdown.render(findings)}

@@ -6,6 +6,7 @@ points by key as well, so that a sweep that is complete is read and nothing else
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,25 @@ class Plan:
 
     grid: Grid
     words: Mapping[str, Any]
+
+    def command(self) -> str:
+        """The call of `loiter sweep` that asks for the same."""
+        words = ["loiter", "sweep"]
+        machine = self.words["machine"]
+        if isinstance(machine, Machine):
+            words += ["-m", machine.name, *(word for each in machine.sets for word in ("--set", each))]
+        elif machine is not None:
+            words += ["-m", str(machine)]
+        words += [] if self.words["program"] is None else ["-p", str(self.words["program"])]
+        for each in api.places(self.words["place"]):
+            words += ["--place", each]
+        for key, value in self.words["arguments"].items():
+            words += ["--argument", f"{key}={value}"]
+        for key in ("phases", "waiting", "max_cycles"):
+            words += [] if self.words[key] is None else [f"--{key.replace('_', '-')}", str(self.words[key])]
+        for axis in self.grid.axes:
+            words += ["--grid", f"{axis.key}={','.join(str(value) for value in axis.values)}"]
+        return shlex.join(words)
 
     def is_word(self, key: str) -> bool:
         """Whether an axis varies a word of the call; others vary an argument of the program or a parameter."""

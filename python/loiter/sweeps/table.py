@@ -13,7 +13,7 @@ from loiter.results import Result
 if TYPE_CHECKING:
     import pandas as pd
 
-POINTS = "points.parquet"
+POINTS, PAGE = "points.parquet", "report.html"
 KEY, ERROR, RESULT = "key", "error", "result"
 _HALF_WIDTH = "half_width"
 _UNITS = {"cycles": "cycles", "instructions": "instructions"}
@@ -52,8 +52,8 @@ def frame(rows: Sequence[Mapping[str, Any]], axes: Sequence[str]) -> pd.DataFram
     return made
 
 
-def save(directory: Path, made: pd.DataFrame) -> Path:
-    """Writes the table as one Parquet file, whose fields carry the units."""
+def save(directory: Path, made: pd.DataFrame) -> bool:
+    """Writes the table as one Parquet file, whose fields carry the units. Returns whether it was another before."""
     import pyarrow as pa
 
     from loiter import tables
@@ -65,8 +65,11 @@ def save(directory: Path, made: pd.DataFrame) -> Path:
         for field in table.schema
     ]
     path = directory / POINTS
-    store.save_bytes(path, tables.encode(table.cast(pa.schema(fields))))
-    return path
+    data = tables.encode(table.cast(pa.schema(fields)))
+    if path.is_file() and path.read_bytes() == data:
+        return False
+    store.save_bytes(path, data)
+    return True
 
 
 def load(directory: Path) -> dict[str, Json]:

@@ -69,20 +69,24 @@ def _figure(
 ) -> list[Chart]:
     """One chart of slowdowns; nothing where a run is missing."""
     values: dict[tuple[str, str], tuple[float, float]] = {}
+    runs: dict[tuple[str, str], tuple[str, ...]] = {}
     try:
         for group in groups:
             members = AVERAGES.get(group, (group,))
             for each, (machine, place, spinners, loop) in series.items():
-                slowdowns = [m.slowdown(cell) for cell in with_spinners(machine, place, spinners, members, [loop])]
+                cells = with_spinners(machine, place, spinners, members, [loop])
+                slowdowns = [m.slowdown(cell) for cell in cells]
                 mean = sum(one.percent for one in slowdowns) / len(slowdowns)
                 # Independent runs: the deviation of their mean.
                 deviation = sum(one.deviation**2 for one in slowdowns) ** 0.5 / len(slowdowns)
                 values[group, each] = (mean, deviation)
+                runs[group, each] = tuple(cell.label for cell in cells)
     except NotMeasured:
         return []
     averages = frozenset(groups) & frozenset(AVERAGES)
     caption = f"{BARS} {DERIVED}"
-    return [Chart(name, title, caption, "slowdown, percent", groups, tuple(series), values, marks, lines, averages)]
+    unit = "slowdown, percent"
+    return [Chart(name, title, caption, unit, groups, tuple(series), values, marks, lines, averages, runs)]
 
 
 def _by_loop(exhibit: str) -> Series:

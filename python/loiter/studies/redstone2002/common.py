@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
@@ -170,12 +170,39 @@ class Spec:
         return replace(self.point(mean(runs)), interval=interval)
 
 
+class _Read(Mapping[str, Run]):
+    """Runs, and which of them were looked at."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self.labels: dict[str, None] = {}
+
+    def __getitem__(self, label: str) -> Run:
+        self.labels[label] = None
+        return self._runs[label]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._runs)
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __contains__(self, label: object) -> bool:
+        return label in self._runs
+
+
 def bars(
-    name: str, title: str, unit: str, groups: Mapping[str, Group], series: Iterable[str], value: Of[Group]
+    name: str,
+    title: str,
+    unit: str,
+    groups: Mapping[str, Group],
+    series: Iterable[str],
+    value: Callable[[Runs, Group, str], float],
+    runs: Runs,
 ) -> Chart:
     """A chart of one value for each group, by its name, and each of the series."""
     note = "One run each; runs are deterministic."
-    return repeated_bars(name, title, unit, groups, series, lambda group, way: [value(group, way)], note)
+    return repeated_bars(name, title, unit, groups, series, lambda *where: [value(*where)], note, runs)
 
 
 def repeated_bars(
@@ -184,14 +211,19 @@ def repeated_bars(
     unit: str,
     groups: Mapping[str, Group],
     series: Iterable[str],
-    of: Callable[[Group, str], Sequence[float]],
+    of: Callable[[Runs, Group, str], Sequence[float]],
     note: str,
+    runs: Runs,
 ) -> Chart:
     """The same of several runs each: mean, and standard deviation."""
     ways = tuple(series)
-    found = {(label, way): of(group, way) for label, group in groups.items() for way in ways}
-    values = {key: (mean(each), deviation(each)) for key, each in found.items()}
-    return Chart(name, title, note, unit, tuple(groups), ways, values)
+    values, labels = {}, {}
+    for label, group in groups.items():
+        for way in ways:
+            read = _Read(runs)
+            found = of(read, group, way)
+            values[label, way], labels[label, way] = (mean(found), deviation(found)), tuple(read.labels)
+    return Chart(name, title, note, unit, tuple(groups), ways, values, runs=labels)
 
 
 def mean(values: Iterable[float]) -> float:

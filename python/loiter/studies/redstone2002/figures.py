@@ -162,12 +162,12 @@ def _figure_2_charts(runs: Runs, scale: str) -> list[Chart]:
     columns = _columns(scale)
     note = "Means; error bars are one standard deviation, where a system was booted several times."
 
-    def values(column: tuple[list[str], Sequence[str]], head: str) -> list[float]:
+    def values(runs: Runs, column: tuple[list[str], Sequence[str]], head: str) -> list[float]:
         labels, spins = column
         return [_row(runs[label], spins)[_HEADS.index(head)] for label in labels if label in runs]
 
     return [
-        repeated_bars(name, f"smt8, Figure 4.2: {what}", unit, columns, heads, values, note)
+        repeated_bars(name, f"smt8, Figure 4.2: {what}", unit, columns, heads, values, note, runs)
         for name, what, unit, heads in (
             ("figure_4_2_ipc", "IPC of a spin thread and of a useful one", "instructions a context-cycle", _HEADS[:2]),
             ("figure_4_2_shares", "shares of spinning", "percent", _HEADS[2:]),
@@ -311,8 +311,9 @@ def _figure_3_grid(runs: Runs, scale: str) -> Grid:
 def _figure_3_chart(runs: Runs, scale: str) -> Chart:
     note = "Means; error bars are one standard deviation, where a system was booted several times."
 
-    def values(pair: tuple[list[str], list[str]], way: str) -> list[float]:
+    def values(runs: Runs, pair: tuple[list[str], list[str]], way: str) -> list[float]:
         return _useful(runs, pair[0] if way == _SPINS else pair[1])
 
     title = "smt8, Figure 4.3: useful IPC with spinning and without"
-    return repeated_bars("figure_4_3", title, "instructions a cycle", _pairs(scale), (_SPINS, _BLOCKS), values, note)
+    unit, ways = "instructions a cycle", (_SPINS, _BLOCKS)
+    return repeated_bars("figure_4_3", title, unit, _pairs(scale), ways, values, note, runs)

@@ -236,9 +236,8 @@ def _grid(runs: Runs, workloads: list[str]) -> Grid:
 def _chart(runs: Runs, workloads: list[str]) -> Chart:
     title = "smt8: useful IPC beside idle contexts, by what they do"
     groups = {name: name for name in workloads}
-    return bars(
-        "idle", title, "instructions a cycle", groups, WAYS, lambda name, way: useful_ipc(runs, Cell(name, way))
-    )
+    unit = "instructions a cycle"
+    return bars("idle", title, unit, groups, WAYS, lambda runs, *of: useful_ipc(runs, Cell(*of)), runs)
 
 
 _TEXTS = (

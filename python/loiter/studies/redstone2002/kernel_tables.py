@@ -152,7 +152,7 @@ def _chart(runs: Runs, scale: str) -> Chart:
     groups = {f"{constant} cycles": constant for constant in kernel.constants(scale)}
     note = "Means; error bars are one standard deviation, where a system was booted several times."
 
-    def useful(constant: int, way: str) -> list[float]:
+    def useful(runs: Runs, constant: int, way: str) -> list[float]:
         return kernel.each(runs, kernel.Cell(kernel.BASE, constant, way), kernel.useful_ipc)
 
-    return repeated_bars("kernel_spin", title, "instructions a cycle", groups, kernel.WAYS, useful, note)
+    return repeated_bars("kernel_spin", title, "instructions a cycle", groups, kernel.WAYS, useful, note, runs)

@@ -184,9 +184,8 @@ def _half(configuration: str) -> _Cell:
 def _chart(runs: Runs, scale: str) -> Chart:
     title = "smt8: what removing k waiting contexts gives the programs on the others"
     groups = {f"{k} waiting": k for k in SPINNERS[scale]}
-    return bars(
-        "spin_mix", title, "removal gain, percent", groups, WAYS, lambda k, way: _gain(runs, _Cell(BASE, k, way))
-    )
+    unit = "removal gain, percent"
+    return bars("spin_mix", title, unit, groups, WAYS, lambda runs, k, way: _gain(runs, _Cell(BASE, k, way)), runs)
 
 
 _TEXTS = {

@@ -190,11 +190,11 @@ def _chart(runs: Runs, scale: str) -> Chart:
     title = "smt8, Debian's kernel: useful IPC by contention, with Zawrs and without"
     groups = {name: name for name in _programs(scale)}
 
-    def useful(program: str, way: str) -> list[float]:
+    def useful(runs: Runs, program: str, way: str) -> list[float]:
         return [run.metrics["useful_ipc"] for run in _of(runs, scale, program, way)]
 
     note = "Means of boots; error bars are one standard deviation."
-    return repeated_bars("zawrs", title, "instructions a cycle", groups, WAYS, useful, note)
+    return repeated_bars("zawrs", title, "instructions a cycle", groups, WAYS, useful, note, runs)
 
 
 _TEXTS = (

@@ -118,13 +118,14 @@ def _by_benchmark(choice: Choice, measured: Measured) -> Grid:
 
 def _charts(choice: Choice, measured: Measured) -> list[Chart]:
     groups = tuple(f"{n} waiting" for n in choice.waiters)
-    slow, woken = {}, {}
+    slow, woken, runs = {}, {}, {}
     for n, group in zip(choice.waiters, groups, strict=True):
         for way in choice.ways:
             cells = _cells(choice, way, n)
             slow[group, way] = measured.average(cells)
             latency = together(measured.latency(cell) for cell in cells)
             woken[group, way] = (float(latency.median), 0.0)
+            runs[group, way] = tuple(cell.label for cell in cells)
     most = choice.waiters[-1]
     programs_ = {
         (benchmark, way): (found.percent, found.deviation)
@@ -136,7 +137,7 @@ def _charts(choice: Choice, measured: Measured) -> list[Chart]:
     whiskers = "Whiskers: one standard deviation over the repetitions of a run."
     unit = "slowdown, percent"
     return [
-        Chart("slowdown", f"{name}: what waiters cost a program", whiskers, unit, groups, choice.ways, slow),
+        Chart("slowdown", f"{name}: what waiters cost a program", whiskers, unit, groups, choice.ways, slow, runs=runs),
         Chart(
             "by_program",
             f"{name}: what {counted(most, 'waiter')} cost{'s' if most == 1 else ''} each program",
@@ -145,6 +146,7 @@ def _charts(choice: Choice, measured: Measured) -> list[Chart]:
             choice.benchmarks,
             choice.ways,
             programs_,
+            runs={key: (Cell(*key, most).label,) for key in programs_},
         ),
         Chart(
             "latency",
@@ -154,6 +156,7 @@ def _charts(choice: Choice, measured: Measured) -> list[Chart]:
             groups,
             choice.ways,
             woken,
+            runs=runs,
         ),
     ]
 
