@@ -6,6 +6,7 @@
 # make bench    speed of the simulator: a table, and target/bench.json
 # make bench-peers  the same beside rvsim, which is installed from PyPI for it: a table, and target/bench-peers.json
 # make setup    only set up: system packages, .venv, the Python package (release), the guests
+# make docs     the documentation as a site, in build/site: tutorial, how-to, reference, explanation
 # make causes   the experiments on causes of misses, again; fails where one gives something else than docs/causes.toml keeps
 # make study    the whole study, as published figures are compared (about three minutes on two processors)
 #
@@ -23,7 +24,7 @@ export PYO3_PYTHON := $(CURDIR)/$(bin)/python
 
 sources := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c')
 
-.PHONY: demo debian study causes test test-long mutants bench bench-peers setup packages packages-test guests lint test-rust test-guests test-python clean
+.PHONY: demo debian docs study causes test test-long mutants bench bench-peers setup packages packages-test guests lint test-rust test-guests test-python clean
 .NOTPARALLEL:
 
 demo: setup
@@ -31,6 +32,12 @@ demo: setup
 
 study: setup
 	$(bin)/loiter study run cakarevic2008
+
+# Both say on every call that the maintainers of MkDocs work on a version 2.
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: export DISABLE_MKDOCS_2_WARNING := true
+docs: setup
+	$(bin)/mkdocs build --quiet --strict
 
 causes: setup
 	$(bin)/python tools/validation.py --run

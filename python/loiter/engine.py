@@ -42,6 +42,12 @@ class Engine:
         with self._faults():
             return _object(self._module.describe_machine(name, toml, sets))
 
+    def describe_counters(self, name: str, toml: str, sets: list[str]) -> list[Json]:
+        """Every counter of a machine: component, name, unit, description."""
+        with self._faults():
+            found: list[Json] = json.loads(self._module.describe_counters(name, toml, sets))
+        return found
+
     def inspect_program(self, path: str, elf: bytes) -> Json:
         """Entry, tasks, segments and hash of an ELF."""
         with self._faults():

@@ -91,7 +91,7 @@ def test_the_report_names_values_without_a_source(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(MINE)
     machine = machines.load(engine.load(), str(tmp_path / "mine.toml"))
     provenance = page.Provenance("loiter", "quick", "0" * 64, [("spinloops", "0" * 64)], [machine])
-    html = page.render(studies.load(grid.PAPER), Findings((), (), (), (), ()), {}, provenance, {})
+    html = page.of_study(studies.load(grid.PAPER), Findings((), (), (), (), ()), provenance, {})
     assert html.count("<td>no source given</td>") == len(UNSOURCED)
 
 

@@ -190,6 +190,7 @@ class _MadeUp:
                 for value in range(7)
             ],
             "marks": [],
+            "samples": [],
         }
 
     def rows(self, table: str) -> list[dict[str, object]]:

@@ -50,6 +50,15 @@ fn describe_machine(name: &str, toml: &str, sets: Vec<String>) -> PyResult<Strin
     Ok(to_json(&file.describe()))
 }
 
+/// Every counter of the machine file `toml`, with its unit and its meaning; JSON.
+#[pyfunction]
+fn describe_counters(name: &str, toml: &str, sets: Vec<String>) -> PyResult<String> {
+    let file = MachineFile::read(name, toml, &sets).map_err(to_python)?;
+    file.describe_counters()
+        .map(|counters| to_json(&counters))
+        .map_err(to_python)
+}
+
 /// Says what the program `elf`, called `path` in messages, consists of; JSON.
 #[pyfunction]
 fn inspect_program(path: &str, elf: &[u8]) -> PyResult<String> {
@@ -117,6 +126,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Interrupted", module.py().get_type::<Interrupted>())?;
     module.add_function(wrap_pyfunction!(machine_text, module)?)?;
     module.add_function(wrap_pyfunction!(describe_machine, module)?)?;
+    module.add_function(wrap_pyfunction!(describe_counters, module)?)?;
     module.add_function(wrap_pyfunction!(inspect_program, module)?)?;
     module.add_function(wrap_pyfunction!(show_snapshot, module)?)?;
     module.add_function(wrap_pyfunction!(describe_phases, module)?)?;

@@ -6,7 +6,7 @@ use loiter_hart::Extensions;
 use loiter_isa::FLAGS_BYTES;
 use loiter_machine::{MachineConfig, Mmu};
 use loiter_memory::{MemoryConfig, MemorySystem};
-use loiter_types::{ParamInfo, ParamKind, ParamValue, Params, Unknown};
+use loiter_types::{Cycle, ParamInfo, ParamKind, ParamValue, Params, Unknown};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use toml_edit::{DocumentMut, Item, Table, Value};
@@ -14,6 +14,8 @@ use toml_edit::{DocumentMut, Item, Table, Value};
 use crate::error::Error;
 use crate::isa_string;
 use crate::params::{CoreKind, CoreKindParams, HartParams, Section, SystemParams, sections};
+use crate::result::CounterDescription;
+use crate::timing_phase::Timing;
 
 /// The one parameter to which changes can be given instead of a value.
 const ISA_KEY: &str = "hart.isa";
@@ -140,6 +142,15 @@ impl MachineFile {
             CoreKind::Reference => {}
         }
         Ok(())
+    }
+
+    /// Every counter of the machine: none if its cores are not timed.
+    ///
+    /// # Errors
+    /// Cores that cannot be built.
+    pub fn describe_counters(&self) -> Result<Vec<CounterDescription>, Error> {
+        let timing = Timing::new(&self.name, self.core(), Cycle(0))?;
+        Ok(timing.map_or_else(Vec::new, |timing| timing.describe_counters()))
     }
 
     /// The machine in words.

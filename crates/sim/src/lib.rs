@@ -41,8 +41,8 @@ pub use phases::{
 };
 pub use request::{BootRequest, DiskRequest, Observation, Progress, Request};
 pub use result::{
-    AccountRow, ActivityRow, CounterRow, Exit, ExitReason, HistogramRow, LockReadRow, MarkRow,
-    ProbeRows, ReportRow, RunResult, Statistics, TimedRows,
+    AccountRow, ActivityRow, CounterDescription, CounterRow, Exit, ExitReason, HistogramRow,
+    LockReadRow, MarkRow, ProbeRows, ReportRow, RunResult, Statistics, TimedRows,
 };
 pub use run::run;
 pub use session::{Limits, Session, Status};

@@ -62,6 +62,22 @@ pub struct CounterRow {
     pub unit: &'static str,
     /// Its value.
     pub value: u64,
+    /// What one of it means.
+    #[serde(skip)]
+    pub description: &'static str,
+}
+
+/// A counter of a machine, as it is declared.
+#[derive(Clone, Debug, Serialize)]
+pub struct CounterDescription {
+    /// Such as `core0.l1d`.
+    pub component: String,
+    /// Name of the counter.
+    pub name: &'static str,
+    /// What it counts.
+    pub unit: &'static str,
+    /// What one of it means.
+    pub description: &'static str,
 }
 
 /// An entry of a context's account.
@@ -276,6 +292,7 @@ fn value_rows<C: CounterSet>(component: &str, values: Vec<u64>, out: &mut Vec<Co
             name: info.name,
             unit: info.unit,
             value,
+            description: info.description,
         });
     }
 }

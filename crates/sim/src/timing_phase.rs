@@ -10,7 +10,9 @@ use crate::debug::{Inspector, Watcher};
 use crate::error::Error;
 use crate::params::CoreKind;
 use crate::phases::Awaited;
-use crate::result::{Exit, TimedRows, account_rows, counter_rows, histogram_rows};
+use crate::result::{
+    CounterDescription, CounterRow, Exit, TimedRows, account_rows, counter_rows, histogram_rows,
+};
 use crate::system::System;
 
 /// Simulated steps between two looks at the host's clock.
@@ -235,6 +237,18 @@ impl Timing {
             histograms: histogram_rows(&self.chip),
             samples: Vec::new(),
         }
+    }
+
+    /// Every counter that there is.
+    pub(crate) fn describe_counters(&self) -> Vec<CounterDescription> {
+        let describe = |row: CounterRow| CounterDescription {
+            component: row.component,
+            name: row.name,
+            unit: row.unit,
+            description: row.description,
+        };
+        let rows = counter_rows(&self.chip, &self.memory);
+        rows.into_iter().map(describe).collect()
     }
 
     /// Many cycles. Within one, the order is: memory (accesses perform, in the order in which they
