@@ -7,6 +7,7 @@
 # make bench-peers  the same beside rvsim, which is installed from PyPI for it: a table, and target/bench-peers.json
 # make setup    only set up: system packages, .venv, the Python package (release), the guests
 # make docs     the documentation as a site, in build/site: tutorial, how-to, reference, explanation
+# make wheel    a wheel in dist, with the guests inside; make test-wheel installs it elsewhere and runs the tutorial
 # make causes   the experiments on causes of misses, again; fails where one gives something else than docs/causes.toml keeps
 # make study    the whole study, as published figures are compared (about three minutes on two processors)
 #
@@ -24,7 +25,7 @@ export PYO3_PYTHON := $(CURDIR)/$(bin)/python
 
 sources := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c')
 
-.PHONY: demo debian docs study causes test test-long mutants bench bench-peers setup packages packages-test guests lint test-rust test-guests test-python clean
+.PHONY: demo debian docs wheel test-wheel study causes test test-long mutants bench bench-peers setup packages packages-test guests lint test-rust test-guests test-python clean
 .NOTPARALLEL:
 
 demo: setup
@@ -38,6 +39,13 @@ docs: export NO_MKDOCS_2_WARNING := 1
 docs: export DISABLE_MKDOCS_2_WARNING := true
 docs: setup
 	$(bin)/mkdocs build --quiet --strict
+
+wheel: setup
+	rm -rf dist
+	$(bin)/maturin build --release --strip --out dist
+
+test-wheel: wheel
+	$(bin)/python tools/check_wheel.py dist/*.whl
 
 causes: setup
 	$(bin)/python tools/validation.py --run
@@ -112,4 +120,4 @@ mutants: setup packages-test
 	$(bin)/python tools/mutants.py
 
 clean:
-	rm -rf build results guests/build target .venv
+	rm -rf build dist results guests/build target .venv

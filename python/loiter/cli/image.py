@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from loiter import images, resources
+from loiter.cli import complete
 from loiter.cli.options import JsonOption, err, out, print_json, warn
 from loiter.errors import Fault, UserFault
 from loiter.images import Image, Recipe, kinds
@@ -24,7 +25,10 @@ _MIB = 1 << 20
 @app.command("build")
 def build(
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help=f"{', '.join(kinds.NAMES)}, or a name of your own.")
+        str,
+        typer.Argument(
+            metavar="[NAME]", help=f"{', '.join(kinds.NAMES)}, or a name of your own.", autocompletion=complete.images
+        ),
     ] = "debian",
     packages: Annotated[
         list[str] | None,
@@ -113,7 +117,9 @@ def list_images(as_json: JsonOption = False) -> None:
 
 @app.command("show")
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="An image by its name.")] = "debian",
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="An image by its name.", autocompletion=complete.images)
+    ] = "debian",
     as_json: JsonOption = False,
 ) -> None:
     """Show an image: its files, how to boot it, and every package with version and hash."""
@@ -135,7 +141,10 @@ def show(
 
 @app.command("remove")
 def remove(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Images by their names.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME...]", help="Images by their names.", autocompletion=complete.images),
+    ] = None,
     downloads: Annotated[
         bool, typer.Option("--downloads", help="Remove the packages that were downloaded for images, too.")
     ] = False,

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from loiter import engine as engines
 from loiter import machines
+from loiter.cli import complete
 from loiter.cli.options import JsonOption, SetOption, load_machine, out, print_json
 from loiter.machines import Machine
 
@@ -44,7 +45,10 @@ def list_machines(as_json: JsonOption = False) -> None:
 
 @app.command("show")
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME|FILE", help="A machine by name or by its file.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME|FILE", help="A machine by name or by its file.", autocompletion=complete.machines),
+    ],
     sets: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:

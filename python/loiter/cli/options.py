@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from loiter import machines
+from loiter.cli import complete
 from loiter.engine import Engine
 from loiter.errors import nearest
 from loiter.machines import Machine
@@ -22,12 +23,21 @@ from loiter.systems.roi import Roi
 MachineOption = Annotated[
     str,
     typer.Option(
-        "--machine", "-m", metavar="NAME|FILE", help="A machine by name (see [bold]loiter machines[/]) or by its file."
+        "--machine",
+        "-m",
+        metavar="NAME|FILE",
+        help="A machine by name (see [bold]loiter machines[/]) or by its file.",
+        autocompletion=complete.machines,
     ),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a parameter of the machine. May be repeated."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a parameter of the machine. May be repeated.",
+        autocompletion=complete.keys,
+    ),
 ]
 PhasesOption = Annotated[
     str | None,

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from loiter import api, machines, programs
 from loiter import engine as engines
-from loiter.cli import summary
+from loiter.cli import complete, summary
 from loiter.cli.live import LiveLine
 from loiter.cli.observe import Observation
 from loiter.cli.options import (
@@ -37,7 +37,12 @@ from loiter.runs.request import Request, ended_well, fault_of
 
 def list_programs(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME|FILE]", help="Only this one, with the arguments of its tasks.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME|FILE]",
+            help="Only this one, with the arguments of its tasks.",
+            autocompletion=complete.programs,
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -76,7 +81,12 @@ def _own_words(engine: Engine, name: str) -> str:
 @takes(observation=Observation)
 def run(
     *,
-    program: Annotated[str, typer.Argument(metavar="PROGRAM", help="An ELF by its path, or a program by name.")],
+    program: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROGRAM", help="An ELF by its path, or a program by name.", autocompletion=complete.programs
+        ),
+    ],
     machine: MachineOption,
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments of the program, after [bold]--[/].")
@@ -86,6 +96,7 @@ def run(
         list[str] | None,
         typer.Option(
             "--place",
+            autocompletion=complete.tasks,
             metavar="TASK=CONTEXT[,CONTEXT...]",
             help="Put a task on contexts, each a number over the machine or core.context. May be repeated.",
         ),

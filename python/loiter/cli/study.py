@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from loiter import api, studies
+from loiter.cli import complete
 from loiter.cli.options import out
 from loiter.errors import UserFault
 from loiter.store import save_text
@@ -39,7 +40,12 @@ def list_studies() -> None:
 
 @app.command("run")
 def run(
-    name: Annotated[str, typer.Argument(metavar="STUDY", help="A study by name (see [bold]loiter study list[/]).")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="STUDY", help="A study by name (see [bold]loiter study list[/]).", autocompletion=complete.studies
+        ),
+    ],
     figure: Annotated[
         str | None, typer.Option("--figure", metavar="ID", help="Only the runs that one figure or table needs.")
     ] = None,

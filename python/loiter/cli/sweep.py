@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from loiter import api
+from loiter.cli import complete
 from loiter.cli.options import COUNT_LIMIT, JsonOption, PhasesOption, SetOption, WaitingOption, err, out
 from loiter.errors import RunFault, UserFault
 
@@ -29,21 +30,41 @@ def sweep(
         list[str] | None,
         typer.Option(
             "--grid",
+            autocompletion=complete.axes,
             metavar="KEY=VALUES",
             help="What is to vary: [bold]core.contexts=1,2,4[/], [bold]l2.size_kib=1024..8192*2[/], "
             "[bold]argument.iterations=10..50+10[/], [bold]machine=t1,t2[/]. May be repeated.",
         ),
     ] = None,
     machine: Annotated[
-        str | None, typer.Option("--machine", "-m", metavar="NAME|FILE", help="The machine, if it does not vary.")
+        str | None,
+        typer.Option(
+            "--machine",
+            "-m",
+            metavar="NAME|FILE",
+            help="The machine, if it does not vary.",
+            autocompletion=complete.machines,
+        ),
     ] = None,
     sets: SetOption = None,
     program: Annotated[
-        str | None, typer.Option("--program", "-p", metavar="PROGRAM", help="The program, if it does not vary.")
+        str | None,
+        typer.Option(
+            "--program",
+            "-p",
+            metavar="PROGRAM",
+            help="The program, if it does not vary.",
+            autocompletion=complete.programs,
+        ),
     ] = None,
     places: Annotated[
         list[str] | None,
-        typer.Option("--place", metavar="TASK=CONTEXT[,CONTEXT...]", help="As of [bold]loiter run[/]."),
+        typer.Option(
+            "--place",
+            metavar="TASK=CONTEXT[,CONTEXT...]",
+            help="As of [bold]loiter run[/].",
+            autocompletion=complete.tasks,
+        ),
     ] = None,
     arguments: Annotated[
         list[str] | None, typer.Option("--argument", metavar="KEY=VALUE", help="An argument of the program.")

@@ -9,6 +9,7 @@ from typing import Annotated, get_args, get_type_hints
 
 import typer
 
+from loiter.cli import complete
 from loiter.cli.options import COUNT_LIMIT, SetOption, err, load_machine
 from loiter.engine import Engine, Json
 from loiter.errors import UserFault
@@ -23,6 +24,7 @@ MachineOption = Annotated[
     typer.Option(
         "--machine",
         "-m",
+        autocompletion=complete.machines,
         metavar="NAME|FILE",
         help="A machine by name (see [bold]loiter machines[/]) or by its file. Default: virt.",
     ),
@@ -39,7 +41,12 @@ MemoryOption = Annotated[
 ]
 ImageOption = Annotated[
     str | None,
-    typer.Option("--image", metavar="NAME", help="An image (see [bold]loiter image list[/]). Default: debian."),
+    typer.Option(
+        "--image",
+        metavar="NAME",
+        help="An image (see [bold]loiter image list[/]). Default: debian.",
+        autocompletion=complete.images,
+    ),
 ]
 KernelOption = Annotated[
     Path | None,
