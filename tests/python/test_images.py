@@ -98,6 +98,86 @@ def loiter(fakes: dict[str, FakeKind], capsys: pytest.CaptureFixture[str]):
     return call
 
 
+# --- images as files -------------------------------------------------------------------------------------------------
+
+
+def test_an_image_goes_to_another_host_and_is_the_same(
+    loiter, fakes: dict[str, FakeKind], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hole = 3 << 20
+    fakes["debian"].contents |= {"root.ext4": b"begin" + bytes(hole) + b"end" + bytes(hole)}
+    assert loiter("image", "build", "debian").status == 0
+    built = images.find("debian")
+    said = loiter("image", "export", "debian", "--out", str(tmp_path / "debian.tar.zst"))
+    assert said.status == 0
+    assert "wrote" in said.out
+    again = loiter("image", "export", "debian", "--out", str(tmp_path / "again.tar.zst"))
+    assert again.status == 0
+    assert (tmp_path / "debian.tar.zst").read_bytes() == (tmp_path / "again.tar.zst").read_bytes()
+    assert (tmp_path / "again.tar.zst").stat().st_size < 20_000
+    monkeypatch.setenv("LOITER_CACHE", str(tmp_path / "elsewhere"))
+    builds = fakes["debian"].builds
+    assert loiter("image", "import", str(tmp_path / "debian.tar.zst")).status == 0
+    there = images.find("debian")
+    assert there.path != built.path
+    assert {name: (there.path / name).read_bytes() for name in built.manifest["files"]} == {
+        name: (built.path / name).read_bytes() for name in built.manifest["files"]
+    }
+    assert there.identity() == built.identity()
+    assert (there.path / "root.ext4").stat().st_blocks * 512 <= hole, "holes are holes again"
+    images.ensure("debian")
+    assert fakes["debian"].builds == builds, "what was brought along is not built"
+    assert loiter("image", "import", str(tmp_path / "debian.tar.zst"), "--name", "mine").status == 0
+    assert images.find("mine").key == built.key
+
+
+def test_what_is_no_whole_image_becomes_none(loiter, fakes: dict[str, FakeKind], tmp_path: Path) -> None:
+    import io
+    import tarfile
+
+    import pyarrow as pa
+
+    assert loiter("image", "build", "kernel").status == 0
+    assert loiter("image", "export", "kernel", "--out", str(tmp_path / "good.tar.zst")).status == 0
+    manifest = (images.find("kernel").path / "manifest.json").read_bytes()
+
+    def archive(*members: tuple[str, bytes]) -> bytes:
+        tar = io.BytesIO()
+        with tarfile.open(fileobj=tar, mode="w") as file:
+            for name, data in members:
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                file.addfile(member, io.BytesIO(data))
+        packed: bytes = pa.compress(tar.getvalue(), "zstd", asbytes=True)
+        return packed
+
+    good = (tmp_path / "good.tar.zst").read_bytes()
+    newer = json.dumps(json.loads(manifest) | {"schema": 99}).encode()
+    for content, message in (
+        (good[: len(good) // 2], "not a whole image"),
+        (b"nothing", "not a whole image"),
+        (archive(("Image", b"kernel")), "does not begin with a manifest"),
+        (archive(("manifest.json", manifest), ("Image", b"kernek")), "Image does not match its hash"),
+        (archive(("manifest.json", manifest), ("../evil", b"kernel")), "../evil is none of its files"),
+        (archive(("manifest.json", manifest), ("Image", b"kernel")), "fw_dynamic.bin, host.json, initrd.cpio missing"),
+        (archive(("manifest.json", newer)), "it is of another loiter"),
+    ):
+        (tmp_path / "bad.tar.zst").write_bytes(content)
+        said = loiter("image", "import", str(tmp_path / "bad.tar.zst"), "--name", "bad")
+        assert (said.status, "bad" in images.names()) == (2, False)
+        assert message in said.err
+    assert not list((tmp_path / "cache" / "images").glob(".incoming-*"))
+    for words, message in (
+        (("export", "nosuch"), "unknown image"),
+        (("export", "kernel", "--out", str(tmp_path)), "a directory; name a file"),
+        (("import", str(tmp_path / "nosuch")), "no such file"),
+        (("import", str(tmp_path / "good.tar.zst"), "--name", "a/b"), "the name of an image is made of"),
+    ):
+        said = loiter("image", *words)
+        assert said.status == 2
+        assert message in said.err
+
+
 # --- recipes ---------------------------------------------------------------------------------------------------------
 
 

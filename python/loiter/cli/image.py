@@ -1,12 +1,16 @@
-"""`loiter image`: builds, lists, shows and removes what a boot needs."""
+"""`loiter image`: builds, lists, shows, exports, imports and removes what a boot needs."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich import box
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -137,6 +141,49 @@ def show(
     for each in image.manifest["packages"]:
         packages.add_row(each["name"], each["version"], each["architecture"], each["sha256"][:16])
     console.print(packages, highlight=False)
+
+
+@app.command("export")
+def export(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A built image.", autocompletion=complete.images)],
+    path: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where to write it. Default: NAME.tar.zst.")
+    ] = None,
+) -> None:
+    """Write an image to one file, for another host: it need not build it then, nor have what that needs."""
+    from loiter.images import transfer
+
+    image = images.find(name)
+    path = path or Path(f"{name}{transfer.SUFFIX}")
+    if path.is_dir():
+        raise UserFault(f"--out {path}: a directory; name a file.")
+    with _bar(f"writing {path}") as share:
+        transfer.export(image, path, share)
+    out().print(f"wrote {path}, {path.stat().st_size / _MIB:,.0f} MiB", highlight=False, soft_wrap=True)
+
+
+@app.command("import")
+def import_(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="What [bold]loiter image export[/] wrote.")],
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="What to call it. Default: as the file is called.")
+    ] = None,
+) -> None:
+    """Make an image of a file that `loiter image export` wrote. All of it is checked first."""
+    from loiter.images import transfer
+
+    with _bar(f"reading {path}") as share:
+        image = transfer.import_(path, name, share)
+    out().print(f"image {image.name} is there: {image.path}", highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def _bar(title: str) -> Iterator[Callable[[float], None]]:
+    """A bar with the remaining time, in a terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err(), transient=True, disable=not err().is_terminal) as progress:
+        task = progress.add_task(title, total=1.0)
+        yield lambda part: progress.update(task, completed=part)
 
 
 @app.command("remove")
