@@ -541,7 +541,11 @@ def test_steps_are_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixtur
         with steps.step("two"):
             steps.detail("3 packages")
     lines = capsys.readouterr().err.splitlines()
-    assert lines == ["kernel: 1/2 one (0:00)", "kernel: 2/2 two, 3 packages (0:00)"]
+    assert lines == [
+        "building image kernel: about 0:03 on a host of two processors",
+        "kernel: 1/2 one (0:00)",
+        "kernel: 2/2 two, 3 packages (0:00)",
+    ]
 
 
 def test_steps_come_as_announced() -> None:

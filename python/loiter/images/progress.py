@@ -59,6 +59,7 @@ class Steps:
         self._bar: TaskID | None = None
 
     def __enter__(self) -> Steps:
+        self.say(f"building image {self._title}: about {duration(self._estimate.total)} on a host of two processors")
         if self._console is not None and self._console.is_terminal:
             self._bars = _Bars(self._refresh, self._console)
             self._bar = self._bars.add_task(f"[bold]{self._title}", total=1.0, facts="")
