@@ -101,7 +101,9 @@ def read(path: Path, key: str | None = None) -> Result:
         if claimed != digest(manifest):
             raise Corrupt(f"{MANIFEST} does not match its checksum")
         if manifest["schema"] != SCHEMA:
-            raise Corrupt(f"schema {manifest['schema']}, not {SCHEMA}")
+            age = "a newer" if manifest["schema"] > SCHEMA else "an earlier"
+            version = manifest["loiter"]["version"]
+            raise Corrupt(f"it is of {age} loiter, {version} (schema {manifest['schema']}, not {SCHEMA})")
         if key is not None and manifest["key"] != key:
             raise Corrupt("it is the result of another request")
         # A system that booted has files of its own, and tables only if its cores were timed.

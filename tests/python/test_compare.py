@@ -10,6 +10,7 @@ import pytest
 import loiter
 from loiter import cli
 from loiter.engine import Engine
+from loiter.runs.request import digest
 
 
 @pytest.fixture(autouse=True)
@@ -139,3 +140,17 @@ def test_a_damaged_result_is_named(tmp_path: Path) -> None:
     (path / "counters.parquet").write_bytes(b"")
     with pytest.raises(loiter.UserFault, match="not a whole result"):
         loiter.compare(path, "t1")
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"), [(99, "it is of a newer loiter, 9.9.9"), (1, "it is of an earlier loiter")]
+)
+def test_a_result_of_another_loiter_is_told_from_a_damaged_one(schema: int, message: str) -> None:
+    path = run().path
+    manifest = json.loads((path / "manifest.json").read_text())
+    del manifest["checksum"]
+    manifest |= {"schema": schema, "loiter": {"version": "9.9.9"}}
+    (path / "manifest.json").write_text(json.dumps(manifest | {"checksum": digest(manifest)}))
+    with pytest.raises(loiter.UserFault, match=message):
+        loiter.compare(path, "t1")
+    assert (path / "manifest.json").is_file(), "nothing is lost"

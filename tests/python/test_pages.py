@@ -16,6 +16,8 @@ from playwright.sync_api import Browser, Locator, Page, sync_playwright
 import loiter
 from fake_command import words as fake_words
 from loiter.engine import Engine
+from loiter.report import page
+from loiter.results import Result
 
 SIZES = {"phone": (390, 844), "tablet": (820, 1180), "desk": (1440, 900)}
 SCHEMES = ("light", "dark")
@@ -208,6 +210,14 @@ def test_a_text_cannot_leave_its_place(engine: Engine, tmp_path: Path, monkeypat
     loiter.sweep({"place": ["add=0", evil]}, "t1", "spinloops", out=tmp_path / "out", quiet=True, workers=1)
     text = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert evil not in text
+
+
+def test_a_run_on_linux_says_what_ran() -> None:
+    machine = {"name": "smt8", "set": ["core.contexts=4"]}
+    request = {"bootargs": "console=ttyS0", "script": "set -e\n./work &\nwait\n", "phases": None}
+    manifest = {"machine": machine, "image": {"name": "workloads"}, "request": request}
+    said = page._command(Result(Path("nowhere"), manifest))
+    assert said == "image workloads on -m smt8 --set core.contexts=4: set -e; ./work &; wait"
 
 
 def test_a_comparison_page_needs_a_file(engine: Engine, tmp_path: Path) -> None:

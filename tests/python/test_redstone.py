@@ -163,6 +163,10 @@ def test_gain_is_of_what_was_lost() -> None:
     assert gain_percent(3.0, 3.0) == 0
 
 
+_PUBLISHED = {"figure_4_2_shares", "figure_4_3", "kernel_spin"}
+"""Charts over whose bars the dissertation has values."""
+
+
 class _MadeUp:
     """A result with tables of one smt8 core that did some of everything, other for each run."""
 
@@ -242,4 +246,11 @@ def test_an_exhibit_has_the_same_values_with_its_runs_and_without(scale: str, mo
             assert all(point.note for point in found.points if point.ours is None)
         for grid in found.grids:
             assert {len(row) for row in grid.rows} == {len(grid.columns)}, grid.id
+        for chart in found.charts:
+            assert set(chart.runs) == set(chart.values)
+            assert all(chart.runs.values()), f"{chart.id}: a bar of no run"
+            assert {label for each in chart.runs.values() for label in each} <= set(labels)
+            marked = {mark.group for mark in chart.marks}
+            assert chart.id in _PUBLISHED or not marked
+            assert marked or chart.id not in _PUBLISHED or scale == "quick", chart.id
     assert {part.exhibit.id for part in redstone2002.PARTS} == {exhibit.id for exhibit in study.exhibits}

@@ -229,9 +229,10 @@ def _command(result: Result) -> str:
     manifest = result.manifest
     request = manifest["request"]
     machine = " ".join([manifest["machine"]["name"], *(f"--set {each}" for each in manifest["machine"]["set"])])
-    if "bootargs" in request:
+    if "program" in manifest:
         return f"loiter run -m {machine} {manifest['program']['name']} -- {request['bootargs']}"
-    return f"{machine}: {request.get('script') or shlex.join(request.get('command', []))}"
+    what = request.get("script") or shlex.join(request.get("command", []))
+    return f"image {manifest['image']['name']} on -m {machine}: {'; '.join(what.strip().splitlines())}"
 
 
 def _cell(value: Any) -> Cell:

@@ -14,7 +14,7 @@ from loiter.engine import Engine
 from loiter.machines import Machine
 from loiter.results import Result
 from loiter.runs.worker import Job
-from loiter.studies.base import Chart, Exhibit, Findings, Grid, Point, Statement, Tolerance, Value
+from loiter.studies.base import Chart, Exhibit, Findings, Grid, Mark, Point, Statement, Tolerance, Value
 
 Group = TypeVar("Group")
 Of = Callable[[Group, str], float]
@@ -214,8 +214,10 @@ def repeated_bars(
     of: Callable[[Runs, Group, str], Sequence[float]],
     note: str,
     runs: Runs,
+    published: Mapping[tuple[str, str], str] | None = None,
 ) -> Chart:
-    """The same of several runs each: mean, and standard deviation."""
+    """The same of several runs each: mean, and standard deviation. `published` has keys of the reference file, for the
+    groups and series that it has values of."""
     ways = tuple(series)
     values, labels = {}, {}
     for label, group in groups.items():
@@ -223,7 +225,12 @@ def repeated_bars(
             read = _Read(runs)
             found = of(read, group, way)
             values[label, way], labels[label, way] = (mean(found), deviation(found)), tuple(read.labels)
-    return Chart(name, title, note, unit, tuple(groups), ways, values, runs=labels)
+    marks = tuple(
+        Mark(group, (way,), float(reference.lookup(PAPER, key)))
+        for (group, way), key in (published or {}).items()
+        if (group, way) in values
+    )
+    return Chart(name, title, note, unit, tuple(groups), ways, values, marks, runs=labels)
 
 
 def mean(values: Iterable[float]) -> float:

@@ -155,4 +155,10 @@ def _chart(runs: Runs, scale: str) -> Chart:
     def useful(runs: Runs, constant: int, way: str) -> list[float]:
         return kernel.each(runs, kernel.Cell(kernel.BASE, constant, way), kernel.useful_ipc)
 
-    return repeated_bars("kernel_spin", title, "instructions a cycle", groups, kernel.WAYS, useful, note, runs)
+    group = f"{kernel.COMPARED_CYCLES} cycles"
+    published = {
+        (group, kernel.SPIN): "table_4_5.useful_ipc_spin.8",
+        (group, kernel.HARDWARE): "table_4_5.useful_ipc_smt_lock.8",
+    }
+    unit = "instructions a cycle"
+    return repeated_bars("kernel_spin", title, unit, groups, kernel.WAYS, useful, note, runs, published)
