@@ -27,7 +27,7 @@ macro_rules! each {
 }
 
 impl Chip {
-    /// Seats `hart` of `machine` in a vacant context, where it goes on, or sleeps on, from `now`.
+    /// Seats `hart` of `machine` in a vacant context, where it continues, or sleeps on, from `now`.
     /// With `spinning` it waits for a lock.
     pub fn attach(
         &mut self,
@@ -45,7 +45,7 @@ impl Chip {
     /// hart can be detached.
     pub fn drain<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
         match self {
-            // What is under way goes on when memory answers.
+            // What is under way continues when memory answers.
             Chip::Fgmt(_) => Cycle::NEVER,
             Chip::Smt(chip) => chip.drain(now, shared),
         }

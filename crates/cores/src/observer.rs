@@ -72,7 +72,7 @@ pub enum PipelineStep<'a> {
     Wakes,
     /// It is over, and has counted.
     Retired,
-    /// It, and whatever its context has fetched behind it, is over, and does not count.
+    /// It, and whatever its context has fetched after it, is over, and does not count.
     Squashed,
 }
 

@@ -7,7 +7,7 @@ use loiter_types::{ContextId, HartId};
 pub(crate) struct Seats(Vec<(usize, usize)>);
 
 impl Seats {
-    /// `hart` sits in `context` of cores with `per_core` contexts from now on. Answers core and context
+    /// `hart` sits in `context` of cores with `per_core` contexts from now on. Returns core and context
     /// within it.
     pub(crate) fn take(
         &mut self,

@@ -30,7 +30,7 @@ pub struct Shared<'a, O> {
     pub cycles_per_tick: u64,
     /// A trap that no handler takes ends the run.
     pub unhandled: Option<(HartId, Unhandled)>,
-    /// Whether the observer of probes wants the run to stop behind this cycle.
+    /// Whether the observer of probes wants the run to stop after this cycle.
     pub stop: bool,
     /// Whether a device was accessed, so that timers may have changed.
     pub device_accessed: bool,
@@ -144,8 +144,8 @@ impl<O: Observer> Shared<'_, O> {
         }
     }
 
-    /// Passes the probes between a hart's pc and `to`, and tells the observer of them. Answers whether
-    /// the hart spins behind them, if they say so.
+    /// Passes the probes between a hart's pc and `to`, and tells the observer of them. Returns whether
+    /// the hart spins after them, if they say so.
     #[cold]
     pub(crate) fn pass_probes(&mut self, hart: usize, to: u64, now: Cycle) -> Option<bool> {
         let mut spinning = None;

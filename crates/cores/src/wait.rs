@@ -136,7 +136,7 @@ impl WaitParams {
         }
     }
 
-    /// When the hart goes on after an event in cycle `event`.
+    /// When the hart continues after an event in cycle `event`.
     pub(crate) fn goes_on(&self, sleep: &Sleep, event: Cycle) -> Cycle {
         let exit = match sleep.nap {
             Nap::Wfi if self.is_deep(sleep, event) => self.wfi_deep_exit_cycles,
@@ -147,7 +147,7 @@ impl WaitParams {
         event.max(sleep.entered).after(exit)
     }
 
-    /// When the hart goes on if no event comes.
+    /// When the hart continues if no event comes.
     pub(crate) fn goes_on_by_itself(&self, sleep: &Sleep) -> Cycle {
         match sleep.limit {
             Cycle::NEVER => Cycle::NEVER,

@@ -113,7 +113,7 @@ struct Walk<P> {
     /// When it began, or began to wait for its turn.
     since: Cycle,
     next: Next,
-    /// When it goes on, as far as is known.
+    /// When it continues, as far as is known.
     due: Cycle,
 }
 
@@ -130,7 +130,7 @@ pub(crate) struct Walker<P> {
     walks: Vec<Option<Walk<P>>>,
     /// Walks that wait for their turn, in order.
     queue: VecDeque<Walk<P>>,
-    /// The first cycle in which a walk goes on, as far as is known.
+    /// The first cycle in which a walk continues, as far as is known.
     pub(crate) due: Cycle,
     pub(crate) counters: WalkerCounters,
 }
@@ -164,7 +164,7 @@ impl<P: Copy> Walker<P> {
         tag & TAG != 0
     }
 
-    /// Begins a walk, or puts it into line for its turn. Answers it if it has ended already.
+    /// Begins a walk, or puts it into line for its turn. Returns it if it has ended already.
     pub(crate) fn begin<O: Observer>(
         &mut self,
         now: Cycle,
@@ -186,7 +186,7 @@ impl<P: Copy> Walker<P> {
         self.start(free, walk, now, shared)
     }
 
-    /// Walks that are due go on, and those whose turn has come begin. Those that end are added to
+    /// Walks that are due continue, and those whose turn has come begin. Those that end are added to
     /// `ended`.
     #[cold]
     pub(crate) fn go_on<O: Observer>(
@@ -237,7 +237,7 @@ impl<P: Copy> Walker<P> {
         None
     }
 
-    /// A walk goes on for as long as it is due. Answers it when it ends.
+    /// A walk continues for as long as it is due. Returns it when it ends.
     fn step<O: Observer>(
         &mut self,
         at: usize,

@@ -19,7 +19,7 @@ counters! {
         branches_taken: "instructions",
         /// Floating-point operations issued, loads and stores not counted.
         fp_operations: "instructions",
-        /// Instructions issued behind a load whose hit was not yet confirmed, or a branch not yet known.
+        /// Instructions issued after a load whose hit was not yet confirmed, or a branch not yet known.
         speculative_issues: "instructions",
         /// Slots lost to instructions whose unit was busy.
         retracted: "slots",

@@ -4,17 +4,17 @@
 //!
 //! The rules, each with its parameter:
 //! - A context that issues an instruction is stalled for the instruction's latency (`core.stall =
-//!   "issue"`), or goes on until it needs a result that is not there (`"use"`).
-//! - Behind a load that hits, a context is ready only on the assumption of the hit until the hit is
+//!   "issue"`), or continues until it needs a result that is not there (`"use"`).
+//! - After a load that hits, a context is ready only on the assumption of the hit until the hit is
 //!   confirmed (`latency.load_confirmed_cycles`); until then it is taken only when no other is ready.
 //!   After a branch that is not taken likewise (`latency.branch_confirmed_cycles`).
 //! - With `core.alternates`, a context that issued in the last cycle gives way to any other that is
-//!   ready, even one behind an unconfirmed hit.
+//!   ready, even one after an unconfirmed hit.
 //! - Selection learns who was selected `core.selection_lag_cycles` later; until then it goes by what
 //!   it knew before.
 //! - A context whose next instruction needs a busy unit is stalled until the unit is free; or the
 //!   instruction is selected, loses the slot and waits (`core.retract_cycles`). A unit that somebody
-//!   waits for so stays busy a little longer, and its last user goes on no earlier than the waiters
+//!   waits for so stays busy a little longer, and its last user continues no earlier than the waiters
 //!   (`core.unit_handover_cycles`).
 //! - Pipes share the load/store unit, the floating-point unit, the multiplier and the divider. Where
 //!   several want one in a cycle, a favour bit that alternates decides, and the other loses its cycle.

@@ -231,7 +231,7 @@ impl Context {
         interrupt.is_some()
     }
 
-    /// Finds the next instruction of this context, behind any probes. Returns whether it is there.
+    /// Finds the next instruction of this context, after any probes. Returns whether it is there.
     #[inline(always)]
     fn fetch<O: Observer>(
         &mut self,

@@ -120,7 +120,7 @@ params! {
 params! {
     /// Section `fpu`: floating-point units, and what else shares them.
     pub struct FpuParams {
-        /// Who shares it: every core has its own, pipelined; or one per chip behind the
+        /// Who shares it: every core has its own, pipelined; or one per chip after the
         /// interconnect, and then a core has one floating-point operation under way at a time.
         shared_by: choice("core", "chip"),
         /// Cycles for which an add, compare or conversion keeps the adder.

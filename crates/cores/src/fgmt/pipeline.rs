@@ -1,5 +1,5 @@
 //! What an observer is told of the way of instructions: fetched, and waiting for what keeps it from
-//! issuing; executing, from issue until its context may go on or its result is there; or its access
+//! issuing; executing, from issue until its context may continue or its result is there; or its access
 //! under way.
 
 use loiter_types::Cycle;
@@ -69,7 +69,7 @@ impl Context {
                 let step = PipelineStep::Enters(PipelineStage::Memory);
                 return self.tell(core, (now, next), step, shared);
             }
-            // Its context sleeps behind it.
+            // Its context sleeps after it.
             Waits::Wake(_) => next,
             _ if core.stall_on_use => self.ready_at.max(self.operands[self.inst.rd as usize % 65]),
             _ => self.ready_at,

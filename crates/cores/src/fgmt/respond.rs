@@ -117,7 +117,7 @@ impl Context {
         }
     }
 
-    /// A blocking access performs: its instruction runs, and the context goes on when the answer is
+    /// A blocking access performs: its instruction runs, and the context continues when the answer is
     /// back.
     fn perform<O: Observer>(
         &mut self,

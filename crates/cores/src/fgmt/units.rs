@@ -241,7 +241,7 @@ impl CoreUnits {
         }
     }
 
-    /// When others can use a unit whose user goes on at `done`.
+    /// When others can use a unit whose user continues at `done`.
     #[inline]
     fn released(&self, done: Cycle) -> Cycle {
         match done {
@@ -364,7 +364,7 @@ impl Core {
     }
 
     /// The data of a load for which the context in `seat` has the floating-point place arrive; without
-    /// waiters it goes on at `ready`.
+    /// waiters it continues at `ready`.
     #[cold]
     pub(super) fn fp_data_arrive(&mut self, seat: usize, ready: Cycle) {
         if !self.state.units.fp_waits_for(seat) {

@@ -10,7 +10,7 @@ use crate::walker::{Ended, NO_PAGE, Wanted, flush_of, page};
 use crate::{Observer, Shared};
 
 impl Core {
-    /// Walks that are due go on, and those whose turn has come begin. Walks need no pipe: they go on
+    /// Walks that are due continue, and those whose turn has come begin. Walks need no pipe: they continue
     /// whoever is selected.
     #[cold]
     pub(super) fn go_on_walking<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {

@@ -53,7 +53,7 @@ impl Direction {
         })
     }
 
-    /// Which way the branch at `pc` goes, behind branches that went the ways of `history`.
+    /// Which way the branch at `pc` goes, after branches that went the ways of `history`.
     #[inline]
     pub(super) fn guess(&self, pc: u64, history: u32) -> Guess {
         match self {

@@ -110,7 +110,7 @@ mod tests {
             assert!(loops(&mut hybrid, &mut random, n, 50) > 0, "{n} iterations");
             assert_eq!(loops(&mut hybrid, &mut random, n, 100), 0, "{n} iterations");
         }
-        // A longer loop has 12 taken in a row at two places, and ends behind one of them.
+        // A longer loop has 12 taken in a row at two places, and ends after one of them.
         let (mut hybrid, mut random) = (Hybrid::new(&params("hybrid")).unwrap(), Random::new(14));
         loops(&mut hybrid, &mut random, 14, 50);
         assert!(loops(&mut hybrid, &mut random, 14, 100) >= 100);

@@ -8,8 +8,8 @@
 //! Tables and buffer are shared by the contexts of a core; the global history and the return stack
 //! are a context's own (assumed, since what one context does says nothing of the returns of another).
 //!
-//! Invariants: what fetch does on a wrong way leaves no trace but in counters of look-ups and, where
-//! the wrong way returned past the top of the return stack, in entries below it; tables and buffer
+//! Invariants: what fetch does on a wrong path leaves no trace but in counters of look-ups and, where
+//! the wrong path returned past the top of the return stack, in entries below it; tables and buffer
 //! learn from retired transfers alone.
 //!
 //! The buffer knows virtual addresses and no address spaces, so a target can be another program's.
@@ -157,7 +157,7 @@ impl Predictors {
         self.contexts[context].mode = mode;
     }
 
-    /// Predicts the transfer at `pc` (`next` is the address behind it) for fetch, and moves the
+    /// Predicts the transfer at `pc` (`next` is the address after it) for fetch, and moves the
     /// context's speculative history and return stack on.
     pub fn predict(
         &mut self,
@@ -208,9 +208,9 @@ impl Predictors {
         }
     }
 
-    /// Fetch went a wrong way behind `checkpoint`: the context's history and return stack are as they
+    /// Fetch went a wrong path behind `checkpoint`: the context's history and return stack are as they
     /// were there, then moved on by what the transfer really did (`outcome`: transfer, the address
-    /// behind it, whether taken), if the squash was at a transfer.
+    /// after it, whether taken), if the squash was at a transfer.
     ///
     /// Of the return stack the top is restored, as hardware does it: entries below it that the wrong
     /// way popped and then pushed over are lost, as are the oldest if it pushed more than there is

@@ -21,7 +21,7 @@ params! {
         choice_entries: int(1..=1048576),
         /// Counters of bimodal, a power of two.
         bimodal_entries: int(1..=1048576),
-        /// Calls that a context can return from by its return stack; further ones push out the
+        /// Calls that a context can return from by its return stack; further ones evict the
         /// oldest. 0: returns are predicted as other indirect jumps.
         return_stack_entries: int(0..=1024),
     }

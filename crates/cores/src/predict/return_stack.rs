@@ -1,6 +1,6 @@
 //! Where the calls of a context return to.
 
-/// The latest return addresses, in a ring: the latest push out the oldest.
+/// The latest return addresses, in a ring: the latest evict the oldest.
 #[derive(Clone, Debug)]
 pub(super) struct ReturnStack {
     entries: Vec<u64>,
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_top_is_repaired_and_what_lies_below_is_not() {
-        // (entries popped on the wrong way, entries then pushed on it, what is left)
+        // (entries popped on the wrong path, entries then pushed on it, what is left)
         for (popped, pushed, expected) in [
             (0, 3, [3, 2, 1]),
             (1, 1, [3, 2, 1]),

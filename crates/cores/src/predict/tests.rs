@@ -271,7 +271,7 @@ fn climb(transfer: Transfer) -> i64 {
     }
 }
 
-/// Predicts a wrong way of up to 40 transfers, from `height` above where the return stack is to be
+/// Predicts a wrong path of up to 40 transfers, from `height` above where the return stack is to be
 /// restored. It does what the repair of the top undoes: it does not call past `room`, where the
 /// oldest entries are, nor at all once it has returned from below the top.
 fn stray(predictors: &mut Predictors, random: &mut Random, context: usize, height: i64, room: i64) {
@@ -299,7 +299,7 @@ fn nothing_is_left_of_a_wrong_way() {
         }
         let mut strayed = straight.clone();
 
-        // One of them goes a wrong way, behind a transfer or just so.
+        // One of them goes a wrong path, after a transfer or just so.
         let context = random.below(2) as usize;
         let checkpoint = strayed.checkpoint(context);
         let room = 16 - i64::from(checkpoint.stack.depth);

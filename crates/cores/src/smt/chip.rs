@@ -47,7 +47,7 @@ impl Chip {
         })
     }
 
-    /// Seats `hart` of `machine` in a vacant context, where it goes on, or sleeps on, from `now`.
+    /// Seats `hart` of `machine` in a vacant context, where it continues, or sleeps on, from `now`.
     /// With `spinning` it waits for a lock.
     pub fn attach(
         &mut self,

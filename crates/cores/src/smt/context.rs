@@ -43,11 +43,11 @@ pub(super) enum Stage {
 pub(super) enum How {
     /// The core, out of order.
     Apart,
-    /// The hart, when it is the oldest; nothing behind it is held up but what needs its result.
+    /// The hart, when it is the oldest; nothing after it is held up but what needs its result.
     Oldest,
-    /// The same, and loads behind it wait: fences, and atomics that acquire.
+    /// The same, and loads after it wait: fences, and atomics that acquire.
     Barrier,
-    /// The same, and nothing behind it is fetched before: it may change how the hart executes.
+    /// The same, and nothing after it is fetched before: it may change how the hart executes.
     Serial,
     /// Nobody: fetching it raised an exception.
     Fault,
@@ -94,14 +94,14 @@ pub(super) struct Entry {
     pub(super) transfer: Option<Transfer>,
     pub(super) purpose: Purpose,
     pub(super) done: Detached,
-    /// Where fetch went on behind it.
+    /// Where fetch continued after it.
     pub(super) predicted: u64,
     /// Virtual address of an issued load or store.
     pub(super) virt: u64,
     /// Where its data lie; its bytes are `bytes`, 0 before that is known.
     pub(super) addr: PhysAddr,
     pub(super) bytes: u64,
-    /// Value of a store. Of a load, what stands behind the store that it has its value from; 0: no store
+    /// Value of a store. Of a load, what stands after the store that it has its value from; 0: no store
     /// of the window.
     pub(super) data: u64,
 }
@@ -109,7 +109,7 @@ pub(super) struct Entry {
 const _: () = assert!(size_of::<Entry>() == 128 && std::mem::offset_of!(Entry, done) == 64);
 
 impl Entry {
-    /// Address behind it.
+    /// Address after it.
     #[inline(always)]
     pub(super) fn behind(&self) -> u64 {
         self.pc.wrapping_add(u64::from(self.inst.len))
@@ -137,7 +137,7 @@ pub(super) enum Fetch {
     Line,
     /// The translation of its address is on its way.
     Walk,
-    /// Behind an instruction that must retire first, or a transfer whose target nobody knows, or an
+    /// After an instruction that must retire first, or a transfer whose target nobody knows, or an
     /// address that cannot be fetched.
     Blocked,
     /// It is, but for instructions of a handler for a translation that was missed.
@@ -220,7 +220,7 @@ pub(super) struct Context {
     pub(super) course: Course,
     /// The instruction with which the oldest interval begins that accounts keep open.
     pub(super) opens_at: u64,
-    /// The mark of what was fetched last; [`NO_MARK`] behind a probe which says that the hart waits, or does not.
+    /// The mark of what was fetched last; [`NO_MARK`] after a probe which says that the hart waits, or does not.
     pub(super) fetch_mark: u8,
     /// What an instruction with that mark is for.
     pub(super) fetch_purpose: Purpose,
@@ -479,7 +479,7 @@ impl Context {
         self.see_first_open();
     }
 
-    /// Instruction `first` and all behind it are squashed.
+    /// Instruction `first` and all after it are squashed.
     #[cold]
     #[inline(never)]
     pub(super) fn retract_intervals(&mut self, first: u64) {
@@ -488,7 +488,7 @@ impl Context {
         self.see_first_open();
     }
 
-    /// Fetch goes on behind what it has fetched last, and has passed no probe there.
+    /// Fetch continues after what it has fetched last, and has passed no probe there.
     #[cold]
     #[inline(never)]
     pub(super) fn see_last_mark(&mut self) {

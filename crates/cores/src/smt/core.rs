@@ -31,7 +31,7 @@ pub(super) enum Event {
     Wake,
     /// A load accesses the data cache.
     Access,
-    /// A transfer finds that fetch went the wrong way.
+    /// A transfer finds that fetch went the wrong path.
     Redirect,
     /// Decode finds that a direct branch or jump leads elsewhere than fetch continued.
     Misfetch,
@@ -453,7 +453,7 @@ impl CoreState {
 }
 
 impl Context {
-    /// Fetch goes on at `pc` from cycle `from` on; cycles without instructions until then are charged
+    /// Fetch continues at `pc` from cycle `from` on; cycles without instructions until then are charged
     /// to `empty`.
     pub(super) fn fetch_at(&mut self, pc: u64, from: Cycle, empty: Slot) {
         self.fetch = Fetch::Ready;

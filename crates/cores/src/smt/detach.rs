@@ -19,7 +19,7 @@ use crate::warm::{Fetched, Traces};
 use crate::{Observer, Shared};
 
 impl Chip {
-    /// One cycle in which harts are about to leave: nothing is begun, stores go on to perform. Returns
+    /// One cycle in which harts are about to leave: nothing is begun, stores continue to perform. Returns
     /// the next in which a core has anything to do by itself; when it is never, and memory has nothing to
     /// deliver either, harts stand between two instructions with empty store buffers.
     pub fn drain<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {

@@ -1,4 +1,4 @@
-//! Fetch: which contexts, how many instructions, and where to go on.
+//! Fetch: which contexts, how many instructions, and where to continue.
 
 use loiter_hart::Access;
 use loiter_isa::{Class, Inst, Op};

@@ -323,7 +323,7 @@ impl Context {
         shared.machine.is_ram(found, width.bytes()).then_some(found)
     }
 
-    /// What a load finds among the older stores of its context, and behind which of them it has to
+    /// What a load finds among the older stores of its context, and after which of them it has to
     /// stay: the number of the store it has its value from, plus one.
     fn forward(&self, n: u64, addr: PhysAddr, width: Width) -> (Forward, u64) {
         let end = addr.0 + width.bytes();
@@ -415,7 +415,7 @@ impl Context {
         self.squash_violations(c, n, (addr, width.bytes()), core, now);
     }
 
-    /// Squashes from the first load on that is behind `n` and has read, or is about to read, one of the bytes that
+    /// Squashes from the first load on that is after `n` and has read, or is about to read, one of the bytes that
     /// `n` has stored, or has from an older store.
     pub(super) fn squash_violations(
         &mut self,

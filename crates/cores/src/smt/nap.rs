@@ -1,4 +1,4 @@
-//! Naps: who sleeps, what its shares are for meanwhile, and how it goes on.
+//! Naps: who sleeps, what its shares are for meanwhile, and how it continues.
 
 use loiter_hart::{Hart, Nap};
 use loiter_observe::{Doing, Slot};

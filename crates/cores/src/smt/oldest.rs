@@ -244,7 +244,7 @@ impl Context {
             core.wake_register(destination);
         }
         if inst.op == Op::AmocasQ && inst.rd != SINK {
-            // Nothing behind it is there yet, so its second register can be set where it stands.
+            // Nothing after it is there yet, so its second register can be set where it stands.
             let second = inst.rd + 1;
             let register = self.map[second as usize];
             core.registers.values[register as usize] = hart.regs[second as usize];
@@ -261,14 +261,14 @@ impl Context {
         if serial {
             self.after_serial(core, now, class, flow, shared);
         } else if flow == Flow::Jump {
-            // Fetch went on behind it.
+            // Fetch continued after it.
             let pc = shared.harts[self.hart_index].pc;
             self.fetch_again(c, core, now, pc);
         }
         Oldness::Retired
     }
 
-    /// Fetch goes on behind an instruction that nothing was fetched behind.
+    /// Fetch continues after an instruction that nothing was fetched after.
     fn after_serial<O: Observer>(
         &mut self,
         core: &mut CoreState,

@@ -181,7 +181,7 @@ impl Context {
         oracle.run(self.tail, pc, inst, how, hart, machine, &self.buffer)
     }
 
-    /// The oracle forgets instruction `first` and all behind it.
+    /// The oracle forgets instruction `first` and all after it.
     pub(super) fn unforesee(&mut self, first: u64) {
         let Some(mut oracle) = self.oracle.take() else {
             return;

@@ -31,7 +31,7 @@ params! {
         fetch_buffer_entries: int(1..=256),
         /// From fetch of an instruction to its entry into a queue.
         front_cycles: int(1..=32),
-        /// Cycles without fetch behind a taken transfer whose target only decode found.
+        /// Cycles without fetch after a taken transfer whose target only decode found.
         misfetch_cycles: int(0..=32),
         /// Instructions renamed in a cycle, of all contexts.
         rename_width: int(1..=32),
@@ -81,7 +81,7 @@ params! {
         /// buffer, histories and return stacks of their own.
         kernel_bypasses: choice("nothing", "caches", "predictors", "both") = "nothing",
         /// What atomics are ordered with, all of which run when they are the oldest. annotated: one with rl
-        /// waits for the store buffer, loads behind one with aq wait for it. full: so for all atomics.
+        /// waits for the store buffer, loads after one with aq wait for it. full: so for all atomics.
         atomic_order: choice("annotated", "full"),
     }
 }

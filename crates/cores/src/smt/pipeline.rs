@@ -1,7 +1,7 @@
 //! What an observer is told of the way of instructions, and of what contexts do.
 //!
 //! A result is computed when its instruction issues, and the cycles of register read are charged
-//! behind that (see `issue`). Here an instruction executes behind register read: as in the core that
+//! after that (see `issue`). Here an instruction executes after register read: as in the core that
 //! is modelled, what executes stands that much later than what the model computes.
 
 use loiter_isa::Class;

@@ -4,7 +4,7 @@
 //! is younger is squashed, and its context runs the handler. Of that the walker takes the time: the fixed
 //! part of a walk, and its reads of page tables. Its instructions take places of the pipeline from fetch
 //! to retirement: they do nothing, are no instructions of the hart, and always find their line in the
-//! instruction cache. Fetch goes on where it was once both are through.
+//! instruction cache. Fetch continues where it was once both are through.
 
 use loiter_hart::Access;
 use loiter_isa::{Class, Inst, decode};

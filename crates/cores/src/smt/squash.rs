@@ -6,12 +6,12 @@ use super::context::{Context, Fetch, NOTHING_OPEN, Stage};
 use super::core::CoreState;
 use super::registers::{File, NONE};
 
-/// Takes back all instructions of `context` behind `n`. Histories are the caller's affair.
+/// Takes back all instructions of `context` after `n`. Histories are the caller's affair.
 pub(super) fn behind(context: &mut Context, core: &mut CoreState, n: u64) {
     from(context, core, n + 1);
 }
 
-/// Takes back instruction `first` and all behind it.
+/// Takes back instruction `first` and all after it.
 pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
     if first >= context.tail {
         return;

@@ -1,7 +1,7 @@
 //! Translation as time: look-ups of the translation look-aside buffers, and what waits for walks.
 //!
-//! Fetch waits for its walk; a load or store waits while others go on; what the hart runs waits when it
-//! is the oldest. A walk goes on when who wanted it has been squashed. Walks of a context for one page
+//! Fetch waits for its walk; a load or store waits while others continue; what the hart runs waits when it
+//! is the oldest. A walk continues when who wanted it has been squashed. Walks of a context for one page
 //! and one kind of access are one.
 
 use loiter_hart::{Access, Hart, access_width};
@@ -28,7 +28,7 @@ pub(super) enum For {
 }
 
 impl Core {
-    /// Walks go on, and those who waited for one that ends.
+    /// Walks continue, and those who waited for one that ends.
     #[cold]
     pub(super) fn go_on_walking<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         self.state.active = true;
@@ -40,7 +40,7 @@ impl Core {
         self.state.ended_walks = ended;
     }
 
-    /// A walk has ended: who waited for it goes on, also if no page was found; then the access raises
+    /// A walk has ended: who waited for it continues, also if no page was found; then the access raises
     /// its exception.
     fn end_walk<O: Observer>(&mut self, now: Cycle, walk: &Ended<For>, shared: &mut Shared<'_, O>) {
         let Core { state, contexts } = self;
@@ -137,7 +137,7 @@ impl Context {
             return false;
         }
         self.fetch = Fetch::Walk;
-        // A walk that a wrong way has begun comes first.
+        // A walk that a wrong path has begun comes first.
         if !self.fetch_walks {
             self.fetch_walks = true;
             let wanted = self.wanted(c, addr, Access::Fetch, For::Fetch);
