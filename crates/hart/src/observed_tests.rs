@@ -1,4 +1,4 @@
-//! That observing changes nothing, tells everything, and that holding and going on does not show.
+//! That observing changes nothing, tells everything, and that holding and continuing does not show.
 
 use loiter_isa::csr::number::MTVEC;
 use loiter_machine::{Machine, MachineConfig, RAM_BASE};

@@ -81,7 +81,7 @@ pub trait InstructionObserver {
     /// Whether it wants to know anything; if not, engines are compiled as if there was none.
     const ACTIVE: bool = true;
 
-    /// `hart` goes on to execute in the page of `pc`: whether to be told of instructions there. It may
+    /// `hart` continues to execute in the page of `pc`: whether to be told of instructions there. It may
     /// be told of some others too.
     fn enters_page(&mut self, hart: &Hart, pc: u64) -> bool;
 

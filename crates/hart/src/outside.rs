@@ -37,7 +37,7 @@ impl Hart {
         csr.read(number, self.retired, false)
     }
 
-    /// Writes CSR `number` as machine mode would. Answers whether it could.
+    /// Writes CSR `number` as machine mode would. Returns whether it could.
     pub fn set_csr_from_outside(&mut self, machine: &mut Machine, number: u16, value: u64) -> bool {
         let privilege = std::mem::replace(&mut self.csr.privilege, Privilege::Machine);
         let exists = match number {

@@ -37,7 +37,7 @@ impl DataPort for Machine {
 }
 
 /// The hot loop's port: RAM that nobody watches. It refuses everything else, so that devices, watches
-/// and the end of the program need no test behind every access.
+/// and the end of the program need no test after every access.
 pub(crate) struct PlainRam<'a>(pub(crate) &'a mut Machine);
 
 impl DataPort for PlainRam<'_> {
@@ -106,7 +106,7 @@ pub fn run(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache, budget:
     let before = hart.retired;
     let cycle = hart.csr.clock.cycle;
     let end = before + budget;
-    // A trap costs as much as an instruction: a handler that traps at once must not go on for ever.
+    // A trap costs as much as an instruction: a handler that traps at once must not continue for ever.
     let mut traps = 0;
     let stop = loop {
         if machine.pages.code_written() {

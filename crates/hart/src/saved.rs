@@ -1,7 +1,7 @@
 //! A hart in a snapshot.
 //!
 //! Only what a program can see is kept. What the hart remembers to be fast (translations, decoded
-//! code) never shows, so a hart without it goes on as the one that had it.
+//! code) never shows, so a hart without it continues as the one that had it.
 
 use loiter_isa::SINK;
 use serde::{Deserialize, Serialize};

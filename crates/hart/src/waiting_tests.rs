@@ -30,7 +30,7 @@ const ONE: u8 = 14;
 const FEW: u8 = 15;
 const SEEN: u8 = 5;
 
-/// Instructions of which every order is tried, and turns of all harts behind them in which all must end.
+/// Instructions of which every order is tried, and turns of all harts after them in which all must end.
 const EXPLORED: [u32; 2] = [9, 7];
 const TURNS: usize = 200;
 

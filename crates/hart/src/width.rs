@@ -6,7 +6,7 @@ use loiter_isa::{
     CsrOperand, Executor, FpContext, Inst, Lock, Op, System, Width, decode, dispatch,
 };
 
-/// Answers the width of the access instead of performing it.
+/// Returns the width of the access instead of performing it.
 struct Measure;
 
 impl Executor for Measure {

@@ -193,7 +193,7 @@ impl Counter {
 }
 
 impl CsrFile {
-    /// What was cycle `from` is cycle `to` from now on; `mcycle` goes on where it stood.
+    /// What was cycle `from` is cycle `to` from now on; `mcycle` continues where it stood.
     pub fn move_clock(&mut self, from: u64, to: u64) {
         let value = self.cycle.value(from);
         self.cycle.set(to, value);

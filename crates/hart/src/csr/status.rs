@@ -173,7 +173,7 @@ impl CsrFile {
         }
     }
 
-    /// `mret`: answers the pc to go on at; `None` when it is illegal here.
+    /// `mret`: returns the pc to continue at; `None` when it is illegal here.
     pub(crate) fn leave_machine_trap(&mut self) -> Option<u64> {
         if self.privilege != Privilege::Machine {
             return None;
@@ -189,7 +189,7 @@ impl CsrFile {
         Some(self.mepc)
     }
 
-    /// `sret`: answers the pc to go on at; `None` when it is illegal here.
+    /// `sret`: returns the pc to continue at; `None` when it is illegal here.
     pub(crate) fn leave_supervisor_trap(&mut self) -> Option<u64> {
         match self.privilege {
             Privilege::User => return None,

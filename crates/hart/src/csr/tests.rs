@@ -188,7 +188,7 @@ fn a_counter_that_is_written_while_it_stands_goes_on_standing() {
     csr.clock.cycle = 5003;
     assert_eq!(csr.read(MCYCLE, 503, false), Some(10));
     assert_eq!(csr.read(MINSTRET, 503, false), Some(11));
-    // Each by itself: one that counts goes on when the other is stopped.
+    // Each by itself: one that counts continues when the other is stopped.
     csr.write(MCOUNTINHIBIT, 4, 600);
     csr.clock.cycle = 5010;
     assert_eq!(csr.read(MCYCLE, 700, false), Some(17));

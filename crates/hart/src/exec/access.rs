@@ -108,7 +108,7 @@ pub trait Environment {
     /// Register `stimecmp` of `hart`.
     fn supervisor_timer(&mut self, hart: HartId) -> u64;
 
-    /// Writes register `stimecmp` of `hart`; answers the interrupt lines of the hart that follow.
+    /// Writes register `stimecmp` of `hart`; returns the interrupt lines of the hart that follow.
     fn set_supervisor_timer(&mut self, hart: HartId, value: u64) -> u64;
 }
 

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!                    free
-//!        +------------------------------> goes on behind, the lock is taken
+//!        +------------------------------> continues after, the lock is taken
 //!        |
 //!   lock.acquire --held, time left--> asleep at it, the line is watched
 //!        |    ^                          |
 //!        |    +-- line lost, interrupt, time over
 //!        |
-//!        +--held, time over------------> goes on at its target
+//!        +--held, time over------------> continues at its target
 //! ```
 //!
 //! Test and watch are one step: a store that comes after the test ends the nap, so no wake-up is lost.
