@@ -68,7 +68,7 @@ impl Operands {
 type Native = fn(&FpContext, u64, u64, u64) -> Option<u64>;
 type Soft = fn(&mut FpContext, u64, u64, u64) -> u64;
 
-/// Checks an operation; answers how many operands the fast path took.
+/// Checks an operation; returns how many operands the fast path took.
 fn agree<F: Format>(name: &str, count: usize, native: Native, soft: Soft) -> usize {
     let mut operands = Operands::new::<F>(count as u64);
     let mut taken = 0;
