@@ -172,7 +172,7 @@ impl Machine {
     }
 
     /// Performs a store to a page without marks that does nothing but write: to RAM, where nobody
-    /// watches. Answers whether it was one; if not, nothing has happened and [`Machine::store`] is to
+    /// watches. Returns whether it was one; if not, nothing has happened and [`Machine::store`] is to
     /// be asked. The caller knows that the page has no marks (see [`Pages::mark_generation`]).
     #[inline(always)]
     pub fn store_unwatched(&mut self, addr: PhysAddr, width: Width, value: u64) -> bool {

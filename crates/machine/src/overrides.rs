@@ -238,7 +238,7 @@ fn unreadable(rest: &str, expected: &'static str) -> OverrideFault {
     OverrideFault::Value { rest, expected }
 }
 
-/// Reads a text in quotes, with a NUL at its end; answers what follows.
+/// Reads a text in quotes, with a NUL at its end; returns what follows.
 fn parse_text<'a>(text: &'a str, bytes: &mut Vec<u8>) -> Result<&'a str, OverrideFault> {
     let mut chars = text[1..].char_indices();
     while let Some((at, c)) = chars.next() {
@@ -262,7 +262,7 @@ fn parse_text<'a>(text: &'a str, bytes: &mut Vec<u8>) -> Result<&'a str, Overrid
     Err(unreadable(text, "the closing quote is missing"))
 }
 
-/// Reads words up to the closing bracket; answers what follows.
+/// Reads words up to the closing bracket; returns what follows.
 fn parse_list(
     text: &str,
     close: char,

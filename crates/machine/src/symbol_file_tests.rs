@@ -79,7 +79,7 @@ fn a_program_is_known_by_its_pages_wherever_it_lies() {
     let file = parse(&bytes).unwrap();
     assert_eq!(file.text.len(), 2);
     let page = &bytes[..PAGE_BYTES as usize];
-    // The segment begins behind the headers, and so does its first page.
+    // The segment begins after the headers, and so does its first page.
     let offset = (crate::testing::HEADER_BYTES + crate::testing::PROGRAM_HEADER_BYTES) as u64;
     assert_eq!(file.text[0], (text_page_hash(page), 0x1_0000 - offset));
     assert_eq!(file.text[1].1, 0x1_1000 - offset);

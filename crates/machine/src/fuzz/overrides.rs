@@ -42,7 +42,7 @@ struct Override {
 enum Text {
     Known(u8),
     AlsoKnown(u8),
-    /// Parts behind a good one.
+    /// Parts after a good one.
     Longer(u8, Part),
     Parts(#[generator(produce_with::<Vec<Part>>().len(0..5_usize))] Vec<Part>),
 }

@@ -18,7 +18,7 @@ pub struct Header {
     pub machine: String,
     /// Hash of the machine's parameters, for people: restoring asks only that `hardware` is the same.
     pub machine_hash: String,
-    /// What the machine must have in common with the one that goes on.
+    /// What the machine must have in common with the one that continues.
     pub hardware: Hardware,
     /// Simulated time.
     pub cycle: u64,

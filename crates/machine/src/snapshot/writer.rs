@@ -83,7 +83,7 @@ impl SnapshotWriter {
         Ok(())
     }
 
-    /// Writes the file, whole or not at all, and answers its length.
+    /// Writes the file, whole or not at all, and returns its length.
     ///
     /// # Errors
     /// When the host refuses.

@@ -54,7 +54,7 @@ fn status(machine: &Machine) -> u8 {
     get(machine, STATUS, 1)[0]
 }
 
-/// Reads sectors; the bytes, or nothing when the disk answers with an error.
+/// Reads sectors; the bytes, or nothing when the disk returns with an error.
 fn read((machine, driver): &mut (Machine, Driver), sector: u64, bytes: u32) -> Result<Vec<u8>, u8> {
     let parts = [
         Part::Give(HEADER, &header(READ, sector)),

@@ -190,7 +190,7 @@ impl Driver {
         self.offer(machine, queue, head);
     }
 
-    /// Makes a request and notifies the device; answers how many bytes it says to have written.
+    /// Makes a request and notifies the device; returns how many bytes it says to have written.
     pub(crate) fn request(&mut self, machine: &mut Machine, queue: u64, parts: &[Part]) -> u32 {
         self.queue(machine, queue, 0, parts);
         self.notify(machine, queue);

@@ -70,7 +70,7 @@ fn check(chain: DescriptorChain<&Dma>) -> Result<(), Broken> {
     if open { Err(Broken::Chain) } else { Ok(()) }
 }
 
-/// Gives a device the requests of a queue, as long as it wants them. Answers whether the driver is to
+/// Gives a device the requests of a queue, as long as it wants them. Returns whether the driver is to
 /// be interrupted.
 pub(crate) fn serve(
     function: &mut dyn Function,

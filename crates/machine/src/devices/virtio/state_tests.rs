@@ -66,7 +66,7 @@ impl Guest {
         hasher.finish().to_string()
     }
 
-    /// Does what the numbers say; answers what the guest and the user see of it.
+    /// Does what the numbers say; returns what the guest and the user see of it.
     fn step(&mut self, random: &mut Random) -> String {
         let (choice, value) = (random.below(11), random.below(1 << 32));
         let bytes = (value % 3000) as u32;
