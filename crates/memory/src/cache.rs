@@ -149,7 +149,7 @@ impl Cache {
         }
     }
 
-    /// Puts line `line`, which must not be there, in; answers its index and the line it replaced.
+    /// Puts line `line`, which must not be there, in; returns its index and the line it replaced.
     pub fn fill(&mut self, line: u64) -> (usize, Option<u64>) {
         debug_assert_eq!(self.find(line), Lookup::Miss);
         let base = self.base(line);
@@ -193,7 +193,7 @@ impl Cache {
         }
     }
 
-    /// Takes line `line` out; answers whether it was there.
+    /// Takes line `line` out; returns whether it was there.
     pub fn invalidate(&mut self, line: u64) -> bool {
         match self.find(line) {
             Lookup::Hit(index) => {
@@ -257,7 +257,7 @@ mod tests {
         assert!(ways.iter().all(|&n| n > 50), "{ways:?}");
     }
 
-    /// One pointer for all sets, which goes on from the way that was replaced; looking from there, the first way
+    /// One pointer for all sets, which continues from the way that was replaced; looking from there, the first way
     /// that is not used; the last one used makes all others unused.
     #[test]
     fn nru_looks_from_a_pointer_that_goes_round() {

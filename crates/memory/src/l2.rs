@@ -29,7 +29,7 @@ pub(crate) struct Line {
     pub(crate) sharers: [u64; SHARER_WORDS],
 }
 
-/// When a request performs, what it found, and what it pushed out.
+/// When a request performs, what it found, and what it evicted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Served {
     /// When the access performs.
@@ -170,7 +170,7 @@ impl L2 {
         self.bank_free[bank] = starts.after(self.params.bank_busy_cycles);
     }
 
-    /// Line `line` is used, and written if it `writes`, without time. Answers its index, and the line that it
+    /// Line `line` is used, and written if it `writes`, without time. Returns its index, and the line that it
     /// replaced with the cores that may hold it.
     pub(crate) fn warm(
         &mut self,

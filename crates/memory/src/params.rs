@@ -33,7 +33,7 @@ params! {
 }
 
 params! {
-    /// Misses of a first-level cache that does not keep its core from going on: also in sections `l1i`
+    /// Misses of a first-level cache that does not keep its core from continuing: also in sections `l1i`
     /// and `l1d`.
     pub struct L1MissParams {
         /// Lines that can be on their way to it.

@@ -76,7 +76,7 @@ pub struct Missed {
 pub struct Response {
     /// The request.
     pub request: Request,
-    /// When the asker has the answer and may go on.
+    /// When the asker has the answer and may continue.
     pub done: Cycle,
     /// What served it.
     pub level: Level,
@@ -319,7 +319,7 @@ impl MemorySystem {
     }
 
     /// Sends a fetch, a load or [`RequestKind::Own`] that missed the first level, if there is a miss
-    /// register for it. Answers what will serve it.
+    /// register for it. Returns what will serve it.
     ///
     /// # Errors
     /// The cycle in which a miss register is free, when there is none; nothing was sent, and the look-up
@@ -376,13 +376,13 @@ impl MemorySystem {
         }
     }
 
-    /// Sends a request; its [`Response`] comes out of [`MemorySystem::advance`]. Answers what will serve
+    /// Sends a request; its [`Response`] comes out of [`MemorySystem::advance`]. Returns what will serve
     /// it.
     pub fn send(&mut self, now: Cycle, request: Request) -> Level {
         self.dispatch(now, request).0
     }
 
-    /// Answers what will serve a request, when it performs, and when its asker has the answer.
+    /// Returns what will serve a request, when it performs, and when its asker has the answer.
     fn dispatch(&mut self, now: Cycle, request: Request) -> (Level, Cycle, Cycle) {
         if request.kind == RequestKind::Device {
             let performs = now.after(self.device_latency_cycles - 1);

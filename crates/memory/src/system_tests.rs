@@ -65,7 +65,7 @@ pub(super) fn drain(system: &mut MemorySystem, now: u64, responses: &mut Vec<(u6
     }
 }
 
-/// A memory system with what has come out of it: cycle, kind, asking context, when it may go on.
+/// A memory system with what has come out of it: cycle, kind, asking context, when it may continue.
 struct Bench {
     system: MemorySystem,
     responses: Vec<(u64, Response)>,
@@ -102,7 +102,7 @@ impl Bench {
         self.system.load(CoreId(core), PhysAddr(addr))
     }
 
-    /// Puts a line in the second level and in the first of some cores. Answers a later cycle.
+    /// Puts a line in the second level and in the first of some cores. Returns a later cycle.
     fn warm(&mut self, start: u64, cores: &[u16], addr: u64) -> u64 {
         let mut now = start;
         self.send(now, RequestKind::Atomic, 3, addr);
@@ -115,7 +115,7 @@ impl Bench {
         now + 1000
     }
 
-    /// All responses: when each performs, and when its asker goes on.
+    /// All responses: when each performs, and when its asker continues.
     fn finish(mut self) -> Vec<(u64, u64)> {
         self.goto(u64::MAX - 1);
         let times = |(at, response): &(u64, Response)| (*at, response.done.0);
@@ -291,7 +291,7 @@ fn a_store_takes_the_line_from_others_a_reply_after_it_performs() {
     }
 }
 
-/// Core 0's store, which the bank serves behind core 1's load, performs before the load is back: its line is not kept, not
+/// Core 0's store, which the bank serves after core 1's load, performs before the load is back: its line is not kept, not
 /// even until it would be taken away.
 #[test]
 fn a_line_that_is_lost_on_its_way_is_not_kept() {
@@ -302,7 +302,7 @@ fn a_line_that_is_lost_on_its_way_is_not_kept() {
         bench.send(now + gap, RequestKind::Store, 0, 0);
         assert!(!bench.has(now + HIT, 1, 0), "{gap}");
         assert!(!bench.has(now + 100, 1, 0), "{gap}");
-        // And the other way round: the load was behind the store.
+        // And the other way round: the load was after the store.
         let now = bench.warm(now + 200, &[], 0);
         bench.send(now, RequestKind::Store, 0, 0);
         bench.send(now + gap, RequestKind::Load, 1, 0);

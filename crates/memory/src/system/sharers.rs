@@ -106,7 +106,7 @@ impl MemorySystem {
         first.data_counters.invalidations += data;
     }
 
-    /// The first level of `core` loses a second-level line. Answers how many lines its caches lose.
+    /// The first level of `core` loses a second-level line. Returns how many lines its caches lose.
     pub(crate) fn lose(&mut self, core: CoreId, line: u64) -> [u64; 2] {
         let bytes = self.l2.line_bytes();
         let first = &mut self.first[core.index()];
