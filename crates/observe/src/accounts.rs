@@ -80,7 +80,7 @@ struct Interval {
 /// instruction begins is known when it retires. So a core that fetches ahead [opens](Accounts::open) an
 /// interval with each instruction that may begin an activity, and charges go to the youngest. When its
 /// instruction retires, the interval becomes [cycles of an activity](Accounts::settle_first); when it is
-/// squashed, they become [cycles of the interval before](Accounts::retract): what was fetched on a wrong way
+/// squashed, they become [cycles of the interval before](Accounts::retract): what was fetched on a wrong path
 /// was never done.
 #[derive(Clone, Debug)]
 pub struct Accounts {
@@ -89,7 +89,7 @@ pub struct Accounts {
     /// Charges since `row` last changed, which belong there: charging, which every cycle of every context does, looks
     /// up nothing. What was taken back may have been charged before that, so sums wrap on the way.
     present: [u64; SLOTS],
-    /// By activity, and behind those by open interval.
+    /// By activity, and after those by open interval.
     cycles: Vec<[u64; SLOTS]>,
     instructions: [u64; ACTIVITIES],
     /// What the hart is doing, as far as instructions have retired.
@@ -199,7 +199,7 @@ impl Accounts {
         self.row = self.youngest_row();
     }
 
-    /// Instruction number `first` and all behind it are squashed: no activity has begun with them.
+    /// Instruction number `first` and all after it are squashed: no activity has begun with them.
     #[cold]
     pub fn retract(&mut self, first: u64) {
         self.enter();
@@ -372,7 +372,7 @@ mod tests {
         let mut accounts = account(Activity::User);
         assert_eq!(accounts.take_changes(), [], "nobody has asked for it");
         accounts.follow();
-        // Charged ahead of time: what changes before shows behind.
+        // Charged ahead of time: what changes before shows after.
         accounts.charge(Cycle(15), Slot::UnitBusy);
         accounts.changed(Activity::Pausing);
         let changes = accounts.take_changes();

@@ -188,7 +188,7 @@ impl Course {
     }
 
     /// The one place that decides what a hart is doing. Code says it of its own instructions, so it counts
-    /// before an interrupt; a probe says it of all that follows in its mode, so it counts behind one.
+    /// before an interrupt; a probe says it of all that follows in its mode, so it counts after one.
     #[inline]
     #[must_use]
     pub fn activity(&self, doing: Doing) -> Activity {

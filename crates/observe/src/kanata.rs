@@ -130,12 +130,12 @@ impl<W: Write> Kanata<W> {
         }
     }
 
-    /// Whether it is of no use to go on.
+    /// Whether it is of no use to continue.
     pub fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// Ends the log in `cycle`, which lies behind all that was told of the present. Instructions that are
+    /// Ends the log in `cycle`, which lies after all that was told of the present. Instructions that are
     /// in flight still count as flushed.
     ///
     /// # Errors

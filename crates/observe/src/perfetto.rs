@@ -217,7 +217,7 @@ impl<W: Write> Perfetto<W> {
         self.event(ns, track, Type::Counter, None, Vec::new(), Some(value));
     }
 
-    /// Whether it is of no use to go on.
+    /// Whether it is of no use to continue.
     pub fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
@@ -272,7 +272,7 @@ impl<W: Write> Perfetto<W> {
             return;
         }
         packet.trusted_packet_sequence_id = SEQUENCE;
-        // Messages one behind the other are one message with the packets of all.
+        // Messages one after the other are one message with the packets of all.
         let trace = Trace {
             packet: vec![packet],
         };

@@ -19,7 +19,7 @@ pub struct Moment {
 
 /// Watches a run without changing it.
 pub trait Observer {
-    /// A probe passed. Answers whether the engine is to stop as soon as it can.
+    /// A probe passed. Returns whether the engine is to stop as soon as it can.
     fn probe(&mut self, moment: Moment, probe: Probe) -> bool;
 }
 

@@ -6,7 +6,7 @@
 //! ```text
 //!   the stack pointer and address of a frame further down   frames were left out (exceptions, longjmp)
 //!   those of the top frame of a parked stack                the kernel has switched to that thread
-//!   within the present stack                                longjmp into a function that goes on
+//!   within the present stack                                longjmp into a function that continues
 //!   anywhere else                                           a new thread
 //! ```
 //!
@@ -24,7 +24,7 @@ const MOST_MOVED: u64 = 512;
 const LARGEST_STACK: u64 = 16 << 20;
 /// Threads that are remembered while they do not run; the one longest unheard of is forgotten first.
 const MOST_PARKED: usize = 1 << 16;
-/// Longest instruction, which a system call returns behind.
+/// Longest instruction, which a system call returns after.
 const LONGEST_INSTRUCTION: u64 = 4;
 /// No address: it is odd.
 const NOWHERE: u64 = u64::MAX;
@@ -104,7 +104,7 @@ impl Stacks {
         }
     }
 
-    /// Counts an instruction of `hart`. Answers whether the next one, at `next`, belongs to the same
+    /// Counts an instruction of `hart`. Returns whether the next one, at `next`, belongs to the same
     /// function, as far as can be seen.
     #[inline(always)]
     pub fn count(&mut self, hart: usize, next: u64) -> bool {
@@ -323,7 +323,7 @@ impl Stacks {
         self.call(hart, handler, NOWHERE, u64::MAX);
     }
 
-    /// A return from trap to what was interrupted. Answers whether it was such a one; if so, it is done.
+    /// A return from trap to what was interrupted. Returns whether it was such a one; if so, it is done.
     pub fn plain_trap_return(&mut self, hart: usize, to: Left) -> bool {
         let stack = &mut self.harts[hart].stack;
         let fitting = stack.iter().rposition(|frame| {

@@ -107,7 +107,7 @@ fn longjmp_leaves_the_functions_between() {
     guest.call(0, 3, 0x210, 0x8f00);
     guest.call(0, 4, 0x310, 0x8e00);
     guest.call(0, 5, 0x410, 0x8d00);
-    // Back into f2 behind its call of setjmp, whose frame is long gone.
+    // Back into f2 after its call of setjmp, whose frame is long gone.
     guest.returns(0, 0x230, 0x8f00);
     assert_eq!(guest.stack(0), [2, 1]);
     guest.call(0, 3, 0x240, 0x8f00);
