@@ -83,8 +83,8 @@ fn describe_phases(text: &str) -> PyResult<String> {
     Ok(to_json(&plan.describe()))
 }
 
-/// Runs the program `elf` as the JSON `request` says; answers the result as JSON. `progress` gets
-/// JSON about five times a second and answers whether to go on.
+/// Runs the program `elf` as the JSON `request` says; returns the result as JSON. `progress` gets
+/// JSON about five times a second and returns whether to continue.
 #[pyfunction]
 #[pyo3(signature = (request, elf, progress=None))]
 fn run(py: Python<'_>, request: &str, elf: &[u8], progress: Option<Py<PyAny>>) -> PyResult<String> {

@@ -42,7 +42,7 @@ impl Session {
             .map_err(to_python)
     }
 
-    /// Saves the system as it stands to `path`; answers the length of the file.
+    /// Saves the system as it stands to `path`; returns the length of the file.
     fn save(&self, py: Python<'_>, path: &str, description: &str) -> PyResult<u64> {
         py.detach(|| self.0.save(path, description))
             .map_err(to_python)
@@ -67,7 +67,7 @@ impl Session {
     }
 
     /// Runs for about `host_seconds`, or until one of the limits: a cycle, a number of instructions,
-    /// output on a console, sleep of all harts. Answers JSON on where it stands.
+    /// output on a console, sleep of all harts. Returns JSON on where it stands.
     #[pyo3(signature = (host_seconds, *, cycle=None, instructions=None, output=false, sleep=false))]
     fn step(
         &mut self,
@@ -136,7 +136,7 @@ impl Session {
         self.0.begin_timeline(path).map_err(to_python)
     }
 
-    /// Ends the trace, the pipeline log and the timeline, if there are such; answers what went wrong with
+    /// Ends the trace, the pipeline log and the timeline, if there are such; returns what went wrong with
     /// them.
     fn end_logs(&mut self) -> Vec<String> {
         self.0.end_logs()
