@@ -491,7 +491,7 @@ fn to_param(value: &Value) -> Result<ParamValue, String> {
     }
 }
 
-/// The comment behind a value.
+/// The comment after a value.
 fn comment(value: &Value) -> String {
     value
         .decor()

@@ -94,7 +94,7 @@ struct Set {
 /// An ISA string or something else.
 #[derive(Debug, TypeGenerator)]
 enum Text {
-    /// Parts behind a good ISA string.
+    /// Parts after a good ISA string.
     Longer(Parts),
     Parts(Parts),
     /// A change to an ISA string, and more.

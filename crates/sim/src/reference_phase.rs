@@ -168,7 +168,7 @@ impl System {
         deadlines.chain(self.next_timer()).min()
     }
 
-    /// Goes on to the next thing that can wake a hart, when all sleep. Answers whether there is one.
+    /// Goes on to the next thing that can wake a hart, when all sleep. Returns whether there is one.
     pub(crate) fn sleep(&mut self) -> bool {
         match self.next_wake() {
             Some(due) => {
@@ -259,7 +259,7 @@ impl System {
         }
     }
 
-    /// Records a probe; answers whether it ends the phase.
+    /// Records a probe; returns whether it ends the phase.
     fn probe(&mut self, hart: HartId, cycle: Cycle, code: u16, value: u64) -> bool {
         let (machine, guest) = (&self.machine, &self.harts[hart.index()]);
         let probe = Probe::decode(code, value, |addr| {

@@ -70,7 +70,7 @@ impl<'a> Report<'a> {
 }
 
 /// Runs `elf` as `request` says. `progress` hears how far it is about five times a second, and
-/// answers whether to go on.
+/// returns whether to continue.
 ///
 /// # Errors
 /// The user's mistakes, traps that the guest does not handle, and being told to stop.

@@ -171,7 +171,7 @@ impl Session {
     }
 
     /// Runs for about `host_time`, or until one of `limits`. Those are only looked at between two
-    /// turns of all harts: a system that was stopped goes on as one that was not.
+    /// turns of all harts: a system that was stopped continues as one that was not.
     ///
     /// # Errors
     /// A trap that the guest does not handle.
@@ -221,7 +221,7 @@ impl Session {
     }
 
     /// Serves a debugger at `address`, `[HOST:]PORT`, and executes nothing before he has come.
-    /// Answers where that is, with the port if any was asked for.
+    /// Returns where that is, with the port if any was asked for.
     ///
     /// # Errors
     /// An address that is none or is taken.
@@ -295,7 +295,7 @@ impl Session {
         self.system.begin_timeline(path)
     }
 
-    /// Ends the trace, the pipeline log and the timeline, if there are such; answers what went wrong with
+    /// Ends the trace, the pipeline log and the timeline, if there are such; returns what went wrong with
     /// them.
     pub fn end_logs(&mut self) -> Vec<String> {
         let chip = self.timing.as_mut().map(Timing::chip);
@@ -318,7 +318,7 @@ impl Session {
         self.system.write_profile(path, command)
     }
 
-    /// What has been found out so far, as [`run`](crate::run) answers it at the end. The session goes on as
+    /// What has been found out so far, as [`run`](crate::run) returns it at the end. The session continues as
     /// if nobody had asked. Without timed cores, it is only what probes left.
     pub fn statistics(&mut self) -> Statistics {
         let mut timed = self.timed_rows().unwrap_or_default();

@@ -157,7 +157,7 @@ impl System {
         Ok(())
     }
 
-    /// The cycle of our clock at the time of a state, whose clock may be another. Time goes on where it
+    /// The cycle of our clock at the time of a state, whose clock may be another. Time continues where it
     /// stood: both have the same time base.
     fn cycle_of(&self, state: &SystemState) -> Cycle {
         let timebase_hz = self.clock_hz / self.cycles_per_tick;
@@ -184,7 +184,7 @@ impl Session {
         self.system.state_hash()
     }
 
-    /// Saves the system as it stands now to `path` and answers the length of the file. What consoles
+    /// Saves the system as it stands now to `path` and returns the length of the file. What consoles
     /// have been sent and nobody has taken is not saved.
     ///
     /// # Errors

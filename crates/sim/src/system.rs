@@ -40,7 +40,7 @@ pub(crate) struct System {
     pub(crate) inspector: Option<Box<Inspector>>,
     /// What is left of a turn in which a debugger holds the system.
     pub(crate) held_turn: Option<Turn>,
-    /// The hart that cannot go on: its trap has no handler.
+    /// The hart that cannot continue: its trap has no handler.
     pub(crate) faulting: Option<HartId>,
     /// The only hart that a debugger lets run, if it has chosen one.
     pub(crate) alone: Option<HartId>,
@@ -296,7 +296,7 @@ impl System {
         Ok(())
     }
 
-    /// Ends the trace, the pipeline log and the timeline, if there are such; answers what went wrong with
+    /// Ends the trace, the pipeline log and the timeline, if there are such; returns what went wrong with
     /// them.
     pub(crate) fn end_logs(&mut self, chip: Option<&mut Chip>) -> Vec<String> {
         let Some(inspector) = &mut self.inspector else {

@@ -166,7 +166,7 @@ impl Timing {
     }
 
     /// Takes all harts out of the cores, after the cycles that it takes to bring what is under way to its
-    /// end. Answers the end of the run if that comes meanwhile; the harts stay where they are then.
+    /// end. Returns the end of the run if that comes meanwhile; the harts stay where they are then.
     ///
     /// # Errors
     /// As [`Timing::steps`].
@@ -420,7 +420,7 @@ impl Timing {
     }
 
     /// Simulates the cycles in which harts come to stand between two instructions, with empty store
-    /// buffers. Answers the end of the run if that comes meanwhile. Interrupts that come meanwhile wait.
+    /// buffers. Returns the end of the run if that comes meanwhile. Interrupts that come meanwhile wait.
     fn drain<W: Watcher, const PIPELINE: bool>(
         &mut self,
         system: &mut System,

@@ -15,7 +15,7 @@ pub(super) enum Told<'a> {
         hart: &'a Hart,
         inst: Inst,
         access: Accessed,
-        /// Whether it went on behind itself.
+        /// Whether it continued after itself.
         went_on: bool,
     },
     /// It has raised an exception. It has found nothing then, but perhaps that a device does not answer.

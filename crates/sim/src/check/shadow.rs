@@ -11,7 +11,7 @@ use super::divergence::{differences, different};
 
 /// Instructions between two comparisons of all CSRs; those that change them have one of their own.
 const CSR_INTERVAL: u64 = 256;
-/// Most probes that stand one behind the other; more would be an endless loop of ours.
+/// Most probes that stand one after the other; more would be an endless loop of ours.
 const MOST_PROBES: usize = 1 << 16;
 
 /// The shadow of a hart.
@@ -31,7 +31,7 @@ impl Shadow {
         }
     }
 
-    /// Does what the timing core has done. Answers in what they differ.
+    /// Does what the timing core has done. Returns in what they differ.
     pub(super) fn retire(&mut self, event: &Retired<'_>, stored: &mut StoredPages) -> Vec<String> {
         let inst = event.inst;
         let mut wrong = Vec::new();
@@ -104,7 +104,7 @@ impl Shadow {
         wrong
     }
 
-    /// Enters the trap that the timing core has entered. Answers in what they differ.
+    /// Enters the trap that the timing core has entered. Returns in what they differ.
     pub(super) fn trap(&mut self, event: &Trapped<'_>, stored: &mut StoredPages) -> Vec<String> {
         let mut wrong = Vec::new();
         self.pass_probes(event.pc, event.machine);
@@ -145,7 +145,7 @@ impl Shadow {
         let pc = self.hart.pc;
         let (inst, addr) = loop {
             match fetch(&mut self.hart, machine) {
-                // An exception behind a probe stands at the probe.
+                // An exception after a probe stands at the probe.
                 Ok((inst, _)) if inst.op == Op::Probe => self.hart.pc += u64::from(inst.len),
                 Ok(found) => break found,
                 Err(trap) => {
@@ -177,7 +177,7 @@ impl Shadow {
         self.hart.csr.set_lines(hart.csr.lines());
     }
 
-    /// Probes are no instructions: goes on to `pc` if only probes stand before it.
+    /// Probes are no instructions: continues to `pc` if only probes stand before it.
     fn pass_probes(&mut self, pc: u64, machine: &Machine) {
         let before = self.hart.pc;
         for _ in 0..MOST_PROBES {

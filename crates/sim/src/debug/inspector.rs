@@ -102,7 +102,7 @@ impl Inspector {
         self.breakpoints.push(addr);
     }
 
-    /// Answers whether there was one.
+    /// Returns whether there was one.
     pub(crate) fn remove_breakpoint(&mut self, addr: u64) -> bool {
         remove(&mut self.breakpoints, &addr)
     }
@@ -111,7 +111,7 @@ impl Inspector {
         self.watchpoints.push(watchpoint);
     }
 
-    /// Answers whether there was one.
+    /// Returns whether there was one.
     pub(crate) fn remove_watchpoint(&mut self, watchpoint: &Watchpoint) -> bool {
         remove(&mut self.watchpoints, watchpoint)
     }

@@ -2,7 +2,7 @@
 //!
 //! Nothing here costs anything until a breakpoint is set, an instruction stepped, a trace or a profile
 //! asked for: the engines run their plain loops. None of it shows in what the guest does, holding a
-//! system and letting it go on included.
+//! system and letting it continue included.
 
 mod begin;
 mod inspector;

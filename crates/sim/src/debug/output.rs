@@ -39,7 +39,7 @@ pub(crate) fn not_whole(path: &str, what: &str, error: &io::Error) -> String {
 }
 
 /// A compressed file whose end is written when it is flushed, so that this can fail; nothing may come
-/// behind.
+/// after.
 struct Gzip(Option<GzEncoder<File>>);
 
 impl Write for Gzip {

@@ -164,7 +164,7 @@ impl Pipeline {
         }
     }
 
-    /// Ends the log at `now` and writes what is still held back. Answers what went wrong, if anything did.
+    /// Ends the log at `now` and writes what is still held back. Returns what went wrong, if anything did.
     pub(crate) fn end(self, now: Cycle) -> Option<String> {
         let error = self.log.finish(now.0).err()?;
         Some(output::not_whole(&self.path, WHAT, &error))

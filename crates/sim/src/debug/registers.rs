@@ -84,7 +84,7 @@ pub(crate) fn read(hart: &Hart, machine: &Machine, id: RiscvRegId<u64>) -> Optio
     Some((value, 8))
 }
 
-/// Writes a register. Answers whether it could.
+/// Writes a register. Returns whether it could.
 pub(crate) fn write(
     hart: &mut Hart,
     machine: &mut Machine,

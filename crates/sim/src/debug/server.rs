@@ -117,7 +117,7 @@ impl Server {
         }
     }
 
-    /// Takes a debugger who knocks. Answers whether one has come, or will be waited for again.
+    /// Takes a debugger who knocks. Returns whether one has come, or will be waited for again.
     fn accept(&mut self, session: &mut Session, wait: Duration) -> bool {
         match self.listener.accept() {
             Ok((stream, _)) => {
@@ -144,7 +144,7 @@ impl Server {
         }
     }
 
-    /// Hands on what the debugger has sent. Answers whether it was anything.
+    /// Hands on what the debugger has sent. Returns whether it was anything.
     fn read(&mut self, session: &mut Session, wait: Duration) -> bool {
         let Some(stub) = &mut self.stub else {
             return false;
@@ -198,7 +198,7 @@ impl Server {
         self.report(session, MultiThreadStopReason::Exited(code as u8));
     }
 
-    /// Tells a waiting debugger that `hart` cannot go on, and the user why.
+    /// Tells a waiting debugger that `hart` cannot continue, and the user why.
     pub(crate) fn report_fault(&mut self, session: &mut Session, hart: HartId, why: String) {
         self.messages.push(why);
         let (tid, signal) = (thread(hart), Signal::SIGSEGV);

@@ -198,12 +198,12 @@ impl Timeline {
         }
     }
 
-    /// Whether it is of no use to go on.
+    /// Whether it is of no use to continue.
     pub(crate) fn has_failed(&self) -> bool {
         self.trace.has_failed()
     }
 
-    /// Ends everything at `now`, and writes what is still held back. Answers what went wrong, if
+    /// Ends everything at `now`, and writes what is still held back. Returns what went wrong, if
     /// anything did.
     pub(crate) fn end(mut self, chip: Option<&mut Chip>, now: Cycle) -> Option<String> {
         if let Some(chip) = chip {

@@ -42,7 +42,7 @@ pub(crate) struct Trace {
     /// Lines that may still be written.
     left: u64,
     symbols: Arc<Symbols>,
-    /// The last function: privilege, addresses, name and what comes behind the offset.
+    /// The last function: privilege, addresses, name and what comes after the offset.
     last: Option<(Privilege, Range<u64>, String)>,
     failed: Option<io::Error>,
 }
@@ -91,7 +91,7 @@ impl Trace {
         self.left == 0 || self.failed.is_some()
     }
 
-    /// Writes what is still held back. Answers what went wrong, if anything did.
+    /// Writes what is still held back. Returns what went wrong, if anything did.
     pub(crate) fn end(mut self) -> Option<String> {
         let flushed = self.out().flush().err();
         let error = self.failed.or(flushed)?;

@@ -75,13 +75,13 @@ impl Arrivals {
         self.each_mut().for_each(|it| it.holds_at(hart, pc));
     }
 
-    /// A hart goes on.
+    /// A hart continues.
     #[inline]
     pub(crate) fn moved(&mut self, hart: HartId) {
         self.each_mut().for_each(|it| it.moved(hart));
     }
 
-    /// A hart goes on behind an instruction.
+    /// A hart continues after an instruction.
     #[inline]
     pub(crate) fn retired(&mut self, event: &Retired<'_>) {
         self.each_mut().for_each(|it| it.retired(event));
@@ -172,7 +172,7 @@ impl Arrival {
         };
     }
 
-    /// A hart goes on.
+    /// A hart continues.
     #[inline]
     fn moved(&mut self, hart: HartId) {
         if !self.standing.is_empty() {
@@ -180,7 +180,7 @@ impl Arrival {
         }
     }
 
-    /// A hart goes on behind an instruction.
+    /// A hart continues after an instruction.
     #[inline]
     fn retired(&mut self, event: &Retired<'_>) {
         self.moved(event.hart.id);

@@ -136,7 +136,7 @@ impl Session {
         Ok(())
     }
 
-    /// Harts move to the reference engine. Answers the end of the run if it comes before they can.
+    /// Harts move to the reference engine. Returns the end of the run if it comes before they can.
     ///
     /// # Errors
     /// Those of a step.

@@ -1,7 +1,7 @@
 //! Phases of a run: the reference engine and the timing cores take turns with the same harts.
 //!
 //! An end of a phase is noticed at the boundary of an instruction. Before harts leave timing cores, those
-//! begin nothing more, take back what has not retired, and go on until accesses of oldest instructions
+//! begin nothing more, take back what has not retired, and continue until accesses of oldest instructions
 //! are over and store buffers empty. Caches, TLBs, predictors and counters stay as they are until the
 //! next phase of the cores; cycles in the reference engine are charged to no account.
 

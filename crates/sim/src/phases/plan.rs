@@ -11,7 +11,7 @@
 //! ```
 //!
 //! `TEXT` is all up to the next comma, or the bracket that closes a repetition, or stands in double quotes. Only the last step may have no
-//! end; it then lasts as long as the run. Behind the end of the last step the run ends. All phases of a
+//! end; it then lasts as long as the run. After the end of the last step the run ends. All phases of a
 //! repetition have an end, and one that is timed without `warm` is a sample each time.
 
 use std::fmt;

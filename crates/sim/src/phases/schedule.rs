@@ -154,7 +154,7 @@ impl System {
 }
 
 impl Session {
-    /// Goes on to the next phase if the present one is over, or none has begun. Answers the end of the run
+    /// Goes on to the next phase if the present one is over, or none has begun. Returns the end of the run
     /// if that is all.
     ///
     /// # Errors

@@ -35,7 +35,7 @@ pub struct WaitingRow {
     pub kind: &'static str,
     /// Its first address, as the program or the kernel was linked.
     pub begin: u64,
-    /// The address behind it.
+    /// The address after it.
     pub end: u64,
 }
 

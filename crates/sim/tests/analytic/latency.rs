@@ -206,7 +206,7 @@ fn a_trap_takes_its_time() {
     }
 }
 
-/// From the tick in which the timer is due to the issue behind `wfi`: one cycle.
+/// From the tick in which the timer is due to the issue after `wfi`: one cycle.
 #[test]
 fn a_timer_wakes_a_sleeper_in_the_cycle_it_is_due() {
     let code = "li t0, 0x2004000; li t1, 300; li s1, 2
@@ -223,7 +223,7 @@ fn a_timer_wakes_a_sleeper_in_the_cycle_it_is_due() {
     }
 }
 
-/// `wrs.sto` gives up after a microsecond, and goes on in the next cycle; what it watches does not change.
+/// `wrs.sto` gives up after a microsecond, and continues in the next cycle; what it watches does not change.
 #[test]
 fn a_short_nap_ends_by_itself() {
     for (machine, expected) in [("t1", 1000), ("t2", 1400)] {

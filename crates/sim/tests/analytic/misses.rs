@@ -16,7 +16,7 @@ fn from_the_second_level(machine: &str, load: &str, use_: &str) -> u64 {
     *steps.last().unwrap()
 }
 
-/// An integer load goes on with its fill, one of a floating-point register five cycles later.
+/// An integer load continues with its fill, one of a floating-point register five cycles later.
 #[test]
 fn a_floating_point_load_that_misses_takes_five_cycles_more() {
     assert_eq!(

@@ -135,7 +135,7 @@ fn a_full_queue_is_shared_out_to_those_who_fill_it() {
     };
     let (alike, all) = run(["lock", "lock"]);
     assert_eq!(alike.iter().sum::<u64>(), all);
-    // What stands behind the loops waits in the same queue as they end.
+    // What stands after the loops waits in the same queue as they end.
     assert!(alike[0] < all / 1000 && alike[2] == 0, "{alike:?} of {all}");
     let (apart, all) = run(["idle", "plain"]);
     assert_eq!(apart.iter().sum::<u64>(), all);

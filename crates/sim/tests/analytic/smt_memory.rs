@@ -125,7 +125,7 @@ fn an_oracle_is_never_wrong_where_nobody_comes_between() {
             assert!((500..1500).contains(&wrong), "{wrong}");
         } else {
             assert_eq!(wrong, 0);
-            // Behind the last branch nothing is known to end the run.
+            // After the last branch nothing is known to end the run.
             assert!(outcome.counter("core0", "squashed") < 100);
         }
         cycles.push(outcome.result.cycles);

@@ -54,14 +54,14 @@ fn stores_to_one_line_are_pipelined_on_the_t2() {
     let one_by_one: Vec<u64> = (0..8).chain((1..5).map(|n| TRIP * n)).collect();
     assert_eq!(since_first("t1", &stores(12, 8)[..]), one_by_one);
     let pipelined: Vec<u64> = (0..8).chain((0..4).map(|n| TRIP + 2 * n)).collect();
-    // The stores go on to the next line after eight, so keep within one.
+    // The stores continue to the next line after eight, so keep within one.
     let same: String = (0..12)
         .map(|n| format!("mark; sd a6, {}(a0); ", n % 8 * 8))
         .collect();
     assert_eq!(since_first("t2", &same), pipelined);
 }
 
-/// Behind a store to another line, stores to one line wait for it, and then leave one right behind the other.
+/// After a store to another line, stores to one line wait for it, and then leave one right after the other.
 #[test]
 fn stores_to_one_line_leave_together_when_their_turn_comes() {
     let code =

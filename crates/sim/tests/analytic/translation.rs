@@ -107,7 +107,7 @@ fn the_buffer_of_fetches_reaches_as_far() {
     }
 }
 
-/// Cycles from an instruction before `code` to the one behind it, in the second of two rounds: its lines are in the first
+/// Cycles from an instruction before `code` to the next one it, in the second of two rounds: its lines are in the first
 /// levels, and so are the tables on the T1. All translations but that of the code itself are forgotten before.
 fn second_round(machine: &str, paged: Paged, setup: &str, code: &str) -> u64 {
     second_round_of(Bench::new(machine), paged, setup, code)
@@ -165,7 +165,7 @@ fn stores_and_atomics_wait_for_their_walk() {
     }
 }
 
-/// What follows `sfence.vma` is fetched behind a walk: RAM is one page of 1 GiB.
+/// What follows `sfence.vma` is fetched after a walk: RAM is one page of 1 GiB.
 #[test]
 fn a_fetch_waits_for_its_walk() {
     for machine in ["t1", "t2"] {
@@ -431,7 +431,7 @@ fn a_walk_waits_for_its_turn() {
                 .hart(0, &code(8, &last))
                 .hart(sibling, &code(9, SLEEP))
                 .run();
-            // From the cycle behind the instruction of the first mark to the issue of the load.
+            // From the cycle after the instruction of the first mark to the issue of the load.
             let span = |hart| {
                 let times = outcome.times(hart);
                 [times[0] + 1, times[1] - LOAD_HIT - 1]

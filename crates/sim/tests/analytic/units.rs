@@ -232,7 +232,7 @@ fn results_of_multiplies_and_divides_take_slots_of_a_t2_pipe() {
         // A slot is counted when it is taken, a few cycles ahead.
         let used = with("issued") + holes;
         assert!(used.abs_diff(2 * 20_000) <= 1, "{operation}: {used}");
-        // Behind each it waits for its turn among four.
+        // After each it waits for its turn among four.
         let operations = 20_000 / (cycles + 4)..=20_000 / cycles;
         assert!(operations.contains(&holes), "{operation}: {holes}");
         let without = ["core.integer_result_slot_cycles=0"];

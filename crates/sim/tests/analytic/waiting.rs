@@ -15,7 +15,7 @@ fn is_in_order(parameters: &Parameters) -> bool {
     parameters.get("core.front_cycles").is_none()
 }
 
-/// From the cycle in which a hart goes on to the mark of its next instruction: an in-order core issues it then, an
+/// From the cycle in which a hart continues to the mark of its next instruction: an in-order core issues it then, an
 /// out-of-order core fetches it, renames it, issues it in the next cycle and retires it when it has executed.
 fn to_mark(parameters: &Parameters) -> u64 {
     if is_in_order(parameters) {
@@ -24,7 +24,7 @@ fn to_mark(parameters: &Parameters) -> u64 {
     parameters.number("core.front_cycles") + parameters.number("core.register_read_cycles") + 2
 }
 
-/// Cycles from the mark before `wait` to the one behind it, where `setup` has been run before and the code has run once.
+/// Cycles from the mark before `wait` to the next one it, where `setup` has been run before and the code has run once.
 fn duration(bench: &Bench, setup: &str, wait: &str) -> u64 {
     let code = format!(
         "{setup}; li s1, 3
@@ -58,7 +58,7 @@ fn a_pause_of_one_cycle_is_a_nop() {
 }
 
 /// Rounds of a hart that sets its timer to go off after `ticks`, and sleeps until then: the cycle in which it fell
-/// asleep, that in which the timer was due, and that in which it went on.
+/// asleep, that in which the timer was due, and that in which it continued.
 fn timer_rounds(bench: &Bench, ticks: u64) -> Vec<[u64; 3]> {
     let code = format!(
         "li t0, 0x200bff8; li t2, 0x2004000; li t1, 0x80; csrrw x0, 0x304, t1; li s1, 3
@@ -182,7 +182,7 @@ fn wrs_gives_up_when_its_limit_is_over() {
     }
 }
 
-/// A store by a sibling or by another core: how much later a longer exit lets the hart go on.
+/// A store by a sibling or by another core: how much later a longer exit lets the hart continue.
 #[test]
 fn the_exit_latency_of_wrs_adds_to_the_way_of_the_store() {
     let woken = |machine: &str, writer: usize, exit: u64| {
@@ -206,7 +206,7 @@ fn the_exit_latency_of_wrs_adds_to_the_way_of_the_store() {
     ] {
         for writer in [1, others] {
             let short = woken(machine, writer, 1);
-            // The way of the store to the line of another core, and the instruction behind wrs.
+            // The way of the store to the line of another core, and the instruction after wrs.
             assert!(short < 1000, "{machine}: {short}");
             assert_eq!(woken(machine, writer, 301), short + 300, "{machine}");
         }
@@ -250,7 +250,7 @@ fn a_lock_that_stays_held_is_given_up_when_the_time_is_over() {
                 let expected = if is_in_order(&parameters) {
                     PERFORMS + limit + exit + parameters.number("l2.atomic_latency_cycles")
                 } else {
-                    // It is renamed in its turn, and the oldest in the next cycle; behind it fetch begins anew.
+                    // It is renamed in its turn, and the oldest in the next cycle; after it fetch begins anew.
                     let looks = parameters.number("core.front_cycles") + 1;
                     limit + exit + looks + 1 + to_mark(&parameters)
                 };
@@ -260,7 +260,7 @@ fn a_lock_that_stays_held_is_given_up_when_the_time_is_over() {
     }
 }
 
-/// The work of hart 0 behind a long pause, in which all others have gone to sleep: the times of its marks.
+/// The work of hart 0 after a long pause, in which all others have gone to sleep: the times of its marks.
 fn work_beside(machine: &str, sleeper: &str) -> (Vec<u64>, Outcome) {
     let work = format!(
         "li a0, {DATA}; li a1, 3; sw a1, 64(a0); pause

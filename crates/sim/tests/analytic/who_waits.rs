@@ -89,7 +89,7 @@ fn code_that_is_fetched_on_a_wrong_way_is_not_waited_in() {
         outcome
     };
     assert_eq!(each_round(run, "spinning"), (0, 0));
-    // Where the wrong way is the one that does not wait, all of it waits.
+    // Where the wrong path is the one that does not wait, all of it waits.
     let run = |rounds| {
         let block = format!(
             "lock_1: {CHAIN}; bnez x0, off; {CHAIN}; j on
@@ -172,7 +172,7 @@ fn an_interrupt_in_a_waiting_loop_is_an_interrupt() {
             );
             let (machine_mode, _) = outcome.activity(0, "machine");
             assert!(machine_mode < 1000, "{machine}: {machine_mode}");
-            // It ends where tasks are switched: behind the store.
+            // It ends where tasks are switched: after the store.
             let outcome = interrupted(machine, times, true);
             assert_eq!(outcome.activity(0, "interrupt").1, times, "{machine}");
         }

@@ -30,7 +30,7 @@ fn program(seed: u64) -> Program {
     })
 }
 
-/// Compares one program everywhere; answers how many generated instructions it retired.
+/// Compares one program everywhere; returns how many generated instructions it retired.
 fn compare(program: &Program) -> u64 {
     let name = format!("generated-{:x}", program.seed);
     let console = qemu::run(&name, &program.elf);

@@ -96,7 +96,7 @@ fn start(machine: Machine, cores: usize, elf: &[u8]) -> Session {
     Session::program(&machine.request(cores), elf).expect("a session")
 }
 
-/// Runs to the end. Answers all that can be seen then.
+/// Runs to the end. Returns all that can be seen then.
 pub(crate) fn finish(session: &mut Session) -> (u64, u64, String, Vec<u8>) {
     loop {
         match session.step(STEP, &Limits::default()).expect("no trap") {
@@ -292,7 +292,7 @@ const TICKS: usize = 4;
 /// What he puts into a register of the sleeper, into memory and into its code.
 const PUT: [u16; 3] = [1000, 200, 5];
 
-/// Hart 1 sleeps, in `nap`, and fails if it goes on behind; hart 0 wakes it when it is told to. Elsewhere hart 1 ends the
+/// Hart 1 sleeps, in `nap`, and fails if it continues after; hart 0 wakes it when it is told to. Elsewhere hart 1 ends the
 /// machine with success, if it finds what the debugger wrote.
 fn sleeper(nap: Op) -> Vec<u8> {
     const MIE: u16 = 0x304;
@@ -314,7 +314,7 @@ fn sleeper(nap: Op) -> Vec<u8> {
     guest.role(1);
     guest.asm.li(S1, 0);
     if nap == Op::Wfi {
-        // Masked, so that it goes on where it stands.
+        // Masked, so that it continues where it stands.
         guest.asm.csr(Op::Csrrwi, 0, MIE, MSIP);
     } else {
         guest.asm.i(Op::Addi, T0, GP, FLAG);

@@ -11,7 +11,7 @@ const MACHINES: [Machine; 4] = [Machine::Virt, Machine::T1, Machine::T2, Machine
 const MTVEC: u16 = 0x305;
 const NOWHERE: i64 = 0x0800_0000;
 
-/// The message about a guest whose first hart runs `body`, behind a function `well`.
+/// The message about a guest whose first hart runs `body`, after a function `well`.
 fn message(machine: Machine, body: impl FnOnce(&mut Guest)) -> String {
     let mut guest = Guest::new(&[0]);
     guest.role(0);
@@ -173,7 +173,7 @@ fn a_run_that_is_told_to_stop_stops() {
     }
 }
 
-/// Stores `value` to `tohost`, from where the program must not go on.
+/// Stores `value` to `tohost`, from where the program must not continue.
 fn tohost_program(value: i64) -> Vec<u8> {
     let mut guest = Guest::new(&[0]);
     guest.role(0);

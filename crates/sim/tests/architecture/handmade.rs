@@ -112,7 +112,7 @@ impl Guest {
         self.some_of(count, most, |asm| asm.i(Op::Addi, 0, 0, 0));
     }
 
-    /// Reads `mscratch` as often as `count` says, at most `most` times; nothing is fetched behind a read
+    /// Reads `mscratch` as often as `count` says, at most `most` times; nothing is fetched after a read
     /// of a CSR on an out-of-order core.
     pub(crate) fn csr_reads(&mut self, count: u8, most: usize) {
         self.some_of(count, most, |asm| asm.csrr(T4, MSCRATCH));

@@ -53,7 +53,7 @@ fn program(seed: u64, harts: usize, blocks: usize) -> Program {
     })
 }
 
-/// Runs `program` on the reference engine and on `machine`, compares every hart, and answers how
+/// Runs `program` on the reference engine and on `machine`, compares every hart, and returns how
 /// many generated instructions were compared.
 fn compare(
     program: &Program,

@@ -146,9 +146,9 @@ fn phases_end_where_they_are_told_to() {
             rows.windows(2)
                 .all(|pair| pair[0].end_cycle == pair[1].begin_cycle)
         );
-        // The reference engine goes on to the end of the turn of all harts.
+        // The reference engine continues to the end of the turn of all harts.
         assert!((0..=5_000).contains(&(rows[0].end_cycle - mark("work_begin").cycle)));
-        // Timing cores stop behind the cycle, when what is under way has come to its end.
+        // Timing cores stop after the cycle, when what is under way has come to its end.
         let drain = rows[1].end_cycle - mark("roi_begin").cycle;
         assert!((1..=500).contains(&drain), "{machine:?}: {drain} cycles");
         assert_eq!(rows[4].instructions, 100);
@@ -233,7 +233,7 @@ fn what_contradicts_itself_is_refused() {
     refuses(&checked, "--check: this machine has no timing cores");
 }
 
-/// Reads a few lines and takes a branch now and then, twice; the second time behind a probe.
+/// Reads a few lines and takes a branch now and then, twice; the second time after a probe.
 fn reader() -> Vec<u8> {
     const LINES: i64 = 40;
     const LINE: i32 = 64;

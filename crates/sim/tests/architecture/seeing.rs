@@ -11,7 +11,7 @@ use crate::machines::Machine;
 const HARTS: usize = 3;
 
 /// What a log says: cycles go forward, every instruction ends once and then nothing more is said of it.
-/// Answers how many retired, and how many were flushed.
+/// Returns how many retired, and how many were flushed.
 fn check(log: &str) -> (u64, u64) {
     let mut lines = log.lines();
     assert_eq!(lines.next(), Some("Kanata\t0004"));

@@ -1,4 +1,4 @@
-//! A system that was saved and restored goes on as one that was not, bit for bit.
+//! A system that was saved and restored continues as one that was not, bit for bit.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -71,7 +71,7 @@ fn start(elf: &[u8], folder: &Folder) -> Session {
     Session::program(&request, elf).expect("a session")
 }
 
-/// What can be seen of a session as it goes on.
+/// What can be seen of a session as it continues.
 #[derive(Debug, PartialEq)]
 struct Stop {
     cycle: u64,
@@ -80,7 +80,7 @@ struct Stop {
     output: Vec<u8>,
 }
 
-/// Goes on for [`EVERY`] instructions. Answers nothing at the end of the program.
+/// Goes on for [`EVERY`] instructions. Returns nothing at the end of the program.
 fn go_on(session: &mut Session) -> Option<Stop> {
     let status = session
         .step(

@@ -293,7 +293,7 @@ fn hopeless_program() -> Vec<u8> {
     guest.asm.i(Op::Addi, T0, GP, FLAG);
     guest.asm.r(Op::LrD, T1, T0, 0);
     guest.asm.bare(Op::WrsNto);
-    // A hart that sleeps stands behind the instruction that put it to sleep.
+    // A hart that sleeps stands after the instruction that put it to sleep.
     guest.asm.mv(A0, A0);
     guest.sleep_for_ever();
     guest.role(1);
@@ -382,7 +382,7 @@ fn who_waits_for_the_hardware_lock_gets_it_whenever_it_is_given_back() {
                 let elf = program(
                     pair,
                     |guest| {
-                        // It holds the lock at first, and has it again behind every wait.
+                        // It holds the lock at first, and has it again after every wait.
                         guest.asm.li(T0, 1);
                         guest.asm.s(Op::Sw, T0, FLAG, GP);
                         guest.asm.li(A2, limit);
@@ -516,7 +516,7 @@ fn the_hardware_lock_excludes() {
     }
 }
 
-/// How long after the write that frees it the last of those who wait goes on.
+/// How long after the write that frees it the last of those who wait continues.
 #[test]
 fn a_waiter_goes_on_soon_after_the_write() {
     const ROUNDS: i64 = 40;

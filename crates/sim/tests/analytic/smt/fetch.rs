@@ -52,7 +52,7 @@ fn so_many_contexts_share_a_cycle_of_fetch_in_equal_parts() {
                 format!("core.fetch_width={width}"),
             ];
             let set = set.each_ref().map(String::as_str);
-            // Eight lines behind one another, each in a bank of its own.
+            // Eight lines after one another, each in a bank of its own.
             let bench = (0..8).fold(bench(&set), |bench, hart| bench.hart(hart, LOOP));
             let outcome = bench.run();
             let shares: Vec<u64> = (0..8)
@@ -72,7 +72,7 @@ fn so_many_contexts_share_a_cycle_of_fetch_in_equal_parts() {
 
 #[test]
 fn two_lines_of_one_bank_are_not_fetched_in_a_cycle() {
-    // Hart 0's line, and lines up to the one that is as many lines behind it as given.
+    // Hart 0's line, and lines up to the one that is as many lines after it as given.
     let padded = |lines: u64| format!("{LOOP}\n.rept {}\nnop\n.endr", 16 * (lines - 1));
     for (banks, apart, a_cycle) in [
         (8, 1, 8),
@@ -171,7 +171,7 @@ fn what_does_not_fit_stops_all_that_was_fetched_after_it_where_renaming_is_in_or
         stopped.abs_diff(divided) <= 2 * INSTRUCTIONS,
         "{stopped} of {divided}"
     );
-    // Of the windows, of 64 each, the first has up to eight instructions behind renaming.
+    // Of the windows, of 64 each, the first has up to eight instructions after renaming.
     assert!(
         (stopped..=stopped * 64 / 56).contains(&beside),
         "{stopped} and {beside}"
@@ -245,7 +245,7 @@ fn nothing_is_fetched_while_each_stage_has_its_group() {
     }
 }
 
-/// The third of three divides finds no entry for a thousand cycles. Behind it a queue holds as many instructions as it
+/// The third of three divides finds no entry for a thousand cycles. After it a queue holds as many instructions as it
 /// has entries; stages hold the group of the divides, of which two have left, and a group each.
 #[test]
 fn a_front_end_that_is_full_has_a_group_in_each_stage() {

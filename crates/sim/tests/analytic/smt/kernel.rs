@@ -3,7 +3,7 @@
 use super::bench;
 use crate::support::{DATA, Outcome, WAIT};
 
-/// Lines of code behind a `fence.i` in each time round.
+/// Lines of code after a `fence.i` in each time round.
 const LINES: u64 = 5;
 
 /// `rounds` times a `fence.i` and [`LINES`] lines of code.

@@ -17,7 +17,7 @@ fn number(key: &str) -> u64 {
 
 /// From fetch of a branch or jump to fetch of its target where execution finds that.
 fn resolved() -> u64 {
-    // Renamed, issued in the next cycle, executed behind register read; fetch continues in the next.
+    // Renamed, issued in the next cycle, executed after register read; fetch continues in the next.
     number("core.front_cycles") + 1 + number("core.register_read_cycles") + 1 + 1
 }
 

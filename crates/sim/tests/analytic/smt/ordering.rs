@@ -118,7 +118,7 @@ fn a_load_has_what_an_older_atomic_to_its_bytes_has_stored() {
     }
 }
 
-/// A store over the end of a page is done by the hart when it is the oldest; loads behind it may have read.
+/// A store over the end of a page is done by the hart when it is the oldest; loads after it may have read.
 #[test]
 fn a_load_has_what_an_older_store_over_the_end_of_a_page_has_stored() {
     let code = "sd s1, -4(a1); lw x6, -4(a1); lw x29, 0(a1); lbu x28, -5(a1)";

@@ -22,7 +22,7 @@ fn walk() -> String {
     )
 }
 
-/// Cycles from one block to the one [`COUNT`] behind it, with these limits.
+/// Cycles from one block to the one [`COUNT`] after it, with these limits.
 fn limited(set: &[&str], block: &str) -> u64 {
     let blocks = format!("mark\n.rept {COUNT}\n{block}\n.endr");
     let code = format!(
@@ -89,7 +89,7 @@ fn as_many_misses_overlap_as_there_are_entries_for_loads_and_stores() {
     for entries in [1, 2, 4, 9] {
         let set = format!("core.store_entries={entries}");
         let found = limited(&[&set], "ld x5, 0(a0); add a0, a0, a2; sd x0, 0(a3)");
-        // The load behind the store that has to wait waits with it.
+        // The load after the store that has to wait waits with it.
         let overlap = entries + 1;
         assert_eq!(found, COUNT / overlap * renamed_to_retired(), "{set}");
     }

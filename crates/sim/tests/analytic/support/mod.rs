@@ -132,7 +132,7 @@ impl Bench {
         (!text.is_empty()).then_some(WaitingTable { path, text })
     }
 
-    /// Every hart jumps through a table to its own code, which begins a line of every cache. Answers also where labels
+    /// Every hart jumps through a table to its own code, which begins a line of every cache. Returns also where labels
     /// say of what kind the code is.
     fn code(&self) -> (Vec<u32>, BTreeMap<u64, &'static str>) {
         let parameters = self.parameters();
@@ -176,7 +176,7 @@ impl Parameters {
     }
 }
 
-/// Appends code at the start of a line, and to `kinds` where labels say of what kind it is; answers the index of its
+/// Appends code at the start of a line, and to `kinds` where labels say of what kind it is; returns the index of its
 /// first word.
 fn place(words: &mut Vec<u32>, source: &str, kinds: &mut BTreeMap<u64, &'static str>) -> usize {
     words.resize(words.len().next_multiple_of(16), 0);
@@ -232,7 +232,7 @@ pub struct Mark {
     pub end: bool,
     /// The register's value.
     pub value: u64,
-    /// Issue of the instruction behind it.
+    /// Issue of the instruction after it.
     pub cycle: u64,
 }
 

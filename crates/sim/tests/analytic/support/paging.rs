@@ -25,7 +25,7 @@ pub const RWX: u64 = 0xcf;
 const GLOBAL: u64 = 0x20;
 pub const DIRTY: u64 = 0x80;
 
-/// Tables of a hart, and what it does behind them.
+/// Tables of a hart, and what it does after them.
 #[derive(Clone, Copy)]
 pub struct Paged {
     levels: u64,
@@ -119,7 +119,7 @@ impl Paged {
                 -(entry(PAGE, 0) as i64)
             ),
             format!("li t0, {}; csrrw x0, 0x180, t0", satp as i64),
-            // To supervisor mode, 24 bytes behind the auipc.
+            // To supervisor mode, 24 bytes after the auipc.
             "li t0, 0x800; csrrw x0, 0x300, t0; fence rw, rw".to_owned(),
             "auipc t1, 0; addi t1, t1, 16; csrrw x0, 0x341, t1; mret".to_owned(),
             format!("li a0, {PAGES}; li a1, {MEGAPAGES}; li a2, {PAGE}"),

@@ -23,7 +23,7 @@ pub struct Rule {
 /// What an instruction does to its context and to what is shared.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Step {
-    /// Cycles until the context can go on.
+    /// Cycles until the context can continue.
     pub stall: u64,
     /// Cycles until it can without relying on the hit of a load; 0: it does not.
     pub confirmed: u64,
@@ -68,7 +68,7 @@ impl Unit {
         if !self.awaited && now + 2 <= self.free {
             self.awaited = true;
             self.free += rule.handover;
-            // Who has it does not go on before it is free.
+            // Who has it does not continue before it is free.
             let user = &mut states[self.user];
             user.ready = user.ready.max(self.free);
         }
@@ -138,8 +138,8 @@ pub fn predict(
                 operand.max(unit) > now
             };
             // Ready: past its stall, its operand there, its unit free, or not known to be missing. Of these the least
-            // recently selected as far as is known, but those that rely on a hit behind all others, and who had the last
-            // cycle behind even those.
+            // recently selected as far as is known, but those that rely on a hit after all others, and who had the last
+            // cycle after even those.
             let ready = (0..contexts.len()).filter(|&c| {
                 let state = &states[c];
                 let unknown = rule.wait_slot && state.selected.last() == Some(&(now - 1));

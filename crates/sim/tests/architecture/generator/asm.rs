@@ -223,7 +223,7 @@ impl Assembler {
         self.i(Op::Addi, rd, rs, 0);
     }
 
-    /// `rd`: the address behind the instruction at `pc` whose low half is `low`: four bytes if its two
+    /// `rd`: the address after the instruction at `pc` whose low half is `low`: four bytes if its two
     /// lowest bits are set, else two.
     pub(crate) fn behind(&mut self, rd: u8, pc: u8, low: u8, scratch: u8) {
         self.i(Op::Andi, scratch, low, 3);

@@ -1,5 +1,5 @@
 //! Trap handlers of generated programs. A handler folds cause, pc, value and status of each trap
-//! into a hash, and goes on behind the instruction that trapped; behind a jump to where no memory
+//! into a hash, and continues after the instruction that trapped; behind a jump to where no memory
 //! is, at `ra`. The machine-mode handler goes back to machine mode when the program has set a flag.
 
 use loiter_isa::Op;
@@ -108,7 +108,7 @@ fn handler(asm: &mut Assembler, mode: &Mode, target: Target) -> Label {
     table
 }
 
-/// Cause in T0, pc in T1: where to go on into T5. An interrupt is cleared.
+/// Cause in T0, pc in T1: where to continue into T5. An interrupt is cleared.
 fn resume_address(asm: &mut Assembler, mode: &Mode) {
     let (not_interrupt, not_fetch, done) = (asm.label(), asm.label(), asm.label());
     asm.branch(Op::Bge, T0, 0, not_interrupt);

@@ -29,7 +29,7 @@ pub(crate) const FCSR_SAVE: i32 = F_SAVE + 32 * 8;
 pub(crate) const MACHINE_SAVE: i32 = FCSR_SAVE + 8;
 /// The registers that the supervisor-mode handler uses.
 pub(crate) const SUPERVISOR_SAVE: i32 = MACHINE_SAVE + 64;
-/// Hash of all traps so far, and behind it their number.
+/// Hash of all traps so far, and after it their number.
 pub(crate) const TRAP_HASH: i32 = SUPERVISOR_SAVE + 64;
 /// Number of traps so far.
 pub(crate) const TRAP_COUNT: i32 = TRAP_HASH + 8;

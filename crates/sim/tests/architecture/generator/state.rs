@@ -299,7 +299,7 @@ impl Writer {
         self.asm.csr(Op::Csrrci, 0, MSTATUS, MACHINE_ENABLE);
     }
 
-    /// `wfi` while an interrupt pends that is enabled but not taken: it goes on at once.
+    /// `wfi` while an interrupt pends that is enabled but not taken: it continues at once.
     pub(super) fn sleep_with_interrupt_pending(&mut self) {
         if self.mode == Mode::Machine {
             self.asm.csr(Op::Csrrci, 0, MSTATUS, MACHINE_ENABLE);

@@ -1,4 +1,4 @@
-//! Instructions that raise exceptions, one at a time; the handlers go on behind them.
+//! Instructions that raise exceptions, one at a time; the handlers continue after them.
 
 use loiter_isa::{Op, SINK, decode};
 
@@ -163,7 +163,7 @@ impl Writer {
         self.asm.word(with_base(bits, base));
     }
 
-    /// The handler goes on at `ra`, so that is where the jump must come from.
+    /// The handler continues at `ra`, so that is where the jump must come from.
     fn jump_nowhere(&mut self) {
         if !self.may_write(RA) {
             return;

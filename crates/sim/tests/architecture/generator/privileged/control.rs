@@ -130,7 +130,7 @@ impl Writer {
         self.asm.s(Op::Sd, value, 0, address);
     }
 
-    /// `wfi`, where it goes on at once or is illegal.
+    /// `wfi`, where it continues at once or is illegal.
     pub(crate) fn wait(&mut self) {
         match self.mode {
             Mode::User => self.asm.bare(Op::Wfi),

@@ -28,7 +28,7 @@ pub(super) const END: u64 = SPAN[0] - 8;
 /// Offsets at the end of a page where instructions begin.
 const END_ENTRIES: [u64; 4] = [0xff8, 0xffc, 0xffe, 0xffe];
 
-/// Where in a page of code a jump may go; with `crossing`, only to what goes on in the next page.
+/// Where in a page of code a jump may go; with `crossing`, only to what continues in the next page.
 pub(super) fn entry(crossing: bool, random: &mut Random) -> u64 {
     if crossing {
         return random.pick(&END_ENTRIES);

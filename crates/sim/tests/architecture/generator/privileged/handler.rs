@@ -1,5 +1,5 @@
 //! Trap handlers of privileged programs. A handler logs cause, pc, value, status and pending
-//! interrupts, and goes on behind the instruction that trapped; where nothing could be fetched, at
+//! interrupts, and continues after the instruction that trapped; where nothing could be fetched, at
 //! `ra`. It finds its data by the scratch register, whatever address space and mode the trap came
 //! from, and reads the instruction where all of the code is the same page offset: in RAM.
 
@@ -120,7 +120,7 @@ fn place_in_ram(asm: &mut Assembler, rd: u8, rs: u8) {
     asm.i(Op::Bseti, rd, rd, RAM_BIT);
 }
 
-/// Cause in T0, pc in T1, its place in T3: where to go on into T5, and to `done`.
+/// Cause in T0, pc in T1, its place in T3: where to continue into T5, and to `done`.
 fn after_exception(asm: &mut Assembler, done: Label) {
     let (fetched, not_reserved) = (asm.label(), asm.label());
     asm.mv(T5, RA);
@@ -132,7 +132,7 @@ fn after_exception(asm: &mut Assembler, done: Label) {
     asm.bind(fetched);
     asm.i(Op::Lhu, T4, T3, 0);
     asm.behind(T5, T1, T4, T2);
-    // An lr that trapped has no reservation, so the sc behind it is left out: what an sc without one
+    // An lr that trapped has no reservation, so the sc after it is left out: what an sc without one
     // does at an address that faults is an implementation's choice.
     for (offset, function) in [(0, LR_FUNCTION), (4, SC_FUNCTION)] {
         asm.i(Op::Lhu, T4, T3, offset);

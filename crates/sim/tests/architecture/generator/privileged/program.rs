@@ -248,7 +248,7 @@ impl Writer {
         Block { mode, start, end }
     }
 
-    /// Into the next environment and `mode`, by either return instruction. Answers where the block's
+    /// Into the next environment and `mode`, by either return instruction. Returns where the block's
     /// own code begins.
     fn enter_block(&mut self, n: usize, mode: Mode, kept: i64, routines: &Routines) -> u64 {
         let entry = self.asm.label();

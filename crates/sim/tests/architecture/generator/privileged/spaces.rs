@@ -295,7 +295,7 @@ impl Maker<'_> {
         self.spaces.tables.len() - 1
     }
 
-    /// Sets the entry of `level` for `address`; tables on the way come as they are needed. Answers
+    /// Sets the entry of `level` for `address`; tables on the way come as they are needed. Returns
     /// where it lies.
     fn set(&mut self, root: usize, top: usize, level: usize, address: u64, value: u64) -> u64 {
         let mut table = root;
