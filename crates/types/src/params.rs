@@ -142,7 +142,7 @@ pub trait Params: Sized {
     /// The declarations, in order.
     fn infos() -> Vec<ParamInfo>;
 
-    /// Builds the struct from `get`, which answers the checked value of each declared name.
+    /// Builds the struct from `get`, which returns the checked value of each declared name.
     fn build(get: &mut dyn FnMut(&str) -> ParamValue) -> Self;
 }
 
