@@ -257,8 +257,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "l1d_miss_percent",
         _PERCENT,
-        "Look-ups in the data cache that found no line, or for a store none of the core's own, of all; of in-order "
-        "cores, loads alone.",
+        "Misses of the data cache, as a share of its look-ups. Of in-order cores, look-ups by loads alone. Of "
+        "out-of-order cores, by loads and stores; a store misses too when its core does not own the line.",
         _miss_percent("l1d"),
         GROUPS,
     ),
