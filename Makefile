@@ -37,7 +37,7 @@ study: setup
 # Both say on every call that the maintainers of MkDocs work on a version 2.
 docs: export NO_MKDOCS_2_WARNING := 1
 docs: export DISABLE_MKDOCS_2_WARNING := true
-docs: setup
+docs: setup $(stamps)/dev
 	$(bin)/mkdocs build --quiet --strict
 
 wheel: setup
@@ -82,6 +82,11 @@ $(stamps)/peers: | packages
 	@mkdir -p $(@D) && touch $@
 
 $(stamps)/package: $(sources) | $(stamps)/maturin
+	PIP_QUIET=1 $(bin)/maturin develop --release
+	@mkdir -p $(@D) && touch $@
+
+# What checks and documentation need beside, which a first study does not wait for.
+$(stamps)/dev: $(stamps)/package
 	PIP_QUIET=1 $(bin)/maturin develop --release --extras dev
 	@mkdir -p $(@D) && touch $@
 
@@ -90,9 +95,9 @@ guests: | packages
 
 # --- checks, cheapest first ------------------------------------------------------------------------------------------
 
-test: setup packages-test lint test-rust test-guests test-python
+test: setup $(stamps)/dev packages-test lint test-rust test-guests test-python
 
-lint: setup
+lint: setup $(stamps)/dev
 	cargo fmt --all --check
 	$(bin)/ruff check -q python tests tools guests
 	$(bin)/ruff format --check -q python tests tools guests
@@ -108,15 +113,15 @@ test-guests: setup packages-test
 	@$(MAKE) --no-print-directory -s -C guests test
 
 # A file's tests share what they have set up, so they stay in one process.
-test-python: setup packages-test
+test-python: setup $(stamps)/dev packages-test
 	$(bin)/pytest -n 2 --dist loadfile
 
-test-long: setup packages-test
+test-long: setup $(stamps)/dev packages-test
 	$(bin)/pytest -m long
 	$(bin)/python tools/mutants.py
 
 # Builds one copy of the workspace with all mutants in build/mutants.
-mutants: setup packages-test
+mutants: setup $(stamps)/dev packages-test
 	$(bin)/python tools/mutants.py
 
 clean:
