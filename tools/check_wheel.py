@@ -8,7 +8,6 @@ Nothing of the checkout is used but the text of docs/tutorial.md: `PATH` has the
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import tempfile
@@ -16,9 +15,10 @@ import time
 import venv
 from pathlib import Path
 
+import doc_commands
+
 TUTORIAL = Path(__file__).resolve().parents[1] / "docs" / "tutorial.md"
 STUDY = "loiter study run cakarevic2008 --scale quick --out results/whole"
-_BLOCK = re.compile(r"^```(console|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def main(words: list[str]) -> int:
@@ -38,7 +38,7 @@ def check(wheel: Path, directory: Path) -> int:
     binaries = directory / "env" / "bin"
     subprocess.run([binaries / "pip", "install", "--quiet", "--disable-pip-version-check", wheel], check=True)
     environment = {"PATH": str(binaries), "HOME": str(home), "LANG": "C.UTF-8"}
-    commands = list(of_tutorial(TUTORIAL.read_text(encoding="utf-8")))
+    commands = list(doc_commands.of_page(TUTORIAL.read_text(encoding="utf-8"), home, "python"))
     assert len(commands) > 8, "the tutorial has lost its commands"
     for words in [*commands, ["/bin/sh", "-c", STUDY]]:
         began = time.monotonic()
@@ -48,17 +48,6 @@ def check(wheel: Path, directory: Path) -> int:
             print(done.stdout[-3000:] + done.stderr[-3000:], file=sys.stderr)
             return 1
     return 0
-
-
-def of_tutorial(text: str) -> list[list[str]]:
-    """Its commands, and its Python, in their order."""
-    found = []
-    for kind, block in _BLOCK.findall(text):
-        if kind == "python":
-            found.append(["python", "-c", block])
-        else:
-            found += [["/bin/sh", "-c", line[2:]] for line in block.splitlines() if line.startswith("$ ")]
-    return found
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import doc_commands
 import nbformat
 import pytest
 from nbclient import NotebookClient
@@ -21,8 +22,6 @@ PAGES = (
     "howto/add-an-out-of-order-processor.md",
     "howto/course-lab.md",
 )
-_BLOCK = re.compile(r"^```(?P<kind>\w+)(?: title=\"(?P<file>[^\"]+)\")?\n(?P<text>.*?)^```", re.DOTALL | re.MULTILINE)
-
 pytestmark = pytest.mark.simulator
 
 
@@ -41,21 +40,11 @@ def test_a_page_runs_from_top_to_bottom(page: str, tmp_path: Path) -> None:
         "PYTHONPATH": str(REPOSITORY / "python"),
     }
     commands = 0
-    for block in _BLOCK.finditer((DOCS / page).read_text(encoding="utf-8")):
-        if block["file"]:
-            (home / block["file"]).write_text(block["text"])
-            continue
-        if block["kind"] == "python":
-            words = [[sys.executable, "-c", block["text"]]]
-        else:
-            lines = [line.removeprefix("$ ") for line in block["text"].splitlines() if line.startswith("$ ")]
-            assert lines, f"a block of {page} that nothing runs: {block['text'][:60]}"
-            words = [["sh", "-c", line] for line in lines]
-        for command in words:
-            done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, timeout=300)
-            assert done.returncode == 0, f"{command[-1]}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-            assert done.stdout.strip() or "gcc" in command[-1], command[-1]
-            commands += 1
+    for command in doc_commands.of_page((DOCS / page).read_text(encoding="utf-8"), home):
+        done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, f"{command[-1]}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        assert done.stdout.strip() or "gcc" in command[-1], command[-1]
+        commands += 1
     assert commands >= 3
 
 

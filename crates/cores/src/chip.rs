@@ -45,7 +45,7 @@ impl Chip {
     /// hart can be detached.
     pub fn drain<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
         match self {
-            // What is under way continues when memory answers.
+            // What is in flight continues when memory responds.
             Chip::Fgmt(_) => Cycle::NEVER,
             Chip::Smt(chip) => chip.drain(now, shared),
         }

@@ -161,7 +161,7 @@ impl StoreBuffer {
         Some(self.entries[next].addr)
     }
 
-    /// The oldest store under way performs: returns it.
+    /// The oldest outstanding store performs: returns it.
     pub(crate) fn perform(&mut self) -> Store {
         let store = self
             .entries

@@ -221,7 +221,7 @@ impl Session {
     }
 
     /// Serves a debugger at `address`, `[HOST:]PORT`, and executes nothing before he has come.
-    /// Returns where that is, with the port if any was asked for.
+    /// Returns where that is, with the free port that was chosen for port 0.
     ///
     /// # Errors
     /// An address that is none or is taken.

@@ -94,7 +94,7 @@ CheckOption = Annotated[
 
 @dataclass(frozen=True)
 class Observation:
-    """What is asked for. Its fields are the options."""
+    """The logs and checks of a run. Its fields are the options."""
 
     gdb: GdbOption = None
     trace: TraceOption = None

@@ -22,12 +22,11 @@ def of_chart(chart: Chart, command: Callable[[str], str | None]) -> Spec:
     """Grouped bars with their deviations and the published values. On a linear scale, bars that tower over what is
     published are cut, as in `plots`: they are `shown` up to there. A bar has the labels of the runs that it is made of,
     and the command of the first of them."""
-    bars = [_bar(chart, group, series, command) for group in chart.groups for series in chart.series]
     top = plots.top(chart)
+    bars = [_bar(chart, group, series, top, command) for group in chart.groups for series in chart.series]
     strokes = [
         {
             "group": mark.group,
-            "first": mark.series[0],
             "series": series,
             "published": mark.value,
             "kind": "upper bound" if mark.bound else "published",
@@ -146,10 +145,10 @@ def of_shares(names: Sequence[str], shares: Sequence[tuple[str, Mapping[str, flo
     }
 
 
-def _bar(chart: Chart, group: str, series: str, command: Callable[[str], str | None]) -> Spec:
+def _bar(chart: Chart, group: str, series: str, top: float, command: Callable[[str], str | None]) -> Spec:
     value, deviation = chart.values[group, series]
     labels = chart.runs.get((group, series), ())
-    found: Spec = {"group": group, "series": series, "value": value, "shown": min(value, plots.top(chart))}
+    found: Spec = {"group": group, "series": series, "value": value, "shown": min(value, top)}
     if deviation:
         found |= {"deviation": deviation, "low": value - deviation, "high": value + deviation}
     for mark in chart.marks:

@@ -239,7 +239,7 @@ def _cell(value: Any) -> Cell:
     plain = _plain(value)
     if plain is None:
         return Cell("", "")
-    if isinstance(plain, float) and not isinstance(plain, bool):
+    if isinstance(plain, float):
         return Cell(f"{plain:,.0f}" if abs(plain) >= _WHOLE else f"{plain:.4g}", plain)
     return Cell(terminal.cell(plain), plain if isinstance(plain, int) else str(plain))
 

@@ -1,8 +1,8 @@
 """Many runs over a Dask cluster: one on this host, one that is running already, or jobs of a batch system.
 
 A task is what a worker process does with a job (`worker.carry_out`): it finds the run in the store or carries it out
-there. So all workers see the directory of the store, under the same name, and one that dies takes only the run with it
-that was under way; Dask gives that to another. Dask itself is the extra `cluster` of the package.
+there. So all workers see the directory of the store, under the same name. One that dies takes only its present run with
+it, which Dask gives to another. Dask itself is the extra `cluster` of the package.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class _Sent:
     futures: dict[str, Future] = field(default_factory=dict)
     started: set[str] = field(default_factory=set)
     news: queue.SimpleQueue[tuple[str, Json | None]] = field(default_factory=queue.SimpleQueue)
-    """By task: facts on a run under way, none of one that has ended."""
+    """By task: facts on an active run, none of one that has ended."""
 
 
 def execute(

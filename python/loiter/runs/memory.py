@@ -1,28 +1,20 @@
-"""The host's memory, as Linux says; where a host does not say, memory is no bound."""
+"""The host's memory."""
 
 from __future__ import annotations
 
-import re
-import sys
-from pathlib import Path
-
-_PROC = Path("/proc")
-_KIB = 1024
+import psutil
 
 
 def available_bytes() -> int:
-    """Memory that programs may still take without others being thrown out."""
-    return _field(_PROC / "meminfo", "MemAvailable") or sys.maxsize
+    """Memory that programs may still take before the host swaps."""
+    available: int = psutil.virtual_memory().available
+    return available
 
 
 def resident_bytes(pid: int) -> int:
     """Memory of a process that is in use now; 0 once it is gone."""
-    return _field(_PROC / str(pid) / "status", "VmRSS") or 0
-
-
-def _field(path: Path, name: str) -> int | None:
     try:
-        found = re.search(rf"^{name}:\s+(\d+) kB$", path.read_text(), re.MULTILINE)
-    except OSError:
-        return None
-    return int(found[1]) * _KIB if found else None
+        resident: int = psutil.Process(pid).memory_info().rss
+    except psutil.NoSuchProcess:
+        return 0
+    return resident

@@ -1,8 +1,8 @@
 """Many runs over worker processes.
 
 A worker that dies takes only its own run with it. Ctrl-C stops the runs under way; finished ones are on the disk by
-then, so the same command resumes. A run waits to begin while the memory that is left would not hold it and those under
-way, going by the largest so far.
+then, so the same command resumes. A run waits to begin while memory would not hold it beside the active ones, going by
+the largest so far.
 """
 
 from __future__ import annotations
@@ -163,11 +163,11 @@ def _hand_out(work: _Work, engine: Engine, store: Store) -> bool:
 
 
 def _fits(work: _Work) -> bool:
-    """Whether there is memory for one more run beside those under way, if all are as large as the largest so far."""
-    under_way = [each.process.pid for each in work.workers if each.job is not None]
-    if not under_way or not work.largest_bytes:
+    """Whether there is memory for one more run beside the active ones, if all are as large as the largest so far."""
+    active = [each.process.pid for each in work.workers if each.job is not None]
+    if not active or not work.largest_bytes:
         return True
-    still_to_come = sum(max(0, work.largest_bytes - memory.resident_bytes(pid)) for pid in under_way)
+    still_to_come = sum(max(0, work.largest_bytes - memory.resident_bytes(pid)) for pid in active)
     return memory.available_bytes() >= work.largest_bytes + still_to_come
 
 

@@ -8,6 +8,7 @@
 mod arrival;
 mod awaited;
 mod engines;
+mod parse;
 mod plan;
 mod samples;
 mod schedule;

@@ -1,6 +1,6 @@
 //! Samples: what timed cores did in each timed phase of a repetition, from its beginning to its end.
 //!
-//! A sample ends before the cores bring what is under way to its end, and one that follows timed warming
+//! A sample ends before the cores drain, and one that follows timed warming
 //! begins with full pipelines, so its counts are those of a stretch in the middle of a run.
 
 use std::collections::HashMap;

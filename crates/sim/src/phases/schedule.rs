@@ -18,7 +18,7 @@ pub struct PhaseRow {
     /// The cycle in which it began.
     pub begin_cycle: u64,
     /// The cycle in which it ended, or the present one. Between two phases is the time in which timing
-    /// cores bring what is under way to its end; it belongs to theirs.
+    /// cores drain; it belongs to theirs.
     pub end_cycle: u64,
     /// Instructions that all harts retired in it.
     pub instructions: u64,

@@ -148,7 +148,7 @@ fn phases_end_where_they_are_told_to() {
         );
         // The reference engine continues to the end of the turn of all harts.
         assert!((0..=5_000).contains(&(rows[0].end_cycle - mark("work_begin").cycle)));
-        // Timing cores stop after the cycle, when what is under way has come to its end.
+        // Timing cores stop after the cycle, once they have drained.
         let drain = rows[1].end_cycle - mark("roi_begin").cycle;
         assert!((1..=500).contains(&drain), "{machine:?}: {drain} cycles");
         assert_eq!(rows[4].instructions, 100);
