@@ -1,7 +1,7 @@
 // Draws the charts, and makes tables that can be sorted and searched. All it needs is in the page.
 const specs = JSON.parse(document.getElementById("charts").textContent);
 const encoded = JSON.parse(document.getElementById("tables-module").textContent);
-const { ITable, set_or_remove_dark_class } = await import(`data:text/javascript;base64,${encoded}`);
+const { ITable } = await import(`data:text/javascript;base64,${encoded}`);
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const print = window.matchMedia("print");
@@ -94,7 +94,6 @@ function show(run) {
 }
 
 async function drawAll() {
-  set_or_remove_dark_class?.();
   document.documentElement.classList.toggle("dark", dark.matches && !print.matches);
   await Promise.all(Object.keys(specs).map(draw));
   document.documentElement.dataset.ready = "yes";
