@@ -121,7 +121,7 @@ class Session:
     ) -> Json:
         """Runs for about so long, or until a cycle, a number of instructions, output on a console, sleep of all harts.
 
-        The answer's `state` is running, asleep (with `timer_s`, until the next timer), reached, or ended.
+        The returned `state` is running, asleep (with `timer_s`, until the next timer), reached, or ended.
         """
         with self._faults():
             return _object(
@@ -129,7 +129,7 @@ class Session:
             )
 
     def statistics(self) -> Json:
-        """What has been found out so far: the tables of a run, and totals of the timing model. The session goes on."""
+        """What is known so far: the tables of a run, and totals of the timing model. The session continues."""
         with self._faults():
             return _object(self._native.statistics())
 
@@ -187,7 +187,7 @@ class Session:
             self._native.begin_check()
 
     def begin_phases(self, text: str) -> None:
-        """Goes on in phases, as the plan says."""
+        """Continues in phases, as the plan says."""
         with self._faults():
             self._native.begin_phases(text)
 
@@ -293,5 +293,5 @@ def load(name: str = NATIVE) -> Engine:
 def _object(text: str) -> Json:
     value = json.loads(text)
     if not isinstance(value, dict):
-        raise InternalFault(f"the simulator answered with {type(value).__name__}, not an object")
+        raise InternalFault(f"the simulator returned {type(value).__name__}, not an object")
     return value

@@ -236,7 +236,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "correct_path_contexts",
         "contexts",
-        "Those of `fetchable_contexts` that are not on a wrong path, behind a branch or jump that was mispredicted.",
+        "Those of `fetchable_contexts` that are not on a wrong path, after a branch or jump that was mispredicted.",
         _correct_path,
     ),
     Metric(
@@ -250,7 +250,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "l1i_miss_percent",
         _PERCENT,
-        "Look-ups of fetches that found no line in the instruction cache, of all.",
+        "Share of the look-ups of fetches that miss in the instruction cache.",
         _miss_percent("l1i"),
         GROUPS,
     ),
@@ -272,14 +272,15 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "itlb_miss_percent",
         _PERCENT,
-        "Look-ups of fetches that found no translation, of all.",
+        "Share of the look-ups of fetches that miss in the TLB.",
         _miss_percent("itlb"),
         GROUPS,
     ),
     Metric(
         "dtlb_miss_percent",
         _PERCENT,
-        "Look-ups of loads, stores and atomics that found no translation, or none that is enough for a store, of all.",
+        "Share of the look-ups of loads, stores and atomics that miss in the TLB, or find a translation that does not "
+        "let them store.",
         _miss_percent("dtlb"),
         GROUPS,
     ),
@@ -292,7 +293,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "front_full_percent",
         _PERCENT,
-        "Cycles of a core in which no context was fetched from because the front end had no room, of all.",
+        "Share of a core's cycles in which no context was fetched from because the front end was full.",
         _cycles_percent("front_full_cycles"),
     ),
     Metric(
@@ -336,7 +337,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "full_queue_spin_percent",
         _PERCENT,
-        "Entries of the integer queue whose instructions wait for a lock, of all, in the cycles of "
+        "Share of the integer queue's entries whose instructions wait for a lock, in the cycles of "
         "`iq_backup_percent`.",
         _of_full_queue("spinning"),
     ),
@@ -356,15 +357,13 @@ METRICS: tuple[Metric, ...] = (
         "useful_issue_percent",
         _PERCENT,
         "Instructions that integer units began and that neither wait for a lock nor poll, wrong paths included, "
-        "of what "
-        "the units could begin.",
+        "of what the units could begin.",
         _useful_issue,
     ),
     Metric(
         "useful_load_miss_percent",
         _PERCENT,
-        "Look-ups of loads in the data cache that found no line, of all, of loads that neither wait for a lock "
-        "nor poll.",
+        "Share of the look-ups of loads that miss in the data cache, of loads that neither wait for a lock nor poll.",
         lambda counts, group: _percent(
             counts.counter("load_misses", "useful"), counts.counter("load_lookups", "useful")
         ),
@@ -378,19 +377,19 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "outstanding_misses.l1i",
         "lines",
-        "Lines on their way to the instruction cache of a core, averaged over cycles.",
+        "Lines in flight to the instruction cache of a core, averaged over cycles.",
         _average("outstanding_misses", "l1i"),
     ),
     Metric(
         "outstanding_misses.l1d",
         "lines",
-        "Lines on their way to the data cache of a core, averaged over cycles.",
+        "Lines in flight to the data cache of a core, averaged over cycles.",
         _average("outstanding_misses", "l1d"),
     ),
     Metric(
         "outstanding_misses.l2",
         "lines",
-        "Lines on their way from memory to the second level, averaged over cycles.",
+        "Lines in flight from memory to the second level, averaged over cycles.",
         _average("outstanding_misses", L2),
     ),
     Metric(
@@ -461,14 +460,14 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "spin_instructions_percent",
         _PERCENT,
-        "Instructions retired while waiting for a lock, of all.",
+        "Share of the retired instructions that retire while waiting for a lock.",
         _instructions_percent(_SPINNING),
     ),
     Metric(
         "lock_instructions_percent",
         _PERCENT,
-        "Instructions retired in routines that take a spin lock, waiting or not, of all: what Redstone (2002) calls "
-        "spinning.",
+        "Share of the retired instructions that retire in routines that take a spin lock, waiting or not: what "
+        "Redstone (2002) calls spinning.",
         _instructions_percent(_SPINNING + _ACQUIRING),
     ),
     Metric(
@@ -480,7 +479,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "idle_instructions_percent",
         _PERCENT,
-        "Instructions retired while polling for work, of all.",
+        "Share of the retired instructions that retire while polling for work.",
         _instructions_percent(_POLLING),
     ),
     Metric(

@@ -47,7 +47,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         assert done.returncode == 0, done.stderr
 
     call("study", "run", "cakarevic2008", "--scale", "quick", "--figure", "figure_6", "--out", "study")
-    call("wait", "-m", "t1", "--scale", "quick", "--ways", "default,pause", "--beside", "add,sort", "--out", "wait")
+    call("wait", "-m", "t1", "--scale", "quick", "--methods", "default,pause", "--beside", "add,sort", "--out", "wait")
     call(
         *("sweep", "-m", "t1", "-p", "spinloops", "--place", "add=0", "--grid", "argument.iterations=5..40+5"),
         *("--grid", "core.contexts=1,2,4", "--out", "sweep"),

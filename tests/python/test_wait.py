@@ -12,17 +12,17 @@ from loiter import engine as engines
 from loiter import machines, reference
 from loiter.cli import app
 from loiter.errors import UserFault
-from loiter.studies.wait import ways
+from loiter.studies.wait import methods
 from loiter.studies.wait.measured import Latency, together
-from loiter.studies.wait.ways import choose
+from loiter.studies.wait.methods import choose
 
 
 def rows(tmp_path: Path, *words: str) -> dict[tuple[str, int], dict[str, float]]:
-    """The cells with waiters of a run of the command, by way and number."""
+    """The cells with waiters of a run of the command, by method and number."""
     found = CliRunner().invoke(app, ["wait", *words, "--scale", "quick", "--out", str(tmp_path), "--json"])
     assert found.exit_code == 0, found.output
     table = json.loads(found.stdout[found.stdout.index("[\n") :])
-    cells = {(row["way"], row["waiters"]): row for row in table if row["waiters"]}
+    cells = {(row["method"], row["waiters"]): row for row in table if row["waiters"]}
     assert cells
     return cells
 
@@ -33,24 +33,24 @@ def rows(tmp_path: Path, *words: str) -> dict[tuple[str, int], dict[str, float]]
 def test_every_number_of_waiters_that_a_core_has_room_for(machine: str, most: int) -> None:
     choice = choose(machines.load(engines.load(), machine), "full")
     assert choice.waiters == tuple(range(1, most + 1))
-    assert choice.ways == tuple(ways.WAYS)
+    assert choice.methods == tuple(methods.METHODS)
     assert list(choice.benchmarks) == [
         *reference.lookup("cakarevic2008", "active.single_behaviour"),
         *reference.lookup("cakarevic2008", "active.multiple_behaviour"),
     ]
     cells = choice.cells()
-    assert len(cells) == len(set(cells)) == 9 * (1 + len(ways.WAYS) * most)
+    assert len(cells) == len(set(cells)) == 9 * (1 + len(methods.METHODS) * most)
     assert choose(choice.machine, "default").waiters[-1] == most
 
 
 def test_an_asleep_waiter_costs_nothing_and_a_spinner_does(tmp_path: Path) -> None:
-    words = ("-m", "t1", "--ways", "default,wrs_nto,wfi", "--beside", "add")
+    words = ("-m", "t1", "--methods", "default,wrs_nto,wfi", "--beside", "add")
     cells = rows(tmp_path, *words)
     # `add` issues whenever it is selected: each of n spinners takes what its CPI, 4, leaves of the others' slots.
     assert cells["default", 3]["slowdown_percent"] > cells["default", 1]["slowdown_percent"] > 10
-    for way in ("wrs_nto", "wfi"):
+    for method in ("wrs_nto", "wfi"):
         for waiters in (1, 3):
-            assert abs(cells[way, waiters]["slowdown_percent"]) < 1
+            assert abs(cells[method, waiters]["slowdown_percent"]) < 1
     # A message to another hart is a device's access; a line's loss is not.
     assert cells["wfi", 1]["latency_median_cycles"] > cells["wrs_nto", 1]["latency_median_cycles"] > 0
     for cell in cells.values():
@@ -63,7 +63,7 @@ def test_an_asleep_waiter_costs_nothing_and_a_spinner_does(tmp_path: Path) -> No
 
 def test_a_pause_as_long_as_the_machine_says(tmp_path: Path) -> None:
     """The longer a pause, the less it costs and the later its waiter wakes."""
-    words = ("-m", "t1", "--ways", "pause", "--beside", "add", "--waiters", "3")
+    words = ("-m", "t1", "--methods", "pause", "--beside", "add", "--waiters", "3")
     short = rows(tmp_path / "1", *words)["pause", 3]
     long = rows(tmp_path / "2", *words, "--set", f"{PAUSE}=400")["pause", 3]
     assert long["slowdown_percent"] < 5 < short["slowdown_percent"]
@@ -78,7 +78,7 @@ PAUSE = "wait.pause_cycles"
     [
         (("-m", "superscalar"), "one context a core"),
         (("-m", "virt"), "no timed cores"),
-        (("-m", "t1", "--ways", "pauze"), "pause"),
+        (("-m", "t1", "--methods", "pauze"), "pause"),
         (("-m", "t1", "--beside", "sorted"), "sort"),
         (("-m", "t1", "--waiters", "4"), "room for 1 to 3"),
         (("-m", "t1", "--waiters", "two"), "two is none"),

@@ -1,4 +1,4 @@
-# The ways to wait for a lock. Each: void loop(lock, operand); returns when it reads the lock free.
+# The waiting methods of a lock. Each: void loop(lock, operand); returns when it reads the lock free.
 #
 # The five spin loops of Cakarevic et al., WIOSCA 2008:
 #

@@ -39,7 +39,7 @@ class Booting:
         self._console.print("another loiter is booting the same system; waiting for it", style="dim", highlight=False)
 
     def progress(self, session: Session) -> None:
-        """The boot goes on."""
+        """The boot continues."""
         now = time.monotonic()
         if self._began is None:
             self._began = self._told = now

@@ -161,7 +161,7 @@ def _take(archive: executing.Archive, wanted: Sequence[str]) -> list[Fault]:
 
 
 def _judge(session: Session, status: int, faults: list[Fault]) -> None:
-    """Whether all that was asked for besides the program's result came to pass."""
+    """Whether all that was wanted besides the program's result came to pass."""
     missed = session.missed_phase()
     if missed is not None and status == 0:
         raise UserFault(f"--phases: {missed}")

@@ -175,7 +175,7 @@ class Observation:
 
     @contextlib.contextmanager
     def watching(self, session: Session, command: Sequence[str]) -> Iterator[list[Fault]]:
-        """Observes a session while the context lasts. Answers a list of what could not be written, complete behind it.
+        """Observes a session while the context lasts. Yields a list of what could not be written, complete afterwards.
 
         A guest's results are not lost with its trace: whoever watches raises the fault when those are safe.
         """

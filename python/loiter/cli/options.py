@@ -72,7 +72,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for other 
 
 
 def out() -> Console:
-    """Where answers go. Tables are as wide as they need when no terminal limits them.
+    """Where results go. Tables are as wide as they need when no terminal limits them.
 
     Without markup: sources such as "[cak] Table I" are text.
     """

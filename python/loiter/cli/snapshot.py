@@ -52,7 +52,7 @@ def save(
 ) -> None:
     """Boot a system and save it at a point that is the same in every run: the turn of the harts that reaches it.
 
-    The boot is untimed, whatever the machine; [bold]loiter boot --snapshot FILE[/] goes on with the machine's cores.
+    The boot is untimed, whatever the machine; [bold]loiter boot --snapshot FILE[/] continues on the machine's cores.
 
     Example: [bold]loiter snapshot save init.snapshot --at "Run /init"[/]
     """

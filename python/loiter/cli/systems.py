@@ -181,7 +181,7 @@ class BootOptions(SystemOptions):
         )
 
     def request_of_snapshot(self, engine: Engine, path: Path) -> Json:
-        """The request by which a snapshot goes on, as it was taken but for another machine with the same hardware."""
+        """The request by which a snapshot continues, as it was taken but for another machine with the same hardware."""
         facts = engine.show_snapshot(readable(path, "--snapshot"))
         request: Json | None = facts["request"]
         if request is None:

@@ -1,4 +1,4 @@
-"""`loiter wait`: what every way to wait costs on a machine."""
+"""`loiter wait`: what every waiting method costs on a machine."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from loiter.errors import UserFault
 def wait(
     machine: MachineOption,
     sets: SetOption = None,
-    ways: Annotated[
-        str | None, typer.Option("--ways", metavar="A,B,...", help="Only these ways to wait. Default: all.")
+    methods: Annotated[
+        str | None,
+        typer.Option("--methods", "--ways", metavar="A,B,...", help="Only these waiting methods. Default: all."),
     ] = None,
     beside: Annotated[
         str | None, typer.Option("--beside", metavar="A,B,...", help="Only beside these programs. Default: all.")
@@ -37,29 +38,29 @@ def wait(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure what each way to wait costs the program beside it, and how soon a waiter wakes.
+    """Measure what each waiting method costs the program beside it, and how soon a waiter wakes.
 
     A program holds a lock, the other contexts of its core wait for it. Tables appear here, plots and a page in the
-    directory of the results. Finished runs are kept: the same command goes on where an earlier one was stopped.
+    directory of the results. Finished runs are kept: the same command continues where an earlier one was stopped.
 
     Example: [bold]loiter wait -m smt8 --scale quick[/]
 
-    Example: [bold]loiter wait -m t1 --ways default,pause,wrs_nto --beside hash,sort --waiters 3[/]
+    Example: [bold]loiter wait -m t1 --methods default,pause,wrs_nto --beside hash,sort --waiters 3[/]
     """
     from loiter.report import terminal
     from loiter.runs import pool
     from loiter.studies.runner import Order, carry_out
     from loiter.studies.wait.findings import Waiting
-    from loiter.studies.wait.ways import choose
+    from loiter.studies.wait.methods import choose
 
     engine = engines.load()
     found = load_machine(engine, machine, sets)
-    choice = choose(found, scale, _words(ways), _words(beside), _numbers(waiters))
+    choice = choose(found, scale, _words(methods), _words(beside), _numbers(waiters))
     directory = out_directory or Path("results") / f"wait-{found.name}-{scale}"
     if directory.exists() and not directory.is_dir():
         raise UserFault(f"--out {directory}: a file of that name exists; name a directory.")
     command = ["loiter", "wait", "-m", machine, "--scale", scale]
-    for name, value in (("--ways", ways), ("--beside", beside), ("--waiters", waiters)):
+    for name, value in (("--methods", methods), ("--beside", beside), ("--waiters", waiters)):
         command += [name, value] if value else []
     for each in sets or []:
         command += ["--set", each]

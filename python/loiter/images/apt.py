@@ -1,4 +1,4 @@
-"""Packages of a foreign architecture by the host's apt, with a configuration and directories of its own.
+"""Packages of another architecture by the host's apt, with a configuration and directories of its own.
 
 Nothing of the host's system is touched: lists, state and cache are loiter's. apt verifies what it downloads by the
 archive's keys; what it verified is checked once more here against the hash in the signed lists, which the manifest
@@ -60,7 +60,7 @@ class Apt:
         self.suite = suite
         self.archives = directory / "archives"
         self._state = directory / suite
-        # Where apt looks for what it has already, when asked for a list of everything.
+        # Where apt looks for what it has already, when told to list everything.
         self._nothing = own / "nothing"
         for each in (self.archives, self._nothing, self._state / "lists"):
             (each / "partial").mkdir(parents=True, exist_ok=True)

@@ -119,7 +119,7 @@ def guard(name: str, waiting: Callable[[], None] = lambda: None, *, shared: bool
 
 @contextlib.contextmanager
 def incoming(name: str) -> Iterator[Path]:
-    """A directory for an image that is being built. Needs the image's lock; leaves nothing behind."""
+    """A directory for an image that is being built. Needs the image's lock; leaves nothing in the cache."""
     temporary = _images() / f"{_TEMPORARY}{name}"
     with reporting(temporary):
         if temporary.exists():

@@ -93,11 +93,11 @@ class Steps:
         self.say(f"{self._title}: {number}/{self._count} {name}{detail} ({duration(seconds)})")
 
     def share(self, share: float, what: str = "") -> None:
-        """How much of the step under way is done, from 0 to 1, and what is being done."""
+        """How much of the present step is done, from 0 to 1, and what is being done."""
         self._share, self._now = share, what
 
     def detail(self, text: str) -> None:
-        """A few words on the step under way, which its line ends with."""
+        """A few words on the present step, which its line ends with."""
         self._detail = text
 
     def state(self) -> tuple[float, str]:

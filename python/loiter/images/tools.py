@@ -106,7 +106,7 @@ def run(
     try:
         out, said = _listen(process, given, on_line)
     except BaseException:
-        # Ctrl-C reaches us alone: the tool has a session of its own, so that no child of it is left behind.
+        # Ctrl-C reaches us alone: the tool has a session of its own, so that no child of it outlives it.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()

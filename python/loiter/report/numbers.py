@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def fixed(value: float, digits: int = 1) -> str:
-    """With so many digits behind the point; what rounds to zero has no sign."""
+    """With so many decimals; what rounds to zero has no sign."""
     return f"{round(value, digits) + 0.0:.{digits}f}"
 
 

@@ -40,7 +40,7 @@ _NOTHING_TO_DO = ("idle", "vacant")
 
 _DIGITS = 6
 _WHOLE = 1000
-"""From here on numbers have no places behind the point."""
+"""From here on numbers have no decimals."""
 
 
 @dataclass(frozen=True)

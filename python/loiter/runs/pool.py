@@ -1,8 +1,8 @@
 """Many runs over worker processes.
 
-A worker that dies takes only its own run with it. Ctrl-C stops the runs under way; finished ones are on the disk by
-then, so the same command resumes. A run waits to begin while memory would not hold it beside the active ones, going by
-the largest so far.
+A worker that dies takes only its own run with it. Ctrl-C stops the runs that have begun; finished ones are on the
+disk by then, so the same command resumes. A run waits to begin while memory would not hold it beside the active ones,
+going by the largest so far.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Protocol
 from loiter.engine import Engine, Json
 from loiter.errors import Fault, InternalFault, Interrupted, RunFault, StoreFault, UserFault
 from loiter.runs import memory, worker
-from loiter.runs.worker import Answer, Done, Failed, Job, Running
+from loiter.runs.worker import Done, Failed, Job, Report, Running
 from loiter.store import Store
 
 _PATIENCE_SECONDS = 3.0
@@ -179,23 +179,23 @@ def _collect(work: _Work) -> None:
         assert isinstance(pipe, Connection)
         each = by_pipe[pipe]
         try:
-            answer: Answer = pipe.recv()
+            report: Report = pipe.recv()
         except (EOFError, OSError):
-            answer = Failed(_died(each.process))
+            report = Failed(_died(each.process))
             job = each.job
             if job is not None and work.begun[job.label] < job.attempts:
                 work.waiting.append(job)
                 each.job = None
                 continue
-        _take(work, each, answer)
+        _take(work, each, report)
 
 
-def _take(work: _Work, each: _Worker, answer: Answer) -> None:
+def _take(work: _Work, each: _Worker, report: Report) -> None:
     assert each.job is not None
-    if isinstance(answer, Running):
-        work.ledger.observer.progress(each.job, answer.progress)
+    if isinstance(report, Running):
+        work.ledger.observer.progress(each.job, report.progress)
         return
-    work.ledger.settle(each.job, answer)
+    work.ledger.settle(each.job, report)
     each.job = None
 
 
@@ -207,7 +207,7 @@ def _died(process: subprocess.Popen[bytes]) -> Fault:
         return RunFault("its worker process was killed by signal 9, as where memory runs out; fewer --jobs need less")
     if code is not None and code < 0:
         return InternalFault(f"its worker process was killed by signal {-code}")
-    return InternalFault(f"its worker process ended without an answer (exit status {code})")
+    return InternalFault(f"its worker process ended without a report (exit status {code})")
 
 
 def _stop(workers: list[_Worker]) -> None:

@@ -1,4 +1,4 @@
-"""What a person sees while runs are under way: live bars in a terminal, a line now and then elsewhere."""
+"""What a person sees while runs last: live bars in a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Estimate:
         self.busy_seconds += seconds
 
     def share(self, running: dict[str, tuple[float, float]]) -> float:
-        """Part of the work that is done. `running` has weight and seconds so far of each run under way."""
+        """Part of the work that is done. `running` has weight and seconds so far of each run that has begun."""
         if self.total <= 0:
             return 1.0
         return min(1.0, (self.finished + self._begun(running)) / self.total)
@@ -108,7 +108,7 @@ class Display:
         self._refresh()
 
     def progress(self, job: Job, facts: Json) -> None:
-        """The run goes on."""
+        """The run continues."""
         seconds = float(facts["host_seconds"])
         self._running[job.label] = (job.weight, seconds)
         if self._live is not None:
@@ -144,7 +144,7 @@ class Display:
 
 
 def describe_progress(facts: Json) -> str:
-    """One line on a run under way: simulated and host time, speed, and, where cores are timed, IPC."""
+    """One line on a run that has begun: simulated and host time, speed, and, where cores are timed, IPC."""
     seconds = float(facts["host_seconds"])
     rate = facts["instructions"] / seconds / 1e6 if seconds > 0 else 0.0
     times = f"{simulated(facts['simulated_seconds'])} simulated, {duration(seconds)} host"
@@ -153,7 +153,7 @@ def describe_progress(facts: Json) -> str:
 
 
 def _ipc(facts: Json) -> str:
-    """Instructions a cycle since the last report: of all, and of each context that does anything."""
+    """Instructions a cycle since the last report: in total, and of each context that does anything."""
     busy = [(context, ipc) for context, ipc in enumerate(facts["ipc_by_context"]) if ipc > 0]
     if len(busy) <= _MOST_CONTEXTS:
         each = ", ".join(f"{context}: {ipc:.2f}" for context, ipc in busy)

@@ -1,4 +1,4 @@
-"""One run as it is asked for: machine, program, command line and limits, and the key under which it is stored."""
+"""One run as it is requested: machine, program, command line and limits, and the key under which it is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker process: takes jobs from a pipe, runs each, stores its result, and answers with what became of it.
+"""A worker process: takes jobs from a pipe, runs each, stores its result, and reports what became of it.
 
 The pipe carries one job at a time. While a run lasts nothing is sent to the worker except the wish to stop, so anything
 readable on the pipe, its end included (the parent died), stops the run at its next report of progress.
@@ -58,7 +58,7 @@ class Failed:
     fault: Fault
 
 
-Answer = Running | Done | Failed
+Report = Running | Done | Failed
 
 
 def main(words: list[str]) -> None:
@@ -81,14 +81,14 @@ def _serve(pipe: Connection, engine_name: str, root: Store) -> None:
             return
         if job is None:
             return
-        answer = _carry_out(job, pipe, engine_name, root)
+        report = _carry_out(job, pipe, engine_name, root)
         try:
-            pipe.send(answer)
+            pipe.send(report)
         except OSError:
             return
 
 
-def _carry_out(job: Job, pipe: Connection, engine_name: str, root: Store) -> Answer:
+def _carry_out(job: Job, pipe: Connection, engine_name: str, root: Store) -> Report:
     def progress(facts: Json) -> bool:
         if pipe.poll():
             return False

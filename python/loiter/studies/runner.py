@@ -88,7 +88,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Order:
-    """What a person asked for."""
+    """What a person has ordered."""
 
     study: Study
     scale: str
@@ -169,7 +169,7 @@ def _rows(jobs: Sequence[Job], results: Results, failures: Sequence[pool.Failure
 
 def _kept(jobs: Sequence[Job], store: Store, engine: Engine) -> str:
     done = sum(store.path(job.label, job.request.key(engine)).is_dir() for job in jobs)
-    return f"{done} of {len(jobs)} runs are finished and kept in {store.root}; the same command goes on from there."
+    return f"{done} of {len(jobs)} runs are finished and kept in {store.root}; the same command continues from there."
 
 
 def _stored(store: Store, job: Job, engine: Engine) -> Result:

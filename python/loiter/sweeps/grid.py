@@ -70,7 +70,7 @@ def word(text: str) -> Axis:
 
 
 def axis(key: str, values: Any) -> Axis:
-    """An axis whose values are a sequence, one value, or a text as `word` has it behind its equals sign."""
+    """An axis whose values are a sequence, one value, or a text as `word` has it after its equals sign."""
     if isinstance(values, str):
         parts = [part.strip() for part in values.split(",")]
         taken: Sequence[Any] = [value for part in parts if part for value in _read(key, part)]

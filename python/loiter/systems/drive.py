@@ -1,6 +1,6 @@
 """Runs a booted system with somebody at its console, up to its end.
 
-An interactive guest's clock goes with the host's while the guest waits, and behind it while the guest computes; the
+An interactive guest's clock goes with the host's while the guest waits, and later than it while the guest computes; the
 host sleeps as long as the guest does. Without pace, time in which nothing happens is skipped.
 """
 
@@ -62,7 +62,7 @@ class Driver:
 
     def run(self) -> End:
         """Runs to the end."""
-        behind = 0.0
+        lag_s = 0.0
         rest = Rest(self.session)
         while True:
             host, guest = time.monotonic(), self.session.seconds
@@ -81,25 +81,25 @@ class Driver:
                 end = End(How.RESTED, "standard input is at its end, and the guest has done nothing for an hour")
             if end is not None:
                 return end
-            behind += time.monotonic() - host - (self.session.seconds - guest)
-            behind = min(max(behind, 0.0), _CATCH_UP_SECONDS)
+            lag_s += time.monotonic() - host - (self.session.seconds - guest)
+            lag_s = min(max(lag_s, 0.0), _CATCH_UP_SECONDS)
             if self.live is not None and status["state"] == "running":
                 self.live.tell()
             if status["state"] == "asleep":
                 timer_s = status["timer_s"]
                 host = time.monotonic()
-                if timer_s is None or timer_s > behind:
+                if timer_s is None or timer_s > lag_s:
                     self._is_read = True
                     if self.live is not None:
                         self.live.clear()
-                    end = self._typed(None if timer_s is None else timer_s - behind)
+                    end = self._typed(None if timer_s is None else timer_s - lag_s)
                     if end is not None:
                         return end
-                slept = time.monotonic() - host + behind
+                slept = time.monotonic() - host + lag_s
                 # With no timer set, nothing in the guest sees the clock until somebody types.
                 dozed = slept if timer_s is None else min(slept, timer_s)
                 self.session.doze(dozed)
-                behind = max(0.0, slept - dozed)
+                lag_s = max(0.0, slept - dozed)
 
     def _pass_output(self) -> None:
         data = self.session.take_output(SERIAL)

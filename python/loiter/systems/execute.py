@@ -24,7 +24,7 @@ _STDOUT, _STDERR = 1, 2
 
 @dataclass(frozen=True)
 class Archive:
-    """A file with what goes into the guest, and with what comes back. It has no name that could be left behind."""
+    """A file with what goes into the guest, and with what comes back. It has no name that could remain."""
 
     file: BinaryIO
     comes_back: bool

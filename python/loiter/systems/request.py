@@ -1,4 +1,4 @@
-"""A system as it is asked for: machine, what it boots, and its devices."""
+"""A system as it is requested: machine, what it boots, and its devices."""
 
 from __future__ import annotations
 

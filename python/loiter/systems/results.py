@@ -1,4 +1,4 @@
-"""Result directories of systems that booted: what was asked for, on which image, how it ended, what was said.
+"""Result directories of systems that booted: what was requested, on which image, how it ended, what was said.
 
 manifest.json    the same bytes on every host, as long as nobody typed
 host.json        what depends on the host

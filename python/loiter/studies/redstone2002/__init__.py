@@ -48,8 +48,8 @@ class Redstone2002:
         "Spinning by itself is measured over a window of cycles. Beside programs, a window begins when all programs "
         "are warm and work, and lasts as long for all; useful IPC is the instructions of the programs by cycle, and "
         "the gain of removing the waiting is what the same programs reach when the waiting contexts are vacant. On "
-        "Linux, idle contexts change their way to wait in one boot that all continue; ways that are part of a boot are "
-        "compared over several boots, since each lays out memory differently."
+        "Linux, idle contexts change their waiting method in one boot that all continue; methods that are part of a "
+        "boot are compared over several boots, since each lays out memory differently."
     )
     legend = (
         "A value is a miss when it is further than its tolerance from the published one: 15 % for IPC, ratios "

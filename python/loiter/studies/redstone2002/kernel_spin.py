@@ -41,7 +41,7 @@ SHORT = {
 
 @dataclass(frozen=True)
 class Cell:
-    """A machine, a lock-fail constant and a way to wait; and which boot it is."""
+    """A machine, a lock-fail constant and a waiting method; and which boot it is."""
 
     configuration: str
     fail_cycles: int

@@ -148,7 +148,7 @@ def _machines_grid(runs: Runs, scale: str) -> list[Grid]:
 
 
 def _chart(runs: Runs, scale: str) -> Chart:
-    title = "smt8: useful IPC of a kernel-heavy program by how long acquires fail, and way to wait"
+    title = "smt8: useful IPC of a kernel-heavy program by how long acquires fail, and waiting method"
     groups = {f"{constant} cycles": constant for constant in kernel.constants(scale)}
     note = "Means; error bars are one standard deviation, where a system was booted several times."
 

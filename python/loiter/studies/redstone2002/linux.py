@@ -1,4 +1,4 @@
-"""Runs on Linux: the workloads on the kernel whose way to wait is a boot parameter, and a window of time in it."""
+"""Runs on Linux: the workloads on the kernel whose waiting method is a boot parameter, and a window of time in it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Window:
     """How long a window is, and what comes before it."""
 
     settle_seconds: float
-    """Of the guest, until programs have read their files and are at work, and ways to wait are changed."""
+    """Of the guest, until programs have read their files and are at work, and waiting methods are changed."""
     settle_cycles: str
     """Likewise, of programs that say by a probe when all of their processes begin."""
     warm_cycles: str
@@ -52,7 +52,7 @@ BOOTED_WINDOWS = {**WINDOWS, "default": replace(WINDOWS["default"], cycles="10M"
 
 WHOLE = "reference until probe:roi_begin, timing until probe:roi_end"
 """Phases of commands that end: all that they do, from the beginning. The same work whatever is compared, and no state
-that an untimed phase has left behind; for programs that never come to a steady state."""
+that an untimed phase has left; for programs that never come to a steady state."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def boot_word(boot: int) -> str:
 
 
 PATCHED, DEBIAN = "small-kernel", "kernel"
-"""Kernels: ours, whose ways to wait are a boot parameter, and Debian's own."""
+"""Kernels: ours, whose waiting methods are a boot parameter, and Debian's own."""
 
 
 @functools.cache
@@ -105,8 +105,8 @@ def request(
     whole: bool = False,
 ) -> LinuxRequest:
     """Commands that never end, all at once; each context of the machine is a CPU. `append` is of the kernel's command
-    line. The window begins some time after idle CPUs have changed their way to wait; without that, after the region of
-    one of the commands has begun. With `whole`, commands end, and their region is timed instead."""
+    line. The window begins some time after idle CPUs have changed their waiting method; without that, after the
+    region of one of the commands has begun. With `whole`, commands end, and their region is timed instead."""
     if kernel == PATCHED:
         machine = machines.changed(engine, machine, [*machine.sets, HARDWARE_LOCK])
     seated, harts = seat(engine, machine, machine.contexts_per_core, MEMORY_MIB)

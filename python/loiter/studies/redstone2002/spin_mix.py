@@ -1,4 +1,4 @@
-"""The lock loop on k contexts beside programs on the others, and what removing it gives, by way to wait."""
+"""The lock loop on k contexts beside programs on the others, and what removing it gives, by waiting method."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class _Cell:
 class SpinMix:
     """See `loiter.studies.redstone2002.common.Measures`."""
 
-    exhibit = Exhibit("spin_mix", "The lock loop on k contexts beside programs, by way to wait")
+    exhibit = Exhibit("spin_mix", "The lock loop on k contexts beside programs, by waiting method")
 
     def plan(self, engine: Engine, scale: str) -> list[Job]:
         """Every cell, with the machine and the time that it needs."""

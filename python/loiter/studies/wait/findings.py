@@ -12,25 +12,25 @@ from loiter.results import Result
 from loiter.runs.request import Request
 from loiter.runs.worker import Job
 from loiter.studies.base import Chart, Exhibit, Findings, Grid
-from loiter.studies.wait import ways
+from loiter.studies.wait import methods
 from loiter.studies.wait.measured import Measured, together
-from loiter.studies.wait.ways import WAYS, Cell, Choice
+from loiter.studies.wait.methods import METHODS, Cell, Choice
 
 
 class Waiting:
-    """What every way to wait costs on one machine. See `loiter.studies.base.Study`."""
+    """What every waiting method costs on one machine. See `loiter.studies.base.Study`."""
 
     name = "wait"
     citation = ""
     legend = ""
     exhibits: tuple[Exhibit, ...] = ()
-    scales: Mapping[str, str] = ways.SCALES
+    scales: Mapping[str, str] = methods.SCALES
     method = (
-        "A program runs on context 0 of a core and holds a lock for which the other contexts wait, all in the same "
-        "way. Slowdown is the time of its repetitions beside the waiters over the time of the same repetitions alone, "
-        "less 1. After every repetition the lock goes to a waiter and back: the wake-up latency is the time from the "
-        "probe before the store that releases the lock to the probe behind its acquisition. Neither is part of a "
-        "repetition. Energy is not modelled yet."
+        "A program runs on context 0 of a core and holds a lock for which the other contexts wait, all by one "
+        "method. Slowdown is the time of its repetitions beside the waiters over the time of the same repetitions "
+        "alone, less 1. After every repetition the lock goes to a waiter and back: the wake-up latency is the time "
+        "from the probe before the store that releases the lock to the probe after its acquisition. Neither is part of "
+        "a repetition. Energy is not modelled yet."
     )
 
     def __init__(self, choice: Choice) -> None:
@@ -40,7 +40,7 @@ class Waiting:
     def plan(self, engine: Engine, scale: str, exhibit: str | None) -> list[Job]:
         """One job a cell."""
         choice = self._choice
-        program = programs.load(engine, ways.PROGRAM)
+        program = programs.load(engine, methods.PROGRAM)
         jobs = []
         for cell in choice.cells():
             machine = choice.machine_of(engine, cell)
@@ -61,20 +61,22 @@ class Waiting:
         )
 
 
-def _cells(choice: Choice, way: str, waiters: int) -> list[Cell]:
-    return [Cell(benchmark, way, waiters) for benchmark in choice.benchmarks]
+def _cells(choice: Choice, method: str, waiters: int) -> list[Cell]:
+    return [Cell(benchmark, method, waiters) for benchmark in choice.benchmarks]
 
 
 def _by_waiters(choice: Choice, measured: Measured) -> list[Grid]:
-    """One row a way: average slowdown and latency for every number of waiters."""
+    """One row a method: average slowdown and latency for every number of waiters."""
     numbers = tuple(f"{n} waiting" for n in choice.waiters)
     slow, woken = [], []
-    for way in choice.ways:
-        averages = [measured.average(_cells(choice, way, n)) for n in choice.waiters]
-        slow.append((way, WAYS[way], *(f"{fixed(mean)} (sd {fixed(deviation)})" for mean, deviation in averages)))
-        row = [way]
+    for method in choice.methods:
+        averages = [measured.average(_cells(choice, method, n)) for n in choice.waiters]
+        slow.append(
+            (method, METHODS[method], *(f"{fixed(mean)} (sd {fixed(deviation)})" for mean, deviation in averages))
+        )
+        row = [method]
         for n in choice.waiters:
-            latency = together(measured.latency(cell) for cell in _cells(choice, way, n))
+            latency = together(measured.latency(cell) for cell in _cells(choice, method, n))
             p99 = "–" if latency.p99 is None else str(latency.p99)
             row.append(f"{latency.median} / {p99} / {latency.worst} of {len(latency.samples)}")
         woken.append(tuple(row))
@@ -85,7 +87,7 @@ def _by_waiters(choice: Choice, measured: Measured) -> list[Grid]:
             "Slowdown of the working program, percent",
             f"What so many waiters in its core cost it, {beside}. sd: standard deviation over the repetitions of a "
             "run; the same run again gives the same value.",
-            ("way", "what a waiter does", *numbers),
+            ("method", "what a waiter does", *numbers),
             tuple(slow),
             words=2,
         ),
@@ -94,24 +96,24 @@ def _by_waiters(choice: Choice, measured: Measured) -> list[Grid]:
             "Wake-up latency, cycles",
             "Median / 99th percentile / worst of so many wake-ups of all programs, from the release of the lock to the "
             "waiter that has it. Fewer than 100 have no 99th percentile but the worst.",
-            ("way", *numbers),
+            ("method", *numbers),
             tuple(woken),
         ),
     ]
 
 
 def _by_benchmark(choice: Choice, measured: Measured) -> Grid:
-    """One row a program: what the most waiters of each way cost it."""
+    """One row a program: what the most waiters of each method cost it."""
     most = choice.waiters[-1]
     rows = []
     for benchmark in choice.benchmarks:
-        values = (measured.slowdown(Cell(benchmark, way, most)) for way in choice.ways)
+        values = (measured.slowdown(Cell(benchmark, method, most)) for method in choice.methods)
         rows.append((benchmark, *(fixed(each.percent) for each in values)))
     return Grid(
         "by_program",
         f"Slowdown by {counted(most, 'waiter')}, percent",
-        "One line a working program, one column a way to wait.",
-        ("program", *choice.ways),
+        "One line a working program, one column a waiting method.",
+        ("program", *choice.methods),
         tuple(rows),
     )
 
@@ -120,31 +122,33 @@ def _charts(choice: Choice, measured: Measured) -> list[Chart]:
     groups = tuple(f"{n} waiting" for n in choice.waiters)
     slow, woken, runs = {}, {}, {}
     for n, group in zip(choice.waiters, groups, strict=True):
-        for way in choice.ways:
-            cells = _cells(choice, way, n)
-            slow[group, way] = measured.average(cells)
+        for method in choice.methods:
+            cells = _cells(choice, method, n)
+            slow[group, method] = measured.average(cells)
             latency = together(measured.latency(cell) for cell in cells)
-            woken[group, way] = (float(latency.median), 0.0)
-            runs[group, way] = tuple(cell.label for cell in cells)
+            woken[group, method] = (float(latency.median), 0.0)
+            runs[group, method] = tuple(cell.label for cell in cells)
     most = choice.waiters[-1]
     programs_ = {
-        (benchmark, way): (found.percent, found.deviation)
+        (benchmark, method): (found.percent, found.deviation)
         for benchmark in choice.benchmarks
-        for way in choice.ways
-        for found in [measured.slowdown(Cell(benchmark, way, most))]
+        for method in choice.methods
+        for found in [measured.slowdown(Cell(benchmark, method, most))]
     }
     name = choice.machine.name
     whiskers = "Whiskers: one standard deviation over the repetitions of a run."
     unit = "slowdown, percent"
     return [
-        Chart("slowdown", f"{name}: what waiters cost a program", whiskers, unit, groups, choice.ways, slow, runs=runs),
+        Chart(
+            "slowdown", f"{name}: what waiters cost a program", whiskers, unit, groups, choice.methods, slow, runs=runs
+        ),
         Chart(
             "by_program",
             f"{name}: what {counted(most, 'waiter')} cost{'s' if most == 1 else ''} each program",
             whiskers,
             unit,
             choice.benchmarks,
-            choice.ways,
+            choice.methods,
             programs_,
             runs={key: (Cell(*key, most).label,) for key in programs_},
         ),
@@ -154,7 +158,7 @@ def _charts(choice: Choice, measured: Measured) -> list[Chart]:
             "99th percentile and worst are in the table.",
             "wake-up latency, cycles",
             groups,
-            choice.ways,
+            choice.methods,
             woken,
             runs=runs,
         ),
@@ -169,7 +173,7 @@ def _row(cell: Cell, measured: Measured, results: Mapping[str, Result]) -> dict[
         "directory": result.path.name,
         "machine": result.manifest["machine"]["name"],
         "benchmark": cell.benchmark,
-        "way": cell.way or None,
+        "method": cell.method or None,
         "waiters": cell.waiters,
         "cycles": result.manifest["cycles"],
         "instructions": result.manifest["instructions"],

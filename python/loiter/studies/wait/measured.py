@@ -10,10 +10,10 @@ from loiter.engine import Json
 from loiter.errors import RunFault
 from loiter.method import fame
 from loiter.results import Result
-from loiter.studies.wait.ways import Cell
+from loiter.studies.wait.methods import Cell
 
 _WORKER = 0
-# The lock is handed over after every repetition, so that as many are there as wake-ups are asked for.
+# The lock is handed over after every repetition, so that there are as many as wake-ups.
 _MAIV_PERCENT = 1.0
 _LEAST = 2
 # With fewer the smallest sample that 99 % are not above is the worst of all.

@@ -1,4 +1,4 @@
-"""The grid: ways to wait, the programs that work beside them, and how many wait."""
+"""The grid: waiting methods, the programs that work beside them, and how many wait."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from loiter.machines import Machine
 
 PROGRAM = "spinloops"
 
-WAYS = {
+METHODS = {
     "default": "reads the lock as fast as it can",
     "idiv": "a divide after each read",
     "casx": "an atomic on a line of its own after each read",
@@ -25,10 +25,10 @@ WAYS = {
     "wfi": "sleeps until the releaser sends an interrupt (wfi)",
     "smt_lock": "blocks in the hardware lock",
 }
-"""Every way that the guest has, and what a waiter does."""
+"""Every method that the guest has, and what a waiter does."""
 
 _NEEDS = {"wrs_nto": "zawrs", "wrs_sto": "zawrs", "smt_lock": "xloiterlock"}
-"""Extensions without which a way is an illegal instruction."""
+"""Extensions without which a method is an illegal instruction."""
 _LOCK = "smt_lock"
 
 BENCHMARKS: tuple[str, ...] = (
@@ -78,22 +78,22 @@ _QUICK_BENCHMARKS = ("add", "l1_hit", "hash", "sort")
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One run: a program on context 0 and so many waiters of one way beside it; 0 of "" is the program alone."""
+    """One run: a program on context 0 and so many waiters of one method beside it; 0 of "" is the program alone."""
 
     benchmark: str
-    way: str = ""
+    method: str = ""
     waiters: int = 0
 
     @property
     def label(self) -> str:
         """Its name, for people and for the result directory."""
-        return f"{self.benchmark}.{f'{self.waiters}-{self.way}' if self.waiters else 'alone'}"
+        return f"{self.benchmark}.{f'{self.waiters}-{self.method}' if self.waiters else 'alone'}"
 
     def placements(self) -> list[str]:
         """The tasks on their contexts, as --place writes them."""
         words = [f"{self.benchmark}=0"]
         if self.waiters:
-            words.append(f"spin_{self.way}={','.join(map(str, range(1, self.waiters + 1)))}")
+            words.append(f"spin_{self.method}={','.join(map(str, range(1, self.waiters + 1)))}")
         return words
 
 
@@ -103,13 +103,13 @@ class Choice:
 
     machine: Machine
     scale: str
-    ways: tuple[str, ...]
+    methods: tuple[str, ...]
     benchmarks: tuple[str, ...]
     waiters: tuple[int, ...]
 
     def machine_of(self, engine: Engine, cell: Cell) -> Machine:
         """The machine of a run. No preset has the hardware lock; who waits in it is given one."""
-        if cell.way != _LOCK or _has(self.machine, _NEEDS[_LOCK]):
+        if cell.method != _LOCK or _has(self.machine, _NEEDS[_LOCK]):
             return self.machine
         sets = [each for each in self.machine.sets if not each.startswith(f"{_ISA}=")]
         isa = f"{_ISA}={self.machine.value(_ISA)}_{_NEEDS[_LOCK]}"
@@ -119,7 +119,10 @@ class Choice:
         """The runs, those alone first."""
         alone = [Cell(each) for each in self.benchmarks]
         return alone + [
-            Cell(each, way, waiters) for each in self.benchmarks for way in self.ways for waiters in self.waiters
+            Cell(each, method, waiters)
+            for each in self.benchmarks
+            for method in self.methods
+            for waiters in self.waiters
         ]
 
     def arguments(self, cell: Cell) -> tuple[str, ...]:
@@ -127,7 +130,7 @@ class Choice:
         work = WORK[cell.benchmark]
         repetitions = work.repetitions[self.scale]
         words = [*work.arguments, f"reps_min={repetitions}", f"reps_max={repetitions}", "handovers=1"]
-        if cell.way == "l2miss":
+        if cell.method == "l2miss":
             words += _chain(self.machine)
         return tuple(words)
 
@@ -140,35 +143,37 @@ class Choice:
 def choose(
     machine: Machine,
     scale: str,
-    ways: Sequence[str] = (),
+    methods: Sequence[str] = (),
     benchmarks: Sequence[str] = (),
     waiters: Sequence[int] = (),
 ) -> Choice:
-    """The part of the grid that was asked for; what was not said is all that the scale has."""
+    """The part of the grid that was chosen; what was not said is all that the scale has."""
     if scale not in SCALES:
         raise unknown("scale", scale, SCALES)
-    able = [way for way in WAYS if way == _LOCK or _has(machine, _NEEDS.get(way, ""))]
+    able = [method for method in METHODS if method == _LOCK or _has(machine, _NEEDS.get(method, ""))]
     room = machine.contexts_per_core - 1
-    _refuse(machine, ways, able, benchmarks)
+    _refuse(machine, methods, able, benchmarks)
     for each in waiters:
         if not 1 <= each <= room:
             raise UserFault(f"--waiters {each}: beside a program, a core of {machine.name} has room for 1 to {room}.")
     return Choice(
         machine,
         scale,
-        tuple(dict.fromkeys(ways)) or tuple(able),
+        tuple(dict.fromkeys(methods)) or tuple(able),
         tuple(dict.fromkeys(benchmarks)) or (_QUICK_BENCHMARKS if scale == "quick" else BENCHMARKS),
         tuple(sorted(set(waiters))) or _numbers(room, scale),
     )
 
 
-def _refuse(machine: Machine, ways: Sequence[str], able: Sequence[str], benchmarks: Sequence[str]) -> None:
-    """A machine on which nobody waits, ways and programs that there are not."""
-    for way in ways:
-        if way not in WAYS:
-            raise unknown("way to wait", way, WAYS)
-        if way not in able:
-            raise UserFault(f"--ways {way}: harts of {machine.name} do not have {_NEEDS[way].capitalize()} ({_ISA}).")
+def _refuse(machine: Machine, methods: Sequence[str], able: Sequence[str], benchmarks: Sequence[str]) -> None:
+    """A machine on which nobody waits, methods and programs that there are not."""
+    for method in methods:
+        if method not in METHODS:
+            raise unknown("waiting method", method, METHODS)
+        if method not in able:
+            raise UserFault(
+                f"--methods {method}: harts of {machine.name} do not have {_NEEDS[method].capitalize()} ({_ISA})."
+            )
     for benchmark in benchmarks:
         if benchmark not in BENCHMARKS:
             raise unknown("benchmark", benchmark, BENCHMARKS)
