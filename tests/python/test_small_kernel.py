@@ -64,6 +64,15 @@ def test_a_patch_says_why(path: Path) -> None:
     assert len(" ".join(reasons).split()) > 30
 
 
+def test_a_call_from_inline_assembly_gives_up_the_register_that_the_assembler_takes() -> None:
+    """GNU as makes `call t0, far` of `auipc t1` and `jalr t0, t1`; a compiler that is not told keeps a value in t1."""
+    text = "".join(path.read_text() for path in PATCHES)
+    calls = re.findall(r"asm volatile\(\"call t0,.*?;", text, re.DOTALL)
+    assert len(calls) == 2
+    for call in calls:
+        assert '"t0", "t1"' in call, call
+
+
 def test_patches_have_an_order() -> None:
     assert [path.name[:4] for path in PATCHES] == [f"{number:04}" for number in range(1, len(PATCHES) + 1)]
     assert len(PATCHES) > 0
