@@ -153,7 +153,7 @@ impl Chip {
         each!(self, chip => chip.nap(hart))
     }
 
-    /// Whether `hart` stands between two instructions: no access of its next one is under way.
+    /// Whether `hart` stands between two instructions: no access of its next one is in flight.
     #[must_use]
     pub fn stands_between_instructions(&self, hart: HartId) -> bool {
         each!(self, chip => chip.stands_between_instructions(hart))

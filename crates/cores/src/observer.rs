@@ -6,9 +6,9 @@ use loiter_machine::Machine;
 use loiter_types::{ContextId, CoreId, Cycle};
 
 /// Is told of probes, of instructions, and of their way through the pipeline.
-pub trait Observer: loiter_observe::Observer + InstructionObserver + PipelineObserver {}
+pub trait Observer: loiter_observe::ProbeObserver + InstructionObserver + PipelineObserver {}
 
-impl<T: loiter_observe::Observer + InstructionObserver + PipelineObserver> Observer for T {}
+impl<T: loiter_observe::ProbeObserver + InstructionObserver + PipelineObserver> Observer for T {}
 
 /// An instruction between fetch and retirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +38,7 @@ pub enum PipelineStage {
     Execute,
     /// The translation of its address is not at hand: page tables are walked.
     Walk,
-    /// Its access is under way.
+    /// Its access is in flight.
     Memory,
     /// It waits until it is the oldest, when the hart runs it.
     Oldest,

@@ -7,10 +7,10 @@ use loiter_types::PhysAddr;
 
 /// How far a store has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum Progress {
     /// It waits to be sent.
     Queued,
-    /// It is on its way to the second level.
+    /// It is in flight to the second level.
     Sent,
     /// It has performed: its value is in memory. Waits for the acknowledgement.
     Performed,
@@ -22,7 +22,7 @@ pub(crate) struct Store {
     pub(crate) addr: PhysAddr,
     pub(crate) bytes: u64,
     pub(crate) value: u64,
-    stage: Stage,
+    progress: Progress,
 }
 
 impl Store {
@@ -47,7 +47,7 @@ pub(crate) enum Forward {
     Memory,
     /// One store holds all of its bytes; this is their value, zero-extended.
     Value(u64),
-    /// Its bytes come from several places: it must wait until the stores have drained.
+    /// Its bytes come from several stores: it must wait until the stores have drained.
     Partial,
 }
 
@@ -134,14 +134,14 @@ impl StoreBuffer {
             addr,
             bytes: width.bytes(),
             value,
-            stage: Stage::Queued,
+            progress: Progress::Queued,
         });
     }
 
     /// Where the oldest store goes, if it waits to be sent.
     pub(crate) fn next(&self) -> Option<PhysAddr> {
         let oldest = self.entries.front()?;
-        (oldest.stage == Stage::Queued).then_some(oldest.addr)
+        (oldest.progress == Progress::Queued).then_some(oldest.addr)
     }
 
     /// The next store that may go, marked as sent.
@@ -149,7 +149,7 @@ impl StoreBuffer {
         let next = self
             .entries
             .iter()
-            .position(|store| store.stage == Stage::Queued)?;
+            .position(|store| store.progress == Progress::Queued)?;
         let line = |store: &Store| store.addr.block(self.line_log2);
         let behind_same_line = self.same_line
             && next > 0
@@ -157,7 +157,7 @@ impl StoreBuffer {
         if next != 0 && !behind_same_line {
             return None;
         }
-        self.entries[next].stage = Stage::Sent;
+        self.entries[next].progress = Progress::Sent;
         Some(self.entries[next].addr)
     }
 
@@ -166,22 +166,22 @@ impl StoreBuffer {
         let store = self
             .entries
             .iter_mut()
-            .find(|store| store.stage == Stage::Sent)
+            .find(|store| store.progress == Progress::Sent)
             .expect("a store that performs was sent");
-        store.stage = Stage::Performed;
+        store.progress = Progress::Performed;
         *store
     }
 
     /// The oldest store is acknowledged and leaves.
     pub(crate) fn acknowledge(&mut self) {
         let store = self.entries.pop_front();
-        debug_assert!(store.is_some_and(|store| store.stage == Stage::Performed));
+        debug_assert!(store.is_some_and(|store| store.progress == Progress::Performed));
     }
 
     /// What stands at `addr` when memory holds `value` there and the stores of this buffer have performed.
     pub(crate) fn overlay(&self, addr: PhysAddr, bytes: u64, value: u64) -> u64 {
         let waiting = self.entries.iter();
-        let waiting = waiting.filter(|store| store.stage != Stage::Performed);
+        let waiting = waiting.filter(|store| store.progress != Progress::Performed);
         waiting.fold(value, |value, store| {
             overlay(value, addr, bytes, store.addr, store.bytes, store.value)
         })
@@ -196,7 +196,7 @@ impl StoreBuffer {
         let end = addr.0 + width.bytes();
         for store in self.entries.iter().rev() {
             let store_end = store.addr.0 + store.bytes;
-            if store.stage == Stage::Performed || store_end <= addr.0 || end <= store.addr.0 {
+            if store.progress == Progress::Performed || store_end <= addr.0 || end <= store.addr.0 {
                 continue;
             }
             if store.addr.0 <= addr.0 && end <= store_end {

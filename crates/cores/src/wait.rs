@@ -95,7 +95,7 @@ pub(crate) struct Sleep {
 }
 
 impl Sleep {
-    /// The same, but its entry begins in cycle `at`, when the answer is back that puts it to sleep.
+    /// The same, but its entry begins in cycle `at`, when the response is back that puts it to sleep.
     pub(crate) fn answered(self, at: Cycle) -> Self {
         let entry = self.entered.since(self.since);
         Self {
@@ -137,7 +137,7 @@ impl WaitParams {
     }
 
     /// When the hart continues after an event in cycle `event`.
-    pub(crate) fn goes_on(&self, sleep: &Sleep, event: Cycle) -> Cycle {
+    pub(crate) fn continues(&self, sleep: &Sleep, event: Cycle) -> Cycle {
         let exit = match sleep.nap {
             Nap::Wfi if self.is_deep(sleep, event) => self.wfi_deep_exit_cycles,
             Nap::Wfi => self.wfi_exit_cycles,
@@ -148,10 +148,10 @@ impl WaitParams {
     }
 
     /// When the hart continues if no event comes.
-    pub(crate) fn goes_on_by_itself(&self, sleep: &Sleep) -> Cycle {
+    pub(crate) fn continues_by_itself(&self, sleep: &Sleep) -> Cycle {
         match sleep.limit {
             Cycle::NEVER => Cycle::NEVER,
-            limit => self.goes_on(sleep, limit),
+            limit => self.continues(sleep, limit),
         }
     }
 

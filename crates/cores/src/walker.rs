@@ -17,7 +17,7 @@ use crate::{Observer, Shared};
 /// No page: larger than the number of any page.
 pub(crate) const NO_PAGE: u64 = u64::MAX;
 
-/// Marks the tags of requests that a walk has sent; the rest is its place.
+/// Marks the tags of requests that a walk has sent; the rest is its entry.
 const TAG: u64 = 1 << 63;
 
 /// Number of the smallest page that holds `addr`.
@@ -62,7 +62,7 @@ pub(crate) fn flush_of(inst: &Inst, hart: &Hart) -> Flush {
 /// What a context wants translated, and for what.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<P> {
-    /// The context, and its place in the core.
+    /// The context, and its position in the core.
     pub(crate) context: ContextId,
     pub(crate) seat: usize,
     /// Its hart, as an index.
@@ -100,11 +100,11 @@ impl<P> Ended<P> {
 enum Next {
     /// It reads an entry.
     Read,
-    /// It has the answer to its last read.
-    Answer(WalkStep),
+    /// Its last read has returned.
+    Step(WalkStep),
 }
 
-/// A walk under way, or waiting for its turn.
+/// A walk in flight, or waiting for its turn.
 #[derive(Clone, Copy, Debug)]
 struct Walk<P> {
     wanted: Wanted<P>,
@@ -189,13 +189,13 @@ impl<P: Copy> Walker<P> {
     /// Walks that are due continue, and those whose turn has come begin. Those that end are added to
     /// `ended`.
     #[cold]
-    pub(crate) fn go_on<O: Observer>(
+    pub(crate) fn advance<O: Observer>(
         &mut self,
         now: Cycle,
         shared: &mut Shared<'_, O>,
         ended: &mut Vec<Ended<P>>,
     ) {
-        // In the order of contexts, so that it does not matter which place a walk has.
+        // In the order of contexts, so that it does not matter which entry a walk has.
         while let Some(at) = self.first_due(now) {
             ended.extend(self.step(at, now, shared));
         }
@@ -248,7 +248,7 @@ impl<P: Copy> Walker<P> {
             && walk.due <= now
         {
             match walk.next {
-                Next::Read | Next::Answer(WalkStep::Table) => {
+                Next::Read | Next::Step(WalkStep::Table) => {
                     let hart = &shared.harts[walk.wanted.hart];
                     let next = |tables| hart.next_entry(shared.machine, &tables).ok();
                     match walk.tables.and_then(next) {
@@ -256,8 +256,8 @@ impl<P: Copy> Walker<P> {
                         None => return Some(self.end(at, now, None)),
                     }
                 }
-                Next::Answer(WalkStep::Page(page)) => return Some(self.end(at, now, Some(page))),
-                Next::Answer(WalkStep::Fault(_)) => return Some(self.end(at, now, None)),
+                Next::Step(WalkStep::Page(page)) => return Some(self.end(at, now, Some(page))),
+                Next::Step(WalkStep::Fault(_)) => return Some(self.end(at, now, None)),
             }
         }
         if let Some(walk) = &self.walks[at] {
@@ -274,7 +274,7 @@ impl<P: Copy> Walker<P> {
         entry: PhysAddr,
         shared: &mut Shared<'_, O>,
     ) {
-        let walk = self.walks[at].as_mut().expect("it is under way");
+        let walk = self.walks[at].as_mut().expect("it is in flight");
         walk.next = Next::Read;
         let mut request = Request {
             kind: RequestKind::Walk,
@@ -309,7 +309,7 @@ impl<P: Copy> Walker<P> {
         let walk = self.walks[at].as_mut().expect("an entry is read for it");
         let tables = walk.tables.as_mut().expect("the entry is one of a table");
         let hart = &shared.harts[walk.wanted.hart];
-        walk.next = Next::Answer(hart.step_walk(shared.machine, tables));
+        walk.next = Next::Step(hart.step_walk(shared.machine, tables));
         walk.due = done;
     }
 
@@ -325,7 +325,7 @@ impl<P: Copy> Walker<P> {
         self.due = self.due.min(done);
     }
 
-    /// The walks of a context are forgotten. None has a read on its way.
+    /// The walks of a context are forgotten. None has a read in flight.
     pub(crate) fn abandon(&mut self, seat: usize) {
         for walk in &mut self.walks {
             *walk = walk.take().filter(|walk| walk.wanted.seat != seat);
@@ -337,7 +337,7 @@ impl<P: Copy> Walker<P> {
 
     /// The walk ends.
     fn end(&mut self, at: usize, now: Cycle, found: Option<Page>) -> Ended<P> {
-        let walk = self.walks[at].take().expect("it is under way");
+        let walk = self.walks[at].take().expect("it is in flight");
         self.counters.walk_cycles += now.since(walk.since);
         self.counters.failed_walks += u64::from(found.is_none());
         Ended {

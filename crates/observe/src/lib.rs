@@ -20,5 +20,5 @@ pub use accounts::{Accounts, Change, Slot};
 pub use activity::{Activity, CodeKind, Course, Doing, Mode, Purpose};
 pub use probe::{Probe, ProbeCode};
 pub use recorder::{
-    LockReads, Mark, MarkKind, Moment, OTHER_LOCKS, Observer, Recorder, Report, Silent,
+    LockReads, Mark, MarkKind, Moment, OTHER_LOCKS, ProbeObserver, Recorder, Report, Silent,
 };

@@ -18,7 +18,7 @@ pub struct Moment {
 }
 
 /// Watches a run without changing it.
-pub trait Observer {
+pub trait ProbeObserver {
     /// A probe passed. Returns whether the engine is to stop as soon as it can.
     fn probe(&mut self, moment: Moment, probe: Probe) -> bool;
 }
@@ -27,7 +27,7 @@ pub trait Observer {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
-impl Observer for Silent {
+impl ProbeObserver for Silent {
     fn probe(&mut self, _: Moment, _: Probe) -> bool {
         false
     }
@@ -233,7 +233,7 @@ impl Recorder {
     }
 }
 
-impl Observer for Recorder {
+impl ProbeObserver for Recorder {
     fn probe(&mut self, moment: Moment, probe: Probe) -> bool {
         if let Some((kind, value)) = MarkKind::of(&probe) {
             match kind {

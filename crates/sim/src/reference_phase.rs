@@ -1,7 +1,7 @@
 //! Running in the reference engine: all harts in turn, a fixed number of instructions each.
 
 use loiter_hart::{Burst, HartState, InstructionObserver, Nap, Stop, run, run_observed};
-use loiter_observe::{Moment, Observer, Probe};
+use loiter_observe::{Moment, Probe, ProbeObserver};
 use loiter_types::{Cycle, HartId, VirtAddr};
 
 use crate::debug::Watcher;

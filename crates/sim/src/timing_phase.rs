@@ -3,7 +3,7 @@
 use loiter_cores::{Chip, InstructionId, PipelineObserver, PipelineStep, Shared, fgmt, smt};
 use loiter_hart::{Hart, InstructionObserver, Nap, Performed, Retired, Trapped, Unobserved};
 use loiter_memory::{MemorySystem, Response};
-use loiter_observe::{Moment, Observer, Probe, Recorder};
+use loiter_observe::{Moment, Probe, ProbeObserver, Recorder};
 use loiter_types::{ContextId, Cycle, HartId};
 
 use crate::debug::{Inspector, Watcher};
@@ -48,7 +48,7 @@ struct Observers<'a, W, const PIPELINE: bool> {
     watcher: &'a mut W,
 }
 
-impl<W: Watcher, const PIPELINE: bool> Observer for Observers<'_, W, PIPELINE> {
+impl<W: Watcher, const PIPELINE: bool> ProbeObserver for Observers<'_, W, PIPELINE> {
     fn probe(&mut self, moment: Moment, probe: Probe) -> bool {
         self.watcher.probe(moment, &probe);
         let stops = self.awaited.probe(&probe);
@@ -495,7 +495,7 @@ impl Timing {
 
 /// Harts that sleep until a line is written hear that it was.
 #[inline]
-fn wake_watchers<O: Observer>(chip: &mut Chip, now: Cycle, shared: &mut Shared<'_, O>) {
+fn wake_watchers<O: ProbeObserver>(chip: &mut Chip, now: Cycle, shared: &mut Shared<'_, O>) {
     if shared.machine.watches.any_lost() {
         for hart in shared.machine.watches.take_lost() {
             chip.watch_lost(hart, now);

@@ -63,8 +63,8 @@ impl Chip {
         now: Cycle,
     ) {
         let per_core = self.cores[0].contexts.len();
-        let (place, seat) = self.seats.take(hart.id, context, per_core);
-        let core = &mut self.cores[place];
+        let (core_index, seat) = self.seats.take(hart.id, context, per_core);
+        let core = &mut self.cores[core_index];
         let context = &mut core.contexts[seat];
         debug_assert!(context.hart.is_none(), "{} is taken", context.id);
         context.settle(now);
@@ -86,7 +86,7 @@ impl Chip {
                 context.unblock(now);
             }
         }
-        self.rescheduled(place, seat);
+        self.rescheduled(core_index, seat);
     }
 
     /// The first cycle in which a context may issue.
@@ -103,8 +103,8 @@ impl Chip {
         let due = there.context_due(c).min(there.state.due);
         if due < self.next[core] {
             self.next[core] = due;
-            if let Err(place) = self.awake.binary_search(&core) {
-                self.awake.insert(place, core);
+            if let Err(index) = self.awake.binary_search(&core) {
+                self.awake.insert(index, core);
             }
         }
     }
@@ -162,19 +162,19 @@ impl Chip {
             "a core was passed over although it has work"
         );
         let mut next = Cycle::NEVER;
-        let mut place = 0;
-        while let Some(&core) = self.awake.get(place) {
+        let mut index = 0;
+        while let Some(&core) = self.awake.get(index) {
             let mut at = self.next[core];
             if at <= now {
                 (_, at) = self.cores[core].run(now, now, 1, &mut self.fpu, shared);
                 self.next[core] = at;
             }
             if at == Cycle::NEVER {
-                self.awake.remove(place);
+                self.awake.remove(index);
                 continue;
             }
             next = next.min(at);
-            place += 1;
+            index += 1;
         }
         next
     }
@@ -241,8 +241,8 @@ impl Chip {
     /// How `hart` sleeps, if it does.
     #[must_use]
     pub fn nap(&self, hart: HartId) -> Option<Nap> {
-        let (place, c) = self.seats.of(hart);
-        match self.cores[place].contexts[c].waits {
+        let (core_index, c) = self.seats.of(hart);
+        match self.cores[core_index].contexts[c].waits {
             Waits::Wake(sleep) => Some(sleep.nap),
             _ => None,
         }

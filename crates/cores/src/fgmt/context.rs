@@ -21,7 +21,7 @@ pub(super) enum Waits {
     Fetch,
     /// A page walk.
     Walk,
-    /// A load, atomic or device access under way.
+    /// A load, atomic or device access in flight.
     Access,
     /// The line of its load, which has returned, to fill the first level.
     Fill,
@@ -57,7 +57,7 @@ impl Chance {
 
 /// Where the data of a load, store or atomic lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum DataAddr {
     /// From here on.
     At(PhysAddr),
     /// In two pages, the first of them from here on.
@@ -100,7 +100,7 @@ pub(super) struct Context {
     /// Whether probes stand between the pc and the next instruction.
     pub(super) probes: bool,
     /// Where its data lie, if it is a load, store or atomic that can issue.
-    pub(super) place: Place,
+    pub(super) data_addr: DataAddr,
     /// Line of the instruction cache that it fetches from.
     pub(super) fetch_line: u64,
     /// Address space of its fetches, and the page whose translation it has for them.
@@ -152,7 +152,7 @@ impl Context {
             fetched: false,
             fetched_count: 0,
             probes: false,
-            place: Place::Nowhere,
+            data_addr: DataAddr::Nowhere,
             fetch_line: NO_LINE,
             fetch_space: AddressSpace::PHYSICAL,
             fetch_page: NO_PAGE,
@@ -242,7 +242,7 @@ impl Context {
     pub(super) fn sleep(&mut self, now: Cycle, sleep: Sleep, wait: &WaitParams, hart: &Hart) {
         self.reconsider(now, hart, doing(sleep.nap));
         self.block(now, Waits::Wake(sleep), Slot::Waiting);
-        self.ready_at = wait.goes_on_by_itself(&sleep);
+        self.ready_at = wait.continues_by_itself(&sleep);
     }
 
     /// Forgets the fetched instruction: the pc has changed.

@@ -47,7 +47,7 @@ pub(super) struct CoreState {
 
 /// What selection knows of a context. The cycles are copies that [`Core::reschedule`] keeps.
 #[derive(Clone, Copy, Debug)]
-struct Due {
+struct Readiness {
     /// `ready_at`.
     ready: u64,
     /// `firm_at`.
@@ -58,7 +58,7 @@ struct Due {
     yields: u64,
 }
 
-impl Due {
+impl Readiness {
     /// Takes over when a context may be selected.
     #[inline(always)]
     fn note(&mut self, context: &Context) {
@@ -138,7 +138,7 @@ pub(super) struct Core {
     pub(super) state: CoreState,
     pub(super) contexts: Vec<Context>,
     /// What selection looks at, side by side for the scan of every cycle.
-    due: Vec<Due>,
+    due: Vec<Readiness>,
     /// Selections that selection has not heard of yet, with their cycle, oldest first.
     unheard: Unheard,
     /// Slots that nobody can have.
@@ -215,7 +215,7 @@ impl Core {
                 || params.core.integer_result_slot_cycles > 0
                 || params.core.fill_urgent_cycles > 0,
             due: vec![
-                Due {
+                Readiness {
                     ready: u64::MAX,
                     firm: 0,
                     recent: 0,
@@ -284,7 +284,7 @@ impl Core {
         );
         self.hear(now);
         if self.state.due <= now {
-            self.go_on_without_a_slot(now, shared);
+            self.continue_without_a_slot(now, shared);
         }
         if !self.shares_units {
             if let Some(chosen) = self.select(0, now, shared) {
@@ -315,9 +315,9 @@ impl Core {
 
     /// What needs no slot: page walks and returned lines.
     #[cold]
-    fn go_on_without_a_slot<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+    fn continue_without_a_slot<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         if self.state.walker.due <= now {
-            self.go_on_walking(now, shared);
+            self.continue_walks(now, shared);
         }
         if self.state.fills.due <= now {
             self.fill(now);

@@ -19,15 +19,15 @@ impl Chip {
     }
 
     /// Takes `hart` from its context, which is vacant from `now` on. Memory has delivered all that cores
-    /// have asked for; so no access is under way, and store buffers are empty. If the hart slept, it sleeps
+    /// have asked for; so no access is in flight, and store buffers are empty. If the hart slept, it sleeps
     /// on wherever it goes.
     pub fn detach(&mut self, hart: &mut Hart, now: Cycle) {
-        let (place, c) = self.seats.of(hart.id);
-        let core = &mut self.cores[place];
+        let (core_index, c) = self.seats.of(hart.id);
+        let core = &mut self.cores[core_index];
         let context = &mut core.contexts[c];
         debug_assert!(
             context.waits != Waits::Access && context.stores.is_empty(),
-            "{} has work under way",
+            "{} has work in flight",
             context.id
         );
         context.settle(now);
@@ -51,8 +51,8 @@ impl Chip {
         context.slot = Slot::Vacant;
         context.accounts.changed(Activity::Vacant);
         core.reschedule(c);
-        self.next[place] = Cycle::NEVER;
-        self.awake.retain(|&awake| awake != place);
+        self.next[core_index] = Cycle::NEVER;
+        self.awake.retain(|&awake| awake != core_index);
     }
 
     /// An instruction of the hart of `context` leaves its traces.

@@ -45,11 +45,11 @@ impl Holes {
     /// Takes the slot of cycle `at`; false if it was taken already.
     fn take(&mut self, pipe: usize, at: Cycle) -> bool {
         let taken = &mut self.taken[pipe];
-        let place = taken.binary_search(&at);
-        if let Err(place) = place {
-            taken.insert(place, at);
+        let index = taken.binary_search(&at);
+        if let Err(index) = index {
+            taken.insert(index, at);
         }
-        place.is_err()
+        index.is_err()
     }
 }
 

@@ -8,7 +8,7 @@ use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Doing, Slot};
 use loiter_types::{Cycle, HartId, PhysAddr};
 
-use super::context::{Context, Place, Waits};
+use super::context::{Context, DataAddr, Waits};
 use super::core::CoreState;
 use super::units::{ChipFpu, is_fp};
 use crate::shared::Before;
@@ -18,12 +18,12 @@ use crate::{Observer, PipelineStep, Shared};
 
 /// Between a hart and the machine: loads see the context's own stores, stores to RAM wait in the
 /// store buffer.
-struct Port<'a> {
+struct BufferedPort<'a> {
     machine: &'a mut Machine,
     stores: &'a mut StoreBuffer,
 }
 
-impl DataPort for Port<'_> {
+impl DataPort for BufferedPort<'_> {
     fn load(&mut self, _: HartId, addr: PhysAddr, width: Width) -> Result<u64, AccessFault> {
         match self.stores.forward(addr, width) {
             Forward::Value(value) => Ok(value),
@@ -64,7 +64,7 @@ impl DataPort for Port<'_> {
 /// Runs one instruction. One copy of all semantics for the whole core.
 #[inline(never)]
 fn run(hart: &mut Hart, machine: &mut Machine, stores: &mut StoreBuffer, inst: &Inst) -> Flow {
-    let mut port = Port { machine, stores };
+    let mut port = BufferedPort { machine, stores };
     let mut exec = Exec::<_, true>::new(hart, &mut port);
     let flow = dispatch(&mut exec, inst);
     exec.finish();
@@ -118,11 +118,11 @@ impl Context {
                 core.fills.memory_slot(self.class, now);
                 core.counters.atomics += 1;
                 self.data_granted = Granted::NOTHING;
-                match self.place {
-                    Place::At(addr) => {
+                match self.data_addr {
+                    DataAddr::At(addr) => {
                         self.send(core, now, RequestKind::Atomic, addr, Slot::Atomic, shared);
                     }
-                    Place::Split(_) | Place::Nowhere => {
+                    DataAddr::Split(_) | DataAddr::Nowhere => {
                         self.run_now(core, now, shared);
                     }
                 }
@@ -179,7 +179,7 @@ impl Context {
     ) {
         core.counters.loads += 1;
         self.data_granted = Granted::NOTHING;
-        let (Place::At(addr) | Place::Split(addr)) = self.place else {
+        let (DataAddr::At(addr) | DataAddr::Split(addr)) = self.data_addr else {
             self.run_now(core, now, shared);
             return;
         };
@@ -229,7 +229,7 @@ impl Context {
     ) {
         core.counters.stores += 1;
         self.data_granted = Granted::NOTHING;
-        if let Place::At(addr) = self.place
+        if let DataAddr::At(addr) = self.data_addr
             && !shared.machine.is_ram(addr, 1)
         {
             return self.send(core, now, RequestKind::Device, addr, Slot::Device, shared);
@@ -242,7 +242,7 @@ impl Context {
             latency.store_cycles
         };
         self.stores
-            .join_bytes(matches!(self.place, Place::Split(_)));
+            .join_bytes(matches!(self.data_addr, DataAddr::Split(_)));
         if self.run_now(core, now, shared) {
             self.pay(core, now, cycles, Slot::Executing, false);
             if fp {

@@ -7,7 +7,7 @@ use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Activity, Doing, Slot};
 use loiter_types::{AddressSpace, Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
-use super::context::{Chance, Context, Place, Waits, is_probe};
+use super::context::{Chance, Context, DataAddr, Waits, is_probe};
 use super::core::CoreState;
 use crate::store_buffer::Forward;
 use crate::wait::Wakes;
@@ -112,7 +112,7 @@ impl Context {
         {
             return false;
         }
-        self.place = self.find_place(addr, bytes, access, shared);
+        self.data_addr = self.find_data(addr, bytes, access, shared);
         match self.class {
             Class::Load => !self.load_waits(now, width, shared),
             Class::Store => !self.store_waits(now, bytes, shared),
@@ -141,33 +141,33 @@ impl Context {
             return false;
         }
         let (addr, width, access) = self.access(shared);
-        self.find_place(addr, width.bytes(), access, shared) != self.place
+        self.find_data(addr, width.bytes(), access, shared) != self.data_addr
     }
 
     /// Where the data of an access lie.
     #[inline(always)]
-    fn find_place<O: Observer>(
+    fn find_data<O: Observer>(
         &self,
         addr: VirtAddr,
         bytes: u64,
         access: Access,
         shared: &mut Shared<'_, O>,
-    ) -> Place {
+    ) -> DataAddr {
         let hart = &mut shared.harts[self.hart_index];
         if addr.leaves_page(bytes) {
             let first = PAGE_BYTES - addr.0 % PAGE_BYTES;
             let second = VirtAddr(addr.0.wrapping_add(first));
-            let places = (
+            let parts = (
                 hart.locate(shared.machine, addr, first, access),
                 hart.locate(shared.machine, second, bytes - first, access),
             );
-            return match places {
-                (Ok(place), Ok(_)) => Place::Split(place),
-                _ => Place::Nowhere,
+            return match parts {
+                (Ok(first), Ok(_)) => DataAddr::Split(first),
+                _ => DataAddr::Nowhere,
             };
         }
-        let place = hart.locate(shared.machine, addr, bytes, access);
-        place.map_or(Place::Nowhere, Place::At)
+        let found = hart.locate(shared.machine, addr, bytes, access);
+        found.map_or(DataAddr::Nowhere, DataAddr::At)
     }
 
     /// A load waits when only part of its bytes are in the store buffer, or for a device, or when it
@@ -182,12 +182,12 @@ impl Context {
         if self.stores.is_empty() {
             return false;
         }
-        let passes = match self.place {
-            Place::At(addr) => {
+        let passes = match self.data_addr {
+            DataAddr::At(addr) => {
                 self.stores.forward(addr, width) != Forward::Partial
                     && shared.machine.is_ram(addr, width.bytes())
             }
-            Place::Split(_) | Place::Nowhere => false,
+            DataAddr::Split(_) | DataAddr::Nowhere => false,
         };
         !passes && self.must_drain(now)
     }
@@ -198,7 +198,8 @@ impl Context {
         if self.store_buffer_full(now) {
             return true;
         }
-        let passes = matches!(self.place, Place::At(addr) if shared.machine.is_ram(addr, bytes));
+        let passes =
+            matches!(self.data_addr, DataAddr::At(addr) if shared.machine.is_ram(addr, bytes));
         !passes && self.must_drain(now)
     }
 

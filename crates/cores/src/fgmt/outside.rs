@@ -13,7 +13,7 @@ impl Chip {
         &self.cores[core].contexts[c]
     }
 
-    /// Whether `hart` stands between two instructions: no access of its next one is under way.
+    /// Whether `hart` stands between two instructions: no access of its next one is in flight.
     #[must_use]
     pub fn stands_between_instructions(&self, hart: HartId) -> bool {
         self.context(hart).waits != Waits::Access

@@ -48,7 +48,7 @@ params! {
         integer_result_slot_cycles: int(0..=64),
         /// Slots of its pipe, and cycles of the load/store unit, that an atomic takes.
         atomic_slots: int(1..=16),
-        /// Stores that a context can have under way.
+        /// Stores that a context can have in flight.
         store_buffer_entries: int(1..=256),
         /// What a full store buffer stops: every instruction of the context, or stores.
         store_buffer_full_stops: choice("thread", "stores"),
@@ -121,13 +121,13 @@ params! {
     /// Section `fpu`: floating-point units, and what else shares them.
     pub struct FpuParams {
         /// Who shares it: every core has its own, pipelined; or one per chip after the
-        /// interconnect, and then a core has one floating-point operation under way at a time.
+        /// interconnect, and then a core has one floating-point operation in flight at a time.
         shared_by: choice("core", "chip"),
         /// Cycles for which an add, compare or conversion keeps the adder.
         add_busy_cycles: int(1..=1000),
         /// Cycles for which a multiply keeps the floating-point multiplier.
         mul_busy_cycles: int(1..=1000),
-        /// Operations under way at once in a unit that the chip shares.
+        /// Operations in flight at once in a unit that the chip shares.
         overlap: int(1..=64),
         /// Whether loads and stores of its registers take a core's place in a unit that the chip shares,
         /// as operations do.

@@ -25,28 +25,28 @@ impl Chip {
         if core.state.units.fp_waits_for(c) && core.contexts[c].waits == Waits::Time {
             core.fp_data_arrive(c, core.contexts[c].ready_at);
         }
-        let place = response.request.core.index();
-        self.rescheduled(place, c);
+        let core_index = response.request.core.index();
+        self.rescheduled(core_index, c);
     }
 
     /// The line that `hart` watches was written by another.
     pub fn watch_lost(&mut self, hart: HartId, now: Cycle) {
-        let (place, c) = self.seats.of(hart);
-        let core = &mut self.cores[place];
+        let (core_index, c) = self.seats.of(hart);
+        let core = &mut self.cores[core_index];
         if let Waits::Wake(sleep) = core.contexts[c].waits
             && sleep.nap.watches()
         {
             core.wake(c, sleep, Wakes::Store, now);
-            self.rescheduled(place, c);
+            self.rescheduled(core_index, c);
         }
     }
 
     /// Interrupt lines have changed: harts see them, and those that sleep may wake.
     pub fn interrupts_changed<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         for hart in shared.harts.iter_mut() {
-            let (place, c) = self.seats.of(hart.id);
+            let (core_index, c) = self.seats.of(hart.id);
             hart.csr.set_lines(shared.machine.interrupt_lines(hart.id));
-            let core = &mut self.cores[place];
+            let core = &mut self.cores[core_index];
             let context = &mut core.contexts[c];
             context.check_interrupts = true;
             // An instruction that was fetched but not issued gives way to the interrupt.
@@ -55,7 +55,7 @@ impl Chip {
                 && hart.interrupts(sleep.nap)
             {
                 core.wake(c, sleep, Wakes::Interrupt, now);
-                self.rescheduled(place, c);
+                self.rescheduled(core_index, c);
             }
         }
     }
@@ -68,7 +68,7 @@ impl Core {
             return;
         }
         let wait = &self.state.params.wait;
-        self.contexts[c].unblock(wait.goes_on(&sleep, now));
+        self.contexts[c].unblock(wait.continues(&sleep, now));
         self.state.naps.ended(wait, &sleep, by, now);
     }
 }
@@ -117,7 +117,7 @@ impl Context {
         }
     }
 
-    /// A blocking access performs: its instruction runs, and the context continues when the answer is
+    /// A blocking access performs: its instruction runs, and the context continues when the response is
     /// back.
     fn perform<O: Observer>(
         &mut self,
@@ -162,10 +162,10 @@ impl Context {
                 self.tell(core, when, PipelineStep::Retired, shared);
             }
         } else if let Waits::Wake(sleep) = self.waits {
-            // It hears that it has to wait when the answer is back.
+            // It hears that it has to wait when the response is back.
             let sleep = sleep.answered(response.done);
             self.waits = Waits::Wake(sleep);
-            self.ready_at = core.params.wait.goes_on_by_itself(&sleep);
+            self.ready_at = core.params.wait.continues_by_itself(&sleep);
             if O::PIPELINE {
                 self.tell(core, (now, now.after(1)), PipelineStep::Squashed, shared);
             }

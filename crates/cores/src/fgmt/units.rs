@@ -9,7 +9,7 @@ use super::core::Core;
 use super::params::{CoreParams, FpuParams};
 
 /// The floating-point unit of a chip that has one for all cores: separate adder, multiplier and
-/// divider, and a bound on operations under way.
+/// divider, and a bound on operations in flight.
 #[derive(Debug)]
 pub(super) struct ChipFpu {
     add_busy_cycles: u64,
@@ -17,8 +17,8 @@ pub(super) struct ChipFpu {
     adder_free: Cycle,
     multiplier_free: Cycle,
     divider_free: Cycle,
-    /// When each place for an operation under way is free.
-    places: Vec<Cycle>,
+    /// When each entry for an operation in flight is free.
+    entries: Vec<Cycle>,
 }
 
 impl ChipFpu {
@@ -29,18 +29,18 @@ impl ChipFpu {
             adder_free: Cycle(0),
             multiplier_free: Cycle(0),
             divider_free: Cycle(0),
-            places: vec![Cycle(0); params.overlap as usize],
+            entries: vec![Cycle(0); params.overlap as usize],
         }
     }
 
-    fn place(&self) -> usize {
-        (0..self.places.len())
-            .min_by_key(|&n| self.places[n])
+    fn free_entry(&self) -> usize {
+        (0..self.entries.len())
+            .min_by_key(|&n| self.entries[n])
             .unwrap_or(0)
     }
 
-    /// Takes an operation that is sent now and runs for `cycles`; answers when it starts. Each starts
-    /// when its unit and a place among those under way are free, in the order of sending.
+    /// Takes an operation that is sent now and runs for `cycles`; returns when it starts. Each starts
+    /// when its unit and an entry for those in flight are free, in the order of sending.
     fn start(&mut self, class: Class, now: Cycle, cycles: u64) -> Cycle {
         let free = match class {
             Class::FpAdd => self.adder_free,
@@ -49,9 +49,9 @@ impl ChipFpu {
             Class::FpDiv | Class::FpSqrt => self.divider_free,
             _ => return now,
         };
-        let place = self.place();
-        let start = now.max(free).max(self.places[place]);
-        self.places[place] = start.after(cycles);
+        let entry = self.free_entry();
+        let start = now.max(free).max(self.entries[entry]);
+        self.entries[entry] = start.after(cycles);
         if matches!(class, Class::FpAdd | Class::FpFma) {
             self.adder_free = start.after(self.add_busy_cycles);
         }
@@ -283,7 +283,7 @@ impl CoreUnits {
         (self.fp.resumes, self.fp.free)
     }
 
-    /// Sends an operation that takes `cycles` to its unit; answers when it starts, which is later than
+    /// Sends an operation that takes `cycles` to its unit; returns when it starts, which is later than
     /// `now` when the unit of the chip still serves other cores.
     #[inline]
     pub(super) fn start(

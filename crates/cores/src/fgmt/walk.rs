@@ -13,9 +13,9 @@ impl Core {
     /// Walks that are due continue, and those whose turn has come begin. Walks need no pipe: they continue
     /// whoever is selected.
     #[cold]
-    pub(super) fn go_on_walking<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+    pub(super) fn continue_walks<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         let mut ended = std::mem::take(&mut self.state.ended_walks);
-        self.state.walker.go_on(now, shared, &mut ended);
+        self.state.walker.advance(now, shared, &mut ended);
         for walk in ended.drain(..) {
             let c = walk.wanted.seat;
             self.contexts[c].end_walk(&mut self.state, now, walk);

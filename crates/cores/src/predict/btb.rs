@@ -1,6 +1,6 @@
-//! The branch target buffer: where transfers led when they were last taken.
+//! The branch target buffer: where branches led when they were last taken.
 //!
-//! Use counts when a transfer retires: look-ups, of which many are on wrong ways, change nothing.
+//! Use counts when a branch retires: look-ups, of which many are on wrong ways, change nothing.
 
 use loiter_memory::sets;
 
@@ -60,7 +60,7 @@ impl Btb {
         })
     }
 
-    /// Where the transfer at `pc` led.
+    /// Where the branch at `pc` led.
     #[inline]
     pub(super) fn target(&self, pc: u64) -> Option<u64> {
         let first = self.first(pc);
@@ -70,7 +70,7 @@ impl Btb {
             .map(|entry| entry.target)
     }
 
-    /// The transfer at `pc` leads to `target`.
+    /// The branch at `pc` leads to `target`.
     #[inline]
     pub(super) fn enter(&mut self, pc: u64, target: u64) {
         self.now += 1;
@@ -111,7 +111,7 @@ mod tests {
         Btb::new(&params(entries, ways)).unwrap()
     }
 
-    /// Looks up a transfer and enters it; whether it was there.
+    /// Looks up a branch and enters it; whether it was there.
     fn uses(btb: &mut Btb, pc: u64) -> bool {
         let found = btb.target(pc);
         assert!(found.is_none_or(|target| target == pc + 100));
@@ -120,15 +120,15 @@ mod tests {
     }
 
     #[test]
-    fn as_many_transfers_fit_as_there_are_entries_and_not_one_more() {
+    fn as_many_branches_fit_as_there_are_entries_and_not_one_more() {
         for (entries, ways) in [(1024, 4), (16, 16), (8, 1), (3, 3), (1, 1)] {
-            for (transfers, missing) in [(entries, 0), (entries + 1, ways + 1)] {
+            for (branches, missing) in [(entries, 0), (entries + 1, ways + 1)] {
                 let mut btb = btb(entries, ways);
-                let mut round = || (0..transfers).filter(|n| !uses(&mut btb, n * 2)).count() as u64;
-                assert_eq!(round(), transfers);
+                let mut round = || (0..branches).filter(|n| !uses(&mut btb, n * 2)).count() as u64;
+                assert_eq!(round(), branches);
                 for _ in 0..3 {
                     // One too many in a set push each other out.
-                    assert_eq!(round(), missing, "{transfers} in {entries}, {ways} ways");
+                    assert_eq!(round(), missing, "{branches} in {entries}, {ways} ways");
                 }
             }
         }

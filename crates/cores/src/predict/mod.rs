@@ -1,5 +1,5 @@
 //! Branch prediction of a core whose contexts share one front end: which way a conditional branch
-//! goes, and where a transfer that is taken leads.
+//! goes, and where a branch that is taken leads.
 //!
 //! - Directions: by default McFarling's hybrid of a local and a global side, of the sizes of Redstone
 //!   2002, Table 2.1: 2048 local histories, 4096 local, 8192 global and 8192 choice counters.
@@ -10,12 +10,13 @@
 //!
 //! Invariants: what fetch does on a wrong path leaves no trace but in counters of look-ups and, where
 //! the wrong path returned past the top of the return stack, in entries below it; tables and buffer
-//! learn from retired transfers alone.
+//! learn from retired branches alone.
 //!
 //! The buffer knows virtual addresses and no address spaces, so a target can be another program's.
-//! Whoever executes the transfer finds that out, as any wrong target.
+//! Whoever executes the branch finds that out, as any wrong target.
 
 mod bimodal;
+mod branch;
 mod btb;
 mod counters;
 mod direction;
@@ -23,12 +24,11 @@ mod hybrid;
 mod params;
 mod return_stack;
 mod taken;
-mod transfer;
 mod two_bit;
 
+pub use branch::BranchKind;
 pub use counters::BranchCounters;
 pub use params::{BranchParams, BtbParams};
-pub use transfer::Transfer;
 
 use btb::{Btb, OnMiss};
 use direction::{Basis, Direction};
@@ -43,10 +43,10 @@ pub struct Checkpoint {
     basis: Basis,
 }
 
-// One is carried by every transfer in flight.
+// One is carried by every branch in flight.
 const _: () = assert!(size_of::<Checkpoint>() <= 40);
 
-/// What fetch is told about one control transfer.
+/// What fetch is told about one branch or jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prediction {
     /// Whether it is taken; anything but a conditional branch is.
@@ -68,14 +68,14 @@ struct Context {
 }
 
 impl Context {
-    /// Moves on over a transfer.
+    /// Moves on over a branch.
     #[inline]
-    fn pass(&mut self, transfer: Transfer, next: u64, taken: bool) {
-        match transfer {
-            Transfer::Branch => self.history = self.history << 1 | u32::from(taken),
-            Transfer::Call | Transfer::IndirectCall => self.stack.push(next),
-            Transfer::Return => self.stack.pop(),
-            Transfer::Jump | Transfer::Indirect => {}
+    fn pass(&mut self, branch: BranchKind, next: u64, taken: bool) {
+        match branch {
+            BranchKind::Conditional => self.history = self.history << 1 | u32::from(taken),
+            BranchKind::Call | BranchKind::IndirectCall => self.stack.push(next),
+            BranchKind::Return => self.stack.pop(),
+            BranchKind::Jump | BranchKind::Indirect => {}
         }
     }
 }
@@ -157,26 +157,26 @@ impl Predictors {
         self.contexts[context].mode = mode;
     }
 
-    /// Predicts the transfer at `pc` (`next` is the address after it) for fetch, and moves the
+    /// Predicts the branch at `pc` (`next` is the address after it) for fetch, and moves the
     /// context's speculative history and return stack on.
     pub fn predict(
         &mut self,
         context: usize,
         pc: u64,
         next: u64,
-        transfer: Transfer,
+        branch: BranchKind,
     ) -> Prediction {
         let mut checkpoint = self.checkpoint(context);
-        let taken = match transfer {
-            Transfer::Branch => {
+        let taken = match branch {
+            BranchKind::Conditional => {
                 let guess = self.tables(context).direction.guess(pc, checkpoint.history);
                 checkpoint.basis = guess.basis;
                 guess.taken
             }
             _ => true,
         };
-        let returns_to = match transfer {
-            Transfer::Return => checkpoint.stack.top(),
+        let returns_to = match branch {
+            BranchKind::Return => checkpoint.stack.top(),
             _ => None,
         };
         let target = match returns_to {
@@ -188,8 +188,8 @@ impl Predictors {
             }
         };
         let unseen = target.is_none() && self.tables[0].btb.on_miss == OnMiss::FallThrough;
-        let taken = taken && !(unseen && transfer == Transfer::Branch);
-        self.contexts[context].pass(transfer, next, taken);
+        let taken = taken && !(unseen && branch == BranchKind::Conditional);
+        self.contexts[context].pass(branch, next, taken);
         Prediction {
             taken,
             target,
@@ -197,7 +197,7 @@ impl Predictors {
         }
     }
 
-    /// A checkpoint without a prediction, for squashes at instructions that are no transfers.
+    /// A checkpoint without a prediction, for squashes at instructions that are no branches.
     #[must_use]
     pub fn checkpoint(&self, context: usize) -> Checkpoint {
         let context = &self.contexts[context];
@@ -208,9 +208,9 @@ impl Predictors {
         }
     }
 
-    /// Fetch went a wrong path behind `checkpoint`: the context's history and return stack are as they
-    /// were there, then moved on by what the transfer really did (`outcome`: transfer, the address
-    /// after it, whether taken), if the squash was at a transfer.
+    /// Fetch went a wrong path after `checkpoint`: the context's history and return stack are as they
+    /// were there, then moved on by what the branch really did (`outcome`: branch, the address
+    /// after it, whether taken), if the squash was at a branch.
     ///
     /// Of the return stack the top is restored, as hardware does it: entries below it that the wrong
     /// way popped and then pushed over are lost, as are the oldest if it pushed more than there is
@@ -219,37 +219,37 @@ impl Predictors {
         &mut self,
         context: usize,
         checkpoint: &Checkpoint,
-        outcome: Option<(Transfer, u64, bool)>,
+        outcome: Option<(BranchKind, u64, bool)>,
     ) {
         let context = &mut self.contexts[context];
         context.history = checkpoint.history;
         context.stack.restore(&checkpoint.stack);
-        if let Some((transfer, next, taken)) = outcome {
-            context.pass(transfer, next, taken);
+        if let Some((branch, next, taken)) = outcome {
+            context.pass(branch, next, taken);
         }
     }
 
-    /// The transfer retires, having been `taken` or not, to `target` if it was: trains the tables;
+    /// The branch retires, having been `taken` or not, to `target` if it was: trains the tables;
     /// counts.
     pub fn train(
         &mut self,
         context: usize,
         pc: u64,
-        transfer: Transfer,
+        branch: BranchKind,
         prediction: &Prediction,
         taken: bool,
         target: u64,
     ) {
         debug_assert!(context < self.contexts.len(), "no context {context}");
-        self.count(context, transfer, prediction, taken, target);
+        self.count(context, branch, prediction, taken, target);
         let checkpoint = &prediction.checkpoint;
-        if transfer == Transfer::Branch {
+        if branch == BranchKind::Conditional {
             self.tables(context)
                 .direction
                 .train(pc, checkpoint.history, &checkpoint.basis, taken);
         }
         // A return that has the stack to ask would only take the place of others.
-        let asks_stack = transfer == Transfer::Return && checkpoint.stack.top().is_some();
+        let asks_stack = branch == BranchKind::Return && checkpoint.stack.top().is_some();
         if taken && !asks_stack {
             self.tables(context).btb.enter(pc, target);
         }
@@ -258,31 +258,31 @@ impl Predictors {
     fn count(
         &mut self,
         context: usize,
-        transfer: Transfer,
+        branch: BranchKind,
         prediction: &Prediction,
         taken: bool,
         target: u64,
     ) {
         let counters = &mut self.counters[self.contexts[context].mode];
         let elsewhere = u64::from(prediction.target != Some(target));
-        match transfer {
-            Transfer::Branch => {
+        match branch {
+            BranchKind::Conditional => {
                 counters.branches += 1;
                 counters.branches_taken += u64::from(taken);
                 counters.branches_mispredicted += u64::from(prediction.taken != taken);
             }
-            Transfer::Return => {
+            BranchKind::Return => {
                 counters.returns += 1;
                 counters.returns_mispredicted += elsewhere;
             }
-            Transfer::Indirect | Transfer::IndirectCall => {
+            BranchKind::Indirect | BranchKind::IndirectCall => {
                 counters.indirect_jumps += 1;
                 counters.indirect_jumps_mispredicted += elsewhere;
             }
             // Decode reads their target off the instruction.
-            Transfer::Jump | Transfer::Call => counters.fixed_jumps += 1,
+            BranchKind::Jump | BranchKind::Call => counters.fixed_jumps += 1,
         }
-        let in_buffer = taken && transfer != Transfer::Return;
+        let in_buffer = taken && branch != BranchKind::Return;
         counters.btb_misses += u64::from(in_buffer && prediction.target.is_none());
     }
 }

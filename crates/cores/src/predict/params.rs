@@ -30,7 +30,7 @@ params! {
 params! {
     /// The branch target buffer: section `btb`.
     pub struct BtbParams {
-        /// Transfers whose target it holds.
+        /// Branches and jumps whose target it holds.
         entries: int(1..=1048576),
         /// Associativity; the least recently used entry of a set is replaced.
         ways: int(1..=1048576),

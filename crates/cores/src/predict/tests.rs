@@ -50,25 +50,25 @@ fn predictors(kind: &str) -> Predictors {
     Predictors::new(&params(kind), &btb(1024, 4, "misfetch"), 2).unwrap()
 }
 
-/// A transfer as it runs alone: predicted, put right if that was wrong, retired. What was predicted.
+/// A branch as it runs alone: predicted, put right if that was wrong, retired. What was predicted.
 fn run(
     predictors: &mut Predictors,
     context: usize,
-    (pc, transfer, taken, target): (u64, Transfer, bool, u64),
+    (pc, branch, taken, target): (u64, BranchKind, bool, u64),
 ) -> Prediction {
-    let prediction = predictors.predict(context, pc, pc + 4, transfer);
+    let prediction = predictors.predict(context, pc, pc + 4, branch);
     if prediction.taken != taken || (taken && prediction.target != Some(target)) {
-        let outcome = Some((transfer, pc + 4, taken));
+        let outcome = Some((branch, pc + 4, taken));
         predictors.recover(context, &prediction.checkpoint, outcome);
     }
-    predictors.train(context, pc, transfer, &prediction, taken, target);
+    predictors.train(context, pc, branch, &prediction, taken, target);
     prediction
 }
 
 /// Runs a branch; whether its direction was right.
 fn branch(predictors: &mut Predictors, context: usize, pc: u64, taken: bool) -> bool {
-    let transfer = (pc, Transfer::Branch, taken, pc + 64);
-    run(predictors, context, transfer).taken == taken
+    let branch = (pc, BranchKind::Conditional, taken, pc + 64);
+    run(predictors, context, branch).taken == taken
 }
 
 /// How many of these directions of one branch are mispredicted.
@@ -155,21 +155,21 @@ fn hybrid_learns_that_one_branch_follows_another_and_bimodal_does_not() {
 fn contexts_share_tables_and_targets_but_neither_history_nor_returns() {
     let mut predictors = predictors("bimodal");
     branch(&mut predictors, 0, 0x4000, true);
-    let seen = predictors.predict(1, 0x4000, 0x4004, Transfer::Branch);
+    let seen = predictors.predict(1, 0x4000, 0x4004, BranchKind::Conditional);
     assert_eq!((seen.taken, seen.target), (true, Some(0x4040)));
     let untouched = predictors.checkpoint(1);
-    run(&mut predictors, 0, (0x5000, Transfer::Call, true, 0x6000));
+    run(&mut predictors, 0, (0x5000, BranchKind::Call, true, 0x6000));
     branch(&mut predictors, 0, 0x4000, false);
     assert_eq!(predictors.checkpoint(1), untouched);
     assert_eq!(
         predictors
-            .predict(1, 0x6000, 0x6004, Transfer::Return)
+            .predict(1, 0x6000, 0x6004, BranchKind::Return)
             .target,
         None
     );
     assert_eq!(
         predictors
-            .predict(0, 0x6000, 0x6004, Transfer::Return)
+            .predict(0, 0x6000, 0x6004, BranchKind::Return)
             .target,
         Some(0x5004)
     );
@@ -178,21 +178,21 @@ fn contexts_share_tables_and_targets_but_neither_history_nor_returns() {
 #[test]
 fn every_kind_of_transfer_is_counted_and_finds_its_target() {
     let mut predictors = predictors("not_taken");
-    for (transfer, target, found) in [
-        (Transfer::Jump, 0x100, [None, Some(0x100)]),
-        (Transfer::Indirect, 0x200, [None, Some(0x200)]),
+    for (branch, target, found) in [
+        (BranchKind::Jump, 0x100, [None, Some(0x100)]),
+        (BranchKind::Indirect, 0x200, [None, Some(0x200)]),
         // Asks the buffer while the stack is empty.
-        (Transfer::Return, 0x300, [None, Some(0x300)]),
-        (Transfer::Branch, 0x400, [None, Some(0x400)]),
-        (Transfer::Call, 0x500, [None, Some(0x500)]),
-        (Transfer::IndirectCall, 0x600, [None, Some(0x600)]),
-        // Two calls of both kinds lie on the stack, all from behind their own address.
-        (Transfer::Return, 0x605, [Some(0x605), Some(0x605)]),
+        (BranchKind::Return, 0x300, [None, Some(0x300)]),
+        (BranchKind::Conditional, 0x400, [None, Some(0x400)]),
+        (BranchKind::Call, 0x500, [None, Some(0x500)]),
+        (BranchKind::IndirectCall, 0x600, [None, Some(0x600)]),
+        // Two calls of both kinds lie on the stack, each returning to after its own address.
+        (BranchKind::Return, 0x605, [Some(0x605), Some(0x605)]),
     ] {
         let pc = target + 1;
         for expected in found {
-            let prediction = run(&mut predictors, 0, (pc, transfer, true, target));
-            assert_eq!(prediction.target, expected, "{transfer:?}");
+            let prediction = run(&mut predictors, 0, (pc, branch, true, target));
+            assert_eq!(prediction.target, expected, "{branch:?}");
         }
     }
     let expected = BranchCounters {
@@ -209,7 +209,11 @@ fn every_kind_of_transfer_is_counted_and_finds_its_target() {
     };
     assert_eq!(predictors.counters[0], expected);
     // Elsewhere than last time: known, but wrong.
-    run(&mut predictors, 0, (0x201, Transfer::Indirect, true, 0x700));
+    run(
+        &mut predictors,
+        0,
+        (0x201, BranchKind::Indirect, true, 0x700),
+    );
     assert_eq!(predictors.counters[0].indirect_jumps_mispredicted, 3);
     assert_eq!(predictors.counters[0].btb_misses, 5);
 }
@@ -220,7 +224,7 @@ fn what_is_not_taken_is_not_in_the_buffer() {
     branch(&mut predictors, 0, 0x4000, false);
     assert_eq!(
         predictors
-            .predict(0, 0x4000, 0x4004, Transfer::Branch)
+            .predict(0, 0x4000, 0x4004, BranchKind::Conditional)
             .target,
         None
     );
@@ -233,11 +237,15 @@ fn a_branch_that_the_buffer_does_not_hold_is_predicted_not_taken_where_fetch_fal
         let mut predictors = Predictors::new(&params("taken"), &btb(1024, 4, miss), 1).unwrap();
         // The first time it misses, the second it does not; jumps are always taken.
         for expected in [first, true] {
-            let prediction = run(&mut predictors, 0, (0x4000, Transfer::Branch, true, 0x5000));
+            let prediction = run(
+                &mut predictors,
+                0,
+                (0x4000, BranchKind::Conditional, true, 0x5000),
+            );
             assert_eq!(prediction.taken, expected, "{miss}");
             assert_eq!(predictors.contexts[0].history & 1, 1, "{miss}");
         }
-        let jump = predictors.predict(0, 0x6000, 0x6004, Transfer::Jump);
+        let jump = predictors.predict(0, 0x6000, 0x6004, BranchKind::Jump);
         assert!(jump.taken && jump.target.is_none(), "{miss}");
         let counters = &predictors.counters[0];
         assert_eq!(counters.branches_mispredicted, u64::from(!first), "{miss}");
@@ -245,46 +253,46 @@ fn a_branch_that_the_buffer_does_not_hold_is_predicted_not_taken_where_fetch_fal
     }
 }
 
-const TRANSFERS: [Transfer; 6] = [
-    Transfer::Branch,
-    Transfer::Jump,
-    Transfer::Call,
-    Transfer::Return,
-    Transfer::Indirect,
-    Transfer::IndirectCall,
+const TRANSFERS: [BranchKind; 6] = [
+    BranchKind::Conditional,
+    BranchKind::Jump,
+    BranchKind::Call,
+    BranchKind::Return,
+    BranchKind::Indirect,
+    BranchKind::IndirectCall,
 ];
 
-/// Any transfer, at one of a few places.
-fn any(random: &mut Random) -> (u64, Transfer, bool, u64) {
+/// Any branch, at one of a few places.
+fn any(random: &mut Random) -> (u64, BranchKind, bool, u64) {
     let pc = 0x8000 + 2 * random.below(64);
-    let transfer = TRANSFERS[random.below(6) as usize];
-    let taken = transfer != Transfer::Branch || random.below(3) > 0;
-    (pc, transfer, taken, 0x9000 + 2 * random.below(64))
+    let branch = TRANSFERS[random.below(6) as usize];
+    let taken = branch != BranchKind::Conditional || random.below(3) > 0;
+    (pc, branch, taken, 0x9000 + 2 * random.below(64))
 }
 
-/// What a transfer does to the height of the return stack.
-fn climb(transfer: Transfer) -> i64 {
-    match transfer {
-        Transfer::Call | Transfer::IndirectCall => 1,
-        Transfer::Return => -1,
-        Transfer::Branch | Transfer::Jump | Transfer::Indirect => 0,
+/// What a branch does to the height of the return stack.
+fn climb(branch: BranchKind) -> i64 {
+    match branch {
+        BranchKind::Call | BranchKind::IndirectCall => 1,
+        BranchKind::Return => -1,
+        BranchKind::Conditional | BranchKind::Jump | BranchKind::Indirect => 0,
     }
 }
 
-/// Predicts a wrong path of up to 40 transfers, from `height` above where the return stack is to be
+/// Predicts a wrong path of up to 40 branches, from `height` above where the return stack is to be
 /// restored. It does what the repair of the top undoes: it does not call past `room`, where the
 /// oldest entries are, nor at all once it has returned from below the top.
 fn stray(predictors: &mut Predictors, random: &mut Random, context: usize, height: i64, room: i64) {
     let (mut height, mut lowest) = (height, height);
     for _ in 0..random.below(40) {
-        let (pc, transfer, _, _) = any(random);
-        let calls = climb(transfer) > 0;
+        let (pc, branch, _, _) = any(random);
+        let calls = climb(branch) > 0;
         if calls && (lowest < -1 || height >= room) {
             continue;
         }
-        height += climb(transfer);
+        height += climb(branch);
         lowest = lowest.min(height);
-        predictors.predict(context, pc, pc + 4, transfer);
+        predictors.predict(context, pc, pc + 4, branch);
     }
 }
 
@@ -299,18 +307,18 @@ fn nothing_is_left_of_a_wrong_way() {
         }
         let mut strayed = straight.clone();
 
-        // One of them goes a wrong path, after a transfer or just so.
+        // One of them goes a wrong path, after a branch or just so.
         let context = random.below(2) as usize;
         let checkpoint = strayed.checkpoint(context);
         let room = 16 - i64::from(checkpoint.stack.depth);
         if random.below(2) == 0 {
-            let (pc, transfer, taken, target) = any(&mut random);
-            run(&mut straight, context, (pc, transfer, taken, target));
-            let prediction = strayed.predict(context, pc, pc + 4, transfer);
-            stray(&mut strayed, &mut random, context, climb(transfer), room);
-            let outcome = Some((transfer, pc + 4, taken));
+            let (pc, branch, taken, target) = any(&mut random);
+            run(&mut straight, context, (pc, branch, taken, target));
+            let prediction = strayed.predict(context, pc, pc + 4, branch);
+            stray(&mut strayed, &mut random, context, climb(branch), room);
+            let outcome = Some((branch, pc + 4, taken));
             strayed.recover(context, &prediction.checkpoint, outcome);
-            strayed.train(context, pc, transfer, &prediction, taken, target);
+            strayed.train(context, pc, branch, &prediction, taken, target);
         } else {
             stray(&mut strayed, &mut random, context, 0, room);
             strayed.recover(context, &checkpoint, None);
@@ -380,9 +388,9 @@ fn the_smallest_tables_work() {
 fn the_kernel_may_have_predictors_of_its_own() {
     const USER: usize = 0;
     const KERNEL: usize = 1;
-    let jump = (0x1000, Transfer::Jump, true, 0x2000);
-    let branch = (0x1100, Transfer::Branch, true, 0x1200);
-    let call = (0x1300, Transfer::Call, true, 0x4000);
+    let jump = (0x1000, BranchKind::Jump, true, 0x2000);
+    let branch = (0x1100, BranchKind::Conditional, true, 0x1200);
+    let call = (0x1300, BranchKind::Call, true, 0x4000);
     for own in [true, false] {
         let mut predictors = predictors("hybrid");
         if own {
@@ -404,7 +412,7 @@ fn the_kernel_may_have_predictors_of_its_own() {
         for _ in 0..30 {
             run(&mut predictors, 0, (branch.0, branch.1, false, 0));
         }
-        let returned = predictors.predict(0, 0x5000, 0x5004, Transfer::Return);
+        let returned = predictors.predict(0, 0x5000, 0x5004, BranchKind::Return);
         assert_eq!(returned.target.is_some(), !own);
         predictors.set_mode(0, USER);
         assert_eq!(predictors.checkpoint(0) == user, own);

@@ -5,7 +5,7 @@ use loiter_observe::{Accounts, Purpose, Slot};
 use loiter_types::{CoreId, Cycle};
 
 use super::chip::Chip;
-use super::context::{Context, Fetch, How, Oldest, Stage};
+use super::context::{Context, Fetch, How, Oldest, Progress};
 use super::core::{Core, CoreState};
 use super::counters::{Histograms, SmtCounters, SmtModeCounters, SmtPurposeCounters};
 use crate::WaitCounters;
@@ -198,14 +198,14 @@ impl Context {
         if let Oldest::Sent(slot) = self.oldest {
             return slot;
         }
-        match entry.stage {
-            Stage::Queued if core.queues.is_ready(entry.slot) => Slot::UnitBusy,
-            Stage::Queued => Slot::Dependence,
-            Stage::Walking => Slot::DtlbWalk,
-            Stage::Missing(loiter_memory::Level::Memory) => Slot::L2Miss,
-            Stage::Missing(_) => Slot::L2Hit,
-            Stage::Issued if entry.class == loiter_isa::Class::Load => Slot::LoadHit,
-            Stage::Done if entry.due <= now && !self.buffer.is_empty() => Slot::StoreBuffer,
+        match entry.progress {
+            Progress::Queued if core.queues.is_ready(entry.slot) => Slot::UnitBusy,
+            Progress::Queued => Slot::Dependence,
+            Progress::Walking => Slot::DtlbWalk,
+            Progress::Missing(loiter_memory::Level::Memory) => Slot::L2Miss,
+            Progress::Missing(_) => Slot::L2Hit,
+            Progress::Issued if entry.class == loiter_isa::Class::Load => Slot::LoadHit,
+            Progress::Done if entry.due <= now && !self.buffer.is_empty() => Slot::StoreBuffer,
             _ => Slot::Executing,
         }
     }

@@ -1,5 +1,5 @@
 //! Which contexts of a core have to be looked at in a cycle. Those that sleep or are vacant, with
-//! nothing under way, are dormant: nothing happens in them until something outside of the core, or the
+//! nothing in flight, are dormant: nothing happens in them until something outside of the core, or the
 //! end of a nap with a limit, rouses them. So they cost nothing.
 
 use loiter_types::Cycle;
@@ -30,10 +30,10 @@ impl ContextSet {
     /// Its contexts in turn, from context `c` on.
     #[inline(always)]
     pub(super) fn from(self, c: usize) -> InTurn {
-        let behind = u64::MAX << c;
+        let from_c = u64::MAX << c;
         InTurn {
-            first: self.0 & behind,
-            then: self.0 & !behind,
+            first: self.0 & from_c,
+            then: self.0 & !from_c,
         }
     }
 }

@@ -11,10 +11,10 @@ use super::core::CoreState;
 use super::counters::ModeGroup;
 use super::oracle::Oracle;
 use super::pipeline::NOTHING_SQUASHED;
-use super::places::Places;
+use super::positions::Positions;
 use super::refill::Refill;
 use super::registers::{NONE, ZERO};
-use crate::predict::{Prediction, Transfer};
+use crate::predict::{BranchKind, Prediction};
 use crate::shared::mode;
 use crate::store_buffer::StoreBuffer;
 use crate::wait::Sleep;
@@ -23,12 +23,12 @@ use crate::warm::Fetched;
 
 /// How far an instruction has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum Progress {
     /// In the front end.
     Fetched,
     /// In a queue.
     Queued,
-    /// Issued; its result is computed, or on its way.
+    /// Issued; its result is computed, or in flight.
     Issued,
     /// A load or store that waits for the translation of its address.
     Walking,
@@ -72,7 +72,7 @@ impl How {
 #[repr(C, align(64))]
 pub(super) struct Entry {
     pub(super) inst: Inst,
-    /// Age among all instructions of the core; also tells this one from others that had its place.
+    /// Age among all instructions of the core; also tells this one from others that had its entry.
     pub(super) seq: u64,
     pub(super) pc: u64,
     /// In the front end: when it can be renamed. Later: when it can retire.
@@ -82,7 +82,7 @@ pub(super) struct Entry {
     pub(super) destination: u16,
     pub(super) replaced: u16,
     pub(super) class: Class,
-    pub(super) stage: Stage,
+    pub(super) progress: Progress,
     pub(super) how: How,
     /// Whose entry of a queue it is: 0 the integer queue, 1 the floating-point queue.
     pub(super) queue: u8,
@@ -91,7 +91,7 @@ pub(super) struct Entry {
     pub(super) stale: bool,
     /// The translation of its data's address was looked up, or walked for.
     pub(super) translated: bool,
-    pub(super) transfer: Option<Transfer>,
+    pub(super) branch: Option<BranchKind>,
     pub(super) purpose: Purpose,
     pub(super) done: Detached,
     /// Where fetch continued after it.
@@ -111,7 +111,7 @@ const _: () = assert!(size_of::<Entry>() == 128 && std::mem::offset_of!(Entry, d
 impl Entry {
     /// Address after it.
     #[inline(always)]
-    pub(super) fn behind(&self) -> u64 {
+    pub(super) fn next_pc(&self) -> u64 {
         self.pc.wrapping_add(u64::from(self.inst.len))
     }
 
@@ -121,10 +121,10 @@ impl Entry {
         self.how == How::Barrier || self.class == Class::Atomic
     }
 
-    /// Whether this transfer, which has executed, leads away.
+    /// Whether this branch, which has executed, leads away.
     #[inline(always)]
-    pub(super) fn is_taken(&self, transfer: Transfer) -> bool {
-        transfer != Transfer::Branch || self.done.next != self.behind()
+    pub(super) fn is_taken(&self, branch: BranchKind) -> bool {
+        branch != BranchKind::Conditional || self.done.next != self.next_pc()
     }
 }
 
@@ -133,11 +133,11 @@ impl Entry {
 pub(super) enum Fetch {
     /// It is, from `fetch_from` on.
     Ready,
-    /// Its instruction line is on its way.
+    /// Its instruction line is in flight.
     Line,
-    /// The translation of its address is on its way.
+    /// The translation of its address is in flight.
     Walk,
-    /// After an instruction that must retire first, or a transfer whose target nobody knows, or an
+    /// After an instruction that must retire first, or a branch whose target nobody knows, or an
     /// address that cannot be fetched.
     Blocked,
     /// It is, but for instructions of a handler for a translation that was missed.
@@ -155,7 +155,7 @@ pub(super) enum Fetch {
 pub(super) enum Oldest {
     /// Nothing yet.
     Idle,
-    /// Its access is under way.
+    /// Its access is in flight.
     Sent(Slot),
 }
 
@@ -169,7 +169,7 @@ pub(super) struct Context {
     /// As many as a power of two, as are `predictions`.
     pub(super) entries: Box<[Entry]>,
     predictions: Box<[Prediction]>,
-    /// Of a transfer: `led` when it was fetched.
+    /// Of a branch: `led` when it was fetched.
     led_then: Box<[u64]>,
     pub(super) capacity: u64,
     /// The window: instructions `head..tail`, of which `head..renamed` have left the front end.
@@ -179,10 +179,10 @@ pub(super) struct Context {
     /// Physical register of each register slot; so long that a slot needs no check.
     pub(super) map: [u16; 256],
     /// Loads and stores of the renamed window, oldest first.
-    pub(super) loads: Places,
-    pub(super) stores: Places,
+    pub(super) loads: Positions,
+    pub(super) stores: Positions,
     /// Atomics, and fences that hold loads back, of the renamed window.
-    pub(super) barriers: Places,
+    pub(super) barriers: Positions,
     pub(super) buffer: StoreBuffer,
     /// Ownership of the line of the oldest buffered store has been asked for.
     pub(super) owning: bool,
@@ -198,7 +198,7 @@ pub(super) struct Context {
     pub(super) fetch: Fetch,
     pub(super) fetch_pc: u64,
     pub(super) fetch_from: Cycle,
-    /// Line of the instruction cache that is on its way or was fetched from last.
+    /// Line of the instruction cache that is in flight or was fetched from last.
     pub(super) fetch_line: u64,
     /// What a cycle without instructions is charged to.
     pub(super) empty: Slot,
@@ -208,7 +208,7 @@ pub(super) struct Context {
     /// Pages whose translation is at hand for the oldest instruction, and for fetch.
     pub(super) oldest_granted: Granted,
     pub(super) fetch_granted: Granted,
-    /// A walk for fetch is under way, on the present way or a wrong one.
+    /// A walk for fetch is in flight, on the present way or a wrong one.
     pub(super) fetch_walks: bool,
     /// Walks for issued loads and stores: pages, and as what they are accessed.
     pub(super) data_walks: Vec<(u64, Access)>,
@@ -224,7 +224,7 @@ pub(super) struct Context {
     pub(super) fetch_mark: u8,
     /// What an instruction with that mark is for.
     pub(super) fetch_purpose: Purpose,
-    /// Cycles in which it could have been fetched from, but for those in which a transfer that turned out to be
+    /// Cycles in which it could have been fetched from, but for those in which a branch that turned out to be
     /// mispredicted had led it astray.
     led: u64,
     /// The [`super::ModeGroup`] of its hart's mode.
@@ -234,7 +234,7 @@ pub(super) struct Context {
     pub(super) retired_now: bool,
     /// When a nap ends, if that is known: at its limit, or now.
     pub(super) nap_until: Cycle,
-    /// Until then the hart is on its way out of a nap, and takes no interrupt.
+    /// Until then the hart is leaving a nap, and takes no interrupt.
     pub(super) awake_from: Cycle,
     /// Lines of loads that have read and not retired, by hash; may have bits of others.
     pub(super) lines_read: u64,
@@ -270,13 +270,13 @@ impl Context {
         let entry = Entry {
             inst: nothing,
             class: nothing.op.class(),
-            stage: Stage::Fetched,
+            progress: Progress::Fetched,
             how: How::Apart,
             queue: 0,
             slot: 0,
             stale: false,
             translated: false,
-            transfer: None,
+            branch: None,
             purpose: Purpose::Useful,
             seq: 0,
             pc: 0,
@@ -308,9 +308,9 @@ impl Context {
             renamed: 0,
             tail: 0,
             map: [ZERO; 256],
-            loads: Places::new(capacity),
-            stores: Places::new(capacity),
-            barriers: Places::new(capacity),
+            loads: Positions::new(capacity),
+            stores: Positions::new(capacity),
+            barriers: Positions::new(capacity),
             buffer,
             owning: false,
             fenced: false,
@@ -377,13 +377,13 @@ impl Context {
         self.led += 1;
     }
 
-    /// Instruction `n`, a transfer, is fetched.
+    /// Instruction `n`, a branch, is fetched.
     #[inline(always)]
-    pub(super) fn note_transfer(&mut self, n: u64) {
+    pub(super) fn note_branch(&mut self, n: u64) {
         self.led_then[n as usize & (self.led_then.len() - 1)] = self.led;
     }
 
-    /// Transfer `n` was mispredicted. Returns in how many cycles the context could have been fetched from since, as
+    /// Branch `n` was mispredicted. Returns in how many cycles the context could have been fetched from since, as
     /// far as no other has returned them.
     pub(super) fn misled_since(&mut self, n: u64) -> u64 {
         let then = self.led_then[n as usize & (self.led_then.len() - 1)];

@@ -6,7 +6,7 @@ use loiter_observe::{Purpose, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 
 use super::awake::ContextSet;
-use super::context::{Context, Fetch, NO_LINE, NO_MARK, Stage};
+use super::context::{Context, Fetch, NO_LINE, NO_MARK, Progress};
 use super::counters::{Histograms, SmtCounters, SmtModeCounters, SmtPurposeCounters};
 use super::front::Stages;
 use super::oracle::Oracle;
@@ -31,7 +31,7 @@ pub(super) enum Event {
     Wake,
     /// A load accesses the data cache.
     Access,
-    /// A transfer finds that fetch went the wrong path.
+    /// A branch finds that fetch went the wrong path.
     Redirect,
     /// Decode finds that a direct branch or jump leads elsewhere than fetch continued.
     Misfetch,
@@ -39,9 +39,9 @@ pub(super) enum Event {
     Retry,
 }
 
-/// An event, and the instruction: context, place in its window, age.
+/// An event, and the instruction: context, position in its window, age.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Due {
+pub(super) struct InstructionEvent {
     pub(super) event: Event,
     pub(super) c: u8,
     pub(super) n: u64,
@@ -64,7 +64,7 @@ pub(super) struct CoreState {
     pub(super) walker: Walker<For>,
     /// Kept for its room.
     pub(super) ended_walks: Vec<Ended<For>>,
-    pub(super) events: Wheel<Due>,
+    pub(super) events: Wheel<InstructionEvent>,
     /// Registers whose readers may issue in the next cycle.
     pub(super) waking: Vec<(u8, u64, u64)>,
     /// Atomics and instructions of the hardware lock that have begun in this cycle.
@@ -126,7 +126,7 @@ pub(super) struct CoreState {
     pub(super) naps_end: Cycle,
     /// Stores that performed in this cycle: who, and where how many bytes.
     pub(super) performed: Vec<(HartId, PhysAddr, u64)>,
-    due: Vec<Due>,
+    due: Vec<InstructionEvent>,
     /// Contexts by what they are preferred by.
     pub(super) order: Ranked,
     /// Entries of a queue that may issue, by age.
@@ -265,7 +265,7 @@ impl Core {
         }
         self.wake();
         if self.state.walker.due <= now && !self.state.draining {
-            self.go_on_walking(now, shared);
+            self.continue_walks(now, shared);
         }
         if self.state.events.next() <= now {
             self.events(now, shared);
@@ -329,7 +329,7 @@ impl Core {
             }
             if context.head < context.renamed {
                 let head = context.entry(context.head);
-                if head.stage == Stage::Done {
+                if head.progress == Progress::Done {
                     consider(head.due);
                 }
             }
@@ -371,7 +371,7 @@ impl Core {
         let mut due = std::mem::take(&mut self.state.due);
         self.state.events.advance(now, &mut due);
         self.state.active = true;
-        for &Due { event, c, n, seq } in &due {
+        for &InstructionEvent { event, c, n, seq } in &due {
             if !self.contexts[c as usize].has(n, seq) {
                 continue;
             }
@@ -387,11 +387,11 @@ impl Core {
         self.state.due = due;
     }
 
-    /// A transfer that was mispredicted has executed: fetch continues where it leads.
+    /// A branch that was mispredicted has executed: fetch continues where it leads.
     fn redirect(&mut self, c: usize, n: u64, now: Cycle) {
         let entry = self.contexts[c].entry(n);
-        let transfer = entry.transfer.expect("only transfers redirect");
-        let (next, taken) = (entry.done.next, entry.is_taken(transfer));
+        let branch = entry.branch.expect("only branches redirect");
+        let (next, taken) = (entry.done.next, entry.is_taken(branch));
         // Decode may have been there in the meantime.
         if entry.predicted != next {
             self.fetch_from(c, n, (next, taken), now.after(1));
@@ -405,27 +405,27 @@ impl Core {
         let entry = self.contexts[c].entry(n);
         let target = entry.pc.wrapping_add(entry.inst.imm as i64 as u64);
         // Decode does not undo what execution has found.
-        let leads_there = entry.stage != Stage::Done || entry.done.next == target;
+        let leads_there = entry.progress != Progress::Done || entry.done.next == target;
         if entry.predicted != target && leads_there {
             self.fetch_from(c, n, (target, true), now);
         }
     }
 
-    /// What follows transfer `n` is squashed, and fetch continues at `next` from cycle `from` on; the context's
+    /// What follows branch `n` is squashed, and fetch continues at `next` from cycle `from` on; the context's
     /// history and return stack have seen it `taken` or not.
     fn fetch_from(&mut self, c: usize, n: u64, (next, taken): (u64, bool), from: Cycle) {
         let Core { state, contexts } = self;
         let context = &mut contexts[c];
         state.counters.misled_contexts += context.misled_since(n);
-        squash::behind(context, state, n);
+        squash::after(context, state, n);
         let entry = context.entry_mut(n);
         entry.predicted = next;
-        let transfer = entry.transfer.expect("only transfers redirect");
-        let behind = entry.behind();
+        let branch = entry.branch.expect("only branches redirect");
+        let next_pc = entry.next_pc();
         let checkpoint = context.prediction(n).checkpoint;
         state
             .predictors
-            .recover(c, &checkpoint, Some((transfer, behind, taken)));
+            .recover(c, &checkpoint, Some((branch, next_pc, taken)));
         context.fetch_at(next, from, Slot::Branch);
     }
 }
@@ -448,7 +448,8 @@ impl CoreState {
     #[inline(always)]
     pub(super) fn schedule(&mut self, at: Cycle, event: Event, c: usize, n: u64, seq: u64) {
         let c = c as u8;
-        self.events.insert(at, Due { event, c, n, seq });
+        self.events
+            .insert(at, InstructionEvent { event, c, n, seq });
     }
 }
 

@@ -21,7 +21,7 @@ counters! {
         zero_retire_cycles: "cycles",
         /// Contexts that could have been fetched from, summed over cycles.
         fetchable_contexts: "contexts",
-        /// Those of them that had continued after a transfer which was mispredicted, summed over cycles.
+        /// Those of them that had continued after a branch which was mispredicted, summed over cycles.
         misled_contexts: "contexts",
         /// Cycles in which an instruction could not be renamed because its queue, or its context's share
         /// of it, was full.

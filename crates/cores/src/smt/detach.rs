@@ -13,7 +13,7 @@ use super::core::Core;
 use super::counters::ModeGroup;
 use super::registers::ZERO;
 use super::squash;
-use crate::predict::Transfer;
+use crate::predict::BranchKind;
 use crate::walker::Granted;
 use crate::warm::{Fetched, Traces};
 use crate::{Observer, Shared};
@@ -24,8 +24,8 @@ impl Chip {
     /// deliver either, harts stand between two instructions with empty store buffers.
     pub fn drain<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
         let mut next = Cycle::NEVER;
-        for place in 0..self.cores.len() {
-            let core = &mut self.cores[place];
+        for core_index in 0..self.cores.len() {
+            let core = &mut self.cores[core_index];
             core.state.draining = true;
             core.cycle(now, shared);
             let at = match core.state.active {
@@ -34,7 +34,7 @@ impl Chip {
             };
             core.state.draining = false;
             next = next.min(at);
-            self.tell_of_stores(place);
+            self.tell_of_stores(core_index);
         }
         next
     }
@@ -50,10 +50,10 @@ impl Chip {
     /// Takes `hart`, whose core has drained, from its context, which is vacant from `now` on. If it slept,
     /// it sleeps on wherever it goes.
     pub fn detach(&mut self, hart: &mut Hart, now: Cycle) {
-        let (place, c) = self.seats.of(hart.id);
-        let Core { state, contexts } = &mut self.cores[place];
+        let (core_index, c) = self.seats.of(hart.id);
+        let Core { state, contexts } = &mut self.cores[core_index];
         let context = &mut contexts[c];
-        debug_assert!(context.has_drained(), "{} has work under way", context.id);
+        debug_assert!(context.has_drained(), "{} has work in flight", context.id);
         context.settle(now);
         if let Fetch::Asleep(sleep) = context.fetch {
             state.gets_up(&sleep);
@@ -73,7 +73,7 @@ impl Chip {
         context.lines_read = 0;
         context.accounts.changed(Activity::Vacant);
         context.slot_now = Slot::Vacant;
-        self.next[place] = Cycle::NEVER;
+        self.next[core_index] = Cycle::NEVER;
     }
 
     /// An instruction of the hart of `context` leaves its traces.
@@ -98,16 +98,16 @@ impl Chip {
         if mode == ModeGroup::User || !state.kernel_bypasses_caches {
             traces.leave(event);
         }
-        if let Some(transfer) = Transfer::of(event.inst) {
-            let behind = event.pc.wrapping_add(u64::from(event.inst.len));
-            let taken = transfer != Transfer::Branch || event.next != behind;
+        if let Some(branch) = BranchKind::of(event.inst) {
+            let next_pc = event.pc.wrapping_add(u64::from(event.inst.len));
+            let taken = branch != BranchKind::Conditional || event.next != next_pc;
             let predictors = &mut state.predictors;
             predictors.set_mode(c, mode as usize);
             let counters = predictors.counters.clone();
-            let prediction = predictors.predict(c, event.pc, behind, transfer);
-            let outcome = Some((transfer, behind, taken));
+            let prediction = predictors.predict(c, event.pc, next_pc, branch);
+            let outcome = Some((branch, next_pc, taken));
             predictors.recover(c, &prediction.checkpoint, outcome);
-            predictors.train(c, event.pc, transfer, &prediction, taken, event.next);
+            predictors.train(c, event.pc, branch, &prediction, taken, event.next);
             predictors.counters = counters;
         }
     }
@@ -136,7 +136,7 @@ impl Core {
             .min(self.state.events.next())
     }
 
-    /// Takes back all instructions but an oldest one whose access is under way.
+    /// Takes back all instructions but an oldest one whose access is in flight.
     pub(super) fn give_up(&mut self) {
         let Core { state, contexts } = self;
         for (c, context) in contexts.iter_mut().enumerate() {
@@ -157,7 +157,7 @@ impl Core {
 }
 
 impl Context {
-    /// Whether nothing is under way but what nobody waits for.
+    /// Whether nothing is in flight but what nobody waits for.
     fn has_drained(&self) -> bool {
         self.is_empty() && self.buffer.is_empty() && self.oldest == Oldest::Idle
     }

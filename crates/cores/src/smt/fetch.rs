@@ -6,14 +6,14 @@ use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Activity, Doing, Probe, Slot};
 use loiter_types::{Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
-use super::context::{Context, Fetch, How, NO_MARK, Stage};
+use super::context::{Context, Fetch, How, NO_MARK, Progress};
 use super::core::{Core, CoreState, Event};
 use super::registers::NONE;
-use crate::predict::{Prediction, Transfer};
+use crate::predict::{BranchKind, Prediction};
 use crate::shared::is_lock;
 use crate::{Observer, Shared};
 
-/// Where fetch continues after a transfer whose target it waits for: at no instruction.
+/// Where fetch continues after a branch whose target it waits for: at no instruction.
 const UNKNOWN: u64 = u64::MAX;
 
 /// What comes of a context that is chosen for fetch.
@@ -181,24 +181,24 @@ impl Context {
                     &undecoded
                 }
             };
-            let behind = pc.wrapping_add(u64::from(inst.len));
+            let next_pc = pc.wrapping_add(u64::from(inst.len));
             if inst.op == Op::Probe {
-                // It takes no place; who retires the next instruction passes it.
+                // It occupies no entry; who retires the next instruction passes it.
                 if Probe::says_who_waits(inst.imm as u16) {
                     self.fetch_mark = NO_MARK;
                 }
-                pc = behind;
+                pc = next_pc;
                 self.fetch_pc = pc;
                 core.active = true;
                 continue;
             }
             let how = how(inst, fp_off, core);
             let hart = &mut shared.harts[self.hart_index];
-            let foreseen = self.foresee(pc, inst, how, hart, shared.machine);
-            let goes_on = self.enter(c, core, now, pc, inst, how, foreseen);
+            let known_next = self.ask_oracle(pc, inst, how, hart, shared.machine);
+            let continues = self.enter(c, core, now, pc, inst, how, known_next);
             fetched += 1;
             pc = self.fetch_pc;
-            if !goes_on {
+            if !continues {
                 break;
             }
         }
@@ -282,26 +282,29 @@ impl Context {
         how: How,
         known_next: Option<u64>,
     ) -> bool {
-        let behind = pc.wrapping_add(u64::from(inst.len));
-        let transfer = Transfer::of(inst);
-        let mut next = behind;
+        let next_pc = pc.wrapping_add(u64::from(inst.len));
+        let branch = BranchKind::of(inst);
+        let mut next = next_pc;
         let n = self.tail;
         let seq = core.next_seq;
-        if let Some(transfer) = transfer {
+        if let Some(branch) = branch {
             let prediction = match known_next {
                 Some(next) => Prediction {
-                    taken: transfer != Transfer::Branch || next != behind,
+                    taken: branch != BranchKind::Conditional || next != next_pc,
                     target: Some(next),
                     checkpoint: core.predictors.checkpoint(c),
                 },
-                None => core.predictors.predict(c, pc, behind, transfer),
+                None => core.predictors.predict(c, pc, next_pc, branch),
             };
             *self.prediction_mut(n) = prediction;
             if prediction.taken {
                 let stalls = core.predictors.stalls_on_miss();
-                let unknown = if stalls { UNKNOWN } else { behind };
+                let unknown = if stalls { UNKNOWN } else { next_pc };
                 next = prediction.target.unwrap_or(unknown);
-                if matches!(transfer, Transfer::Branch | Transfer::Jump | Transfer::Call) {
+                if matches!(
+                    branch,
+                    BranchKind::Conditional | BranchKind::Jump | BranchKind::Call
+                ) {
                     let target = pc.wrapping_add(inst.imm as i64 as u64);
                     if next != target {
                         let decoded = now.after(1 + core.params.core.misfetch_cycles);
@@ -316,13 +319,13 @@ impl Context {
                 }
             }
         }
-        self.push(core, now, pc, inst, how, transfer, next);
+        self.push(core, now, pc, inst, how, branch, next);
         self.fetch_pc = next;
         if how == How::Serial || next == UNKNOWN {
             self.fetch = Fetch::Blocked;
             return false;
         }
-        next == behind
+        next == next_pc
     }
 
     #[expect(
@@ -337,7 +340,7 @@ impl Context {
         pc: u64,
         inst: &Inst,
         how: How,
-        transfer: Option<Transfer>,
+        branch: Option<BranchKind>,
         predicted: u64,
     ) {
         let seq = core.next_seq;
@@ -347,11 +350,11 @@ impl Context {
         let entry = self.entry_mut(n);
         entry.inst = *inst;
         entry.class = inst.op.class();
-        entry.stage = Stage::Fetched;
+        entry.progress = Progress::Fetched;
         entry.how = how;
         entry.stale = false;
         entry.translated = false;
-        entry.transfer = transfer;
+        entry.branch = branch;
         entry.seq = seq;
         entry.pc = pc;
         entry.predicted = predicted;
@@ -362,8 +365,8 @@ impl Context {
         if inst.mark() != self.fetch_mark && how != How::Handler {
             self.open_interval(n, inst.mark());
         }
-        if transfer.is_some() {
-            self.note_transfer(n);
+        if branch.is_some() {
+            self.note_branch(n);
         }
         self.entry_mut(n).purpose = self.fetch_purpose;
         core.purposes[self.fetch_purpose as usize].fetched += 1;

@@ -3,7 +3,7 @@
 //! After the simulator of Tullsen et al. (SMTSIM: fetch.c, decode.c, regrename.c). What one cycle fetched
 //! is a group. A stage takes the group before it only when it is empty, so that a group which renaming
 //! takes in parts keeps the others where they are, and with a group in each stage nothing is fetched. What
-//! of a group is squashed keeps its place until the group has come to renaming.
+//! of a group is squashed keeps its entry until the group has come to renaming.
 
 use std::collections::VecDeque;
 

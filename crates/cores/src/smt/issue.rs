@@ -10,7 +10,7 @@ use loiter_machine::Machine;
 use loiter_memory::{Request, RequestKind};
 use loiter_types::{CoreId, Cycle, PhysAddr, VirtAddr};
 
-use super::context::{Context, How, Stage};
+use super::context::{Context, How, Progress};
 use super::core::{Core, CoreState, Event, next_multiple};
 use super::lines::lines;
 use super::params::SmtLatencyParams;
@@ -112,7 +112,7 @@ impl Core {
     ) {
         let Core { state, contexts } = self;
         let context = &mut contexts[c];
-        if context.entry(n).stage == Stage::Issued {
+        if context.entry(n).progress == Progress::Issued {
             context.access(c, n, state, now, shared);
             if O::PIPELINE {
                 context.tell_accessed(state, n, now, shared);
@@ -140,7 +140,7 @@ impl Context {
                 .stores
                 .iter()
                 .take_while(|&store| store < n)
-                .all(|store| self.entry(store).stage == Stage::Done)
+                .all(|store| self.entry(store).progress == Progress::Done)
     }
 
     /// Issues instruction `n`, whose operands are there.
@@ -175,7 +175,7 @@ impl Context {
         let latency = &core.params.latency;
         match class {
             Class::Load => {
-                entry.stage = Stage::Issued;
+                entry.progress = Progress::Issued;
                 if latency.load_cycles > 1 {
                     let at = now.after(latency.load_cycles - 1);
                     core.schedule(at, Event::Access, c, n, seq);
@@ -202,7 +202,7 @@ impl Context {
             _ => {}
         }
         let register_read = core.params.core.register_read_cycles;
-        entry.stage = Stage::Done;
+        entry.progress = Progress::Done;
         entry.due = now.after(register_read + cycles);
         if entry.destination != NONE {
             core.registers.values[entry.destination as usize] = entry.done.value;
@@ -212,7 +212,7 @@ impl Context {
                 core.schedule(now.after(cycles), Event::Wake, c, n, seq);
             }
         }
-        if entry.transfer.is_some() && entry.done.next != entry.predicted {
+        if entry.branch.is_some() && entry.done.next != entry.predicted {
             let at = now.after(register_read + cycles);
             core.schedule(at, Event::Redirect, c, n, seq);
         }
@@ -232,7 +232,7 @@ impl Context {
             return;
         }
         let width = access_width(self.entry(n).inst.op).expect("a load has a width");
-        let Some(addr) = self.place(n, width, Access::Load, shared) else {
+        let Some(addr) = self.locate(n, width, Access::Load, shared) else {
             self.leave_to_hart(n, now);
             return;
         };
@@ -268,7 +268,7 @@ impl Context {
                     let counters = &mut core.purposes[self.entry(n).purpose as usize];
                     counters.load_lookups += 1;
                     counters.load_misses += 1;
-                    self.entry_mut(n).stage = Stage::Missing(missed.level);
+                    self.entry_mut(n).progress = Progress::Missing(missed.level);
                 }
                 Err(until) => {
                     // Until then it has not read, and stores find nothing to hold against it.
@@ -300,13 +300,13 @@ impl Context {
     fn leave_to_hart(&mut self, n: u64, now: Cycle) {
         let entry = self.entry_mut(n);
         entry.how = How::Oldest;
-        entry.stage = Stage::Done;
+        entry.progress = Progress::Done;
         entry.due = now.after(1);
         entry.bytes = 0;
     }
 
     /// Where the data of load or store `n` lie, if that is in one page of RAM that it may access.
-    fn place<O: Observer>(
+    fn locate<O: Observer>(
         &mut self,
         n: u64,
         width: Width,
@@ -352,7 +352,7 @@ impl Context {
         let register_read = core.params.core.register_read_cycles;
         let entry = self.entry_mut(n);
         entry.done.value = extend(&entry.inst, bytes);
-        entry.stage = Stage::Done;
+        entry.progress = Progress::Done;
         entry.due = at.after(register_read);
         let seq = entry.seq;
         if entry.destination != NONE {
@@ -374,7 +374,7 @@ impl Context {
             return;
         };
         let entry = self.entry(n);
-        if !matches!(entry.stage, Stage::Missing(_)) {
+        if !matches!(entry.progress, Progress::Missing(_)) {
             return;
         }
         let (addr, op) = (entry.addr, entry.inst.op);
@@ -398,11 +398,11 @@ impl Context {
         let op = self.entry(n).inst.op;
         let illegal = op == Op::LockRelease && !shared.harts[self.hart_index].csr.has_locks();
         let width = access_width(op).expect("a store has a width");
-        let place = match illegal {
+        let located = match illegal {
             true => None,
-            false => self.place(n, width, Access::Store, shared),
+            false => self.locate(n, width, Access::Store, shared),
         };
-        let Some(addr) = place else {
+        let Some(addr) = located else {
             self.leave_to_hart(n, now);
             return;
         };
@@ -410,7 +410,7 @@ impl Context {
         let entry = self.entry_mut(n);
         entry.addr = addr;
         entry.bytes = width.bytes();
-        entry.stage = Stage::Done;
+        entry.progress = Progress::Done;
         entry.due = due;
         self.squash_violations(c, n, (addr, width.bytes()), core, now);
     }

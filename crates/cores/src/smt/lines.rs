@@ -3,7 +3,7 @@
 use loiter_types::PhysAddr;
 
 use super::chip::Chip;
-use super::context::{Context, Stage};
+use super::context::{Context, Progress};
 
 /// The lines of an access: the first and the last, mostly the same.
 #[derive(Clone, Copy)]
@@ -37,14 +37,14 @@ impl Chip {
     /// Loads that have read a line which a store of another hart has just written read it again,
     /// unless all before them has retired.
     #[inline(always)]
-    pub(super) fn tell_of_stores(&mut self, place: usize) {
-        if !self.cores[place].state.performed.is_empty() {
-            self.tell_of_performed(place);
+    pub(super) fn tell_of_stores(&mut self, core_index: usize) {
+        if !self.cores[core_index].state.performed.is_empty() {
+            self.tell_of_performed(core_index);
         }
     }
 
-    fn tell_of_performed(&mut self, place: usize) {
-        let mut performed = std::mem::take(&mut self.cores[place].state.performed);
+    fn tell_of_performed(&mut self, core_index: usize) {
+        let mut performed = std::mem::take(&mut self.cores[core_index].state.performed);
         for (hart, addr, bytes) in performed.drain(..) {
             for core in &mut self.cores {
                 let line_log2 = core.state.data_line_log2;
@@ -56,7 +56,7 @@ impl Chip {
                 }
             }
         }
-        self.cores[place].state.performed = performed;
+        self.cores[core_index].state.performed = performed;
     }
 }
 
@@ -70,7 +70,7 @@ impl Context {
         for n in self.loads.iter() {
             let oldest = n == self.head;
             let entry = &mut self.entries[n as usize & (self.entries.len() - 1)];
-            if entry.bytes == 0 || entry.stage != Stage::Done {
+            if entry.bytes == 0 || entry.progress != Progress::Done {
                 continue;
             }
             let own = lines(entry.addr, entry.bytes, line_log2);

@@ -4,7 +4,7 @@
 //!
 //! The rules, each with its parameter:
 //! - Each cycle fetches from some contexts, the ones with the fewest instructions before issue first,
-//!   each up to the end of a line or a taken transfer; not two from one bank of the cache.
+//!   each up to the end of a line or a taken branch; not two from one bank of the cache.
 //! - The front end is a queue, or stages that hold what one cycle fetched and pass it on as a whole.
 //! - Instructions are renamed onto shared registers and wait in two queues, shared by all contexts,
 //!   until their operands and a unit are there; the oldest go first.
@@ -16,7 +16,7 @@
 //! - Atomics, fences that order stores before loads, accesses to devices, and what changes the state of
 //!   a hart run when they are the oldest, by `loiter_hart::Exec` on the hart, whose registers are those of
 //!   the retired instructions. Behind what changes the state of a hart nothing is fetched before.
-//! - A wrong path is fetched, renamed and issued as any other until its transfer executes.
+//! - A wrong path is fetched, renamed and issued as any other until its branch executes.
 
 mod account;
 mod awake;
@@ -34,9 +34,9 @@ mod oldest;
 mod oracle;
 mod params;
 mod pipeline;
-mod places;
 mod policy;
 mod ports;
+mod positions;
 mod queue;
 mod ranked;
 mod refill;

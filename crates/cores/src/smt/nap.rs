@@ -79,7 +79,7 @@ impl Context {
         let hart = &shared.harts[self.hart_index];
         let wait = &core.params.wait;
         core.naps.ended(wait, &sleep, by, now);
-        self.awake_from = wait.goes_on(&sleep, now);
+        self.awake_from = wait.continues(&sleep, now);
         core.gets_up(&sleep);
         self.nap_until = Cycle::NEVER;
         self.fetch_at(hart.pc, self.awake_from, Slot::Waiting);

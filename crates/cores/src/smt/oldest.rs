@@ -210,7 +210,7 @@ impl Context {
         }
         let hart = &mut shared.harts[self.hart_index];
         let before = Before::of(hart, &inst);
-        let mut port = Port {
+        let mut port = DirectPort {
             machine: shared.machine,
             stored: Stored::default(),
         };
@@ -299,8 +299,8 @@ impl Context {
     }
 }
 
-/// The machine itself, for an instruction whose context has no store on its way; notes where it stores.
-struct Port<'a> {
+/// The machine itself, for an instruction whose context has no store in flight; notes where it stores.
+struct DirectPort<'a> {
     machine: &'a mut Machine,
     stored: Stored,
 }
@@ -330,7 +330,7 @@ impl Stored {
     }
 }
 
-impl DataPort for Port<'_> {
+impl DataPort for DirectPort<'_> {
     fn load(&mut self, _: HartId, addr: PhysAddr, width: Width) -> Result<u64, AccessFault> {
         self.machine.load(addr, width)
     }

@@ -1,8 +1,8 @@
-//! The oracle: for what-if runs, a predictor that knows where transfers lead.
+//! The oracle: for what-if runs, a predictor that knows where branches lead.
 //!
 //! It runs each context's instructions as they are fetched, on registers and stores of its own, by the
 //! semantics that everything runs by. What it cannot know at fetch is what another hart will have
-//! written when a load performs; then it is wrong, and the transfer redirects fetch as any other.
+//! written when a load performs; then it is wrong, and the branch redirects fetch as any other.
 
 use std::collections::VecDeque;
 
@@ -28,7 +28,7 @@ struct Stored {
 #[derive(Debug)]
 pub(super) struct Oracle {
     regs: [u64; SINK as usize + 1],
-    /// By place in the window, what the destination held before.
+    /// By position in the window, what the destination held before.
     replaced: Vec<u64>,
     stores: VecDeque<Stored>,
 }
@@ -43,7 +43,7 @@ impl Oracle {
         }
     }
 
-    fn place(&self, n: u64) -> usize {
+    fn position(&self, n: u64) -> usize {
         n as usize & (self.replaced.len() - 1)
     }
 
@@ -81,7 +81,7 @@ impl Oracle {
         machine: &mut Machine,
         buffer: &StoreBuffer,
     ) -> Option<u64> {
-        let place = self.place(n);
+        let place = self.position(n);
         let rd = inst.rd as usize;
         self.replaced[place] = self.regs[rd];
         let source = |slot: u8| self.regs[slot as usize];
@@ -164,7 +164,7 @@ fn locate(
 impl Context {
     /// Where the instruction at `pc`, which is being fetched, leads, if there is an oracle and it knows.
     #[inline]
-    pub(super) fn foresee(
+    pub(super) fn ask_oracle(
         &mut self,
         pc: u64,
         inst: &Inst,
@@ -182,14 +182,14 @@ impl Context {
     }
 
     /// The oracle forgets instruction `first` and all after it.
-    pub(super) fn unforesee(&mut self, first: u64) {
+    pub(super) fn forget_from(&mut self, first: u64) {
         let Some(mut oracle) = self.oracle.take() else {
             return;
         };
         for n in (first..self.tail).rev() {
             let entry = self.entry(n);
             if !matches!(entry.how, How::Fault | How::FetchRefill) && entry.inst.rd != SINK {
-                oracle.regs[entry.inst.rd as usize] = oracle.replaced[oracle.place(n)];
+                oracle.regs[entry.inst.rd as usize] = oracle.replaced[oracle.position(n)];
             }
         }
         while oracle.stores.back().is_some_and(|store| store.n >= first) {
@@ -213,7 +213,7 @@ impl Context {
 
     /// The oldest instruction leaves; its store is in the store buffer.
     #[inline(always)]
-    pub(super) fn foreseen_retires(&mut self) {
+    pub(super) fn oracle_retires(&mut self) {
         if let Some(oracle) = self.oracle.as_deref_mut()
             && oracle
                 .stores

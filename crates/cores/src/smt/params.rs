@@ -31,7 +31,7 @@ params! {
         fetch_buffer_entries: int(1..=256),
         /// From fetch of an instruction to its entry into a queue.
         front_cycles: int(1..=32),
-        /// Cycles without fetch after a taken transfer whose target only decode found.
+        /// Cycles without fetch after a taken branch whose target only decode found.
         misfetch_cycles: int(0..=32),
         /// Instructions renamed in a cycle, of all contexts.
         rename_width: int(1..=32),
@@ -144,7 +144,7 @@ params! {
         /// hardware: walks beside the instructions, of which those that need one wait; trap: a handler in
         /// the context itself, for which the access that missed and all that is younger is squashed.
         kind: choice("hardware", "trap"),
-        /// Instructions of that handler, which take places of the pipeline; its time is that of a walk.
+        /// Instructions of that handler, which occupy entries of the pipeline; its time is that of a walk.
         handler_instructions: int(0..=1000),
     }
 }

@@ -9,7 +9,7 @@ use loiter_observe::Change;
 use loiter_types::{ContextId, CoreId, Cycle, HartId};
 
 use super::chip::Chip;
-use super::context::{Context, How, Stage};
+use super::context::{Context, How, Progress};
 use super::core::{Core, CoreState};
 use super::registers::{NONE, Registers};
 use crate::Shared;
@@ -94,12 +94,12 @@ impl Context {
         };
         self.tell(core, n, (now, now), step, shared);
         self.enters(core, n, (now, now), PipelineStage::Rename, shared);
-        let behind = if apart {
+        let following = if apart {
             PipelineStage::Queue
         } else {
             PipelineStage::Oldest
         };
-        self.enters(core, n, (now, now.after(1)), behind, shared);
+        self.enters(core, n, (now, now.after(1)), following, shared);
     }
 
     /// Instruction `n` has issued now.
@@ -127,7 +127,7 @@ impl Context {
     ) {
         let at = now.after(core.params.core.register_read_cycles);
         let entry = self.entry(n);
-        if entry.class == Class::Load && entry.stage != Stage::Walking {
+        if entry.class == Class::Load && entry.progress != Progress::Walking {
             self.enters(core, n, (now, at), PipelineStage::Memory, shared);
         }
         self.tell_outcome(core, n, (now, at), shared);
@@ -157,10 +157,10 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) {
         let entry = self.entry(n);
-        let (at, stage) = match (entry.stage, entry.how) {
-            (Stage::Walking, _) => (walks, PipelineStage::Walk),
-            (Stage::Done, How::Apart | How::Handler) => (entry.due, PipelineStage::Complete),
-            (Stage::Done, _) => (entry.due, PipelineStage::Oldest),
+        let (at, stage) = match (entry.progress, entry.how) {
+            (Progress::Walking, _) => (walks, PipelineStage::Walk),
+            (Progress::Done, How::Apart | How::Handler) => (entry.due, PipelineStage::Complete),
+            (Progress::Done, _) => (entry.due, PipelineStage::Oldest),
             _ => return,
         };
         self.enters(core, n, (now, at), stage, shared);

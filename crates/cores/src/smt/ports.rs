@@ -13,7 +13,7 @@ pub(super) struct DataPorts {
     stores_take_ports: bool,
     patience_cycles: u64,
     /// Ports that loads, and stores of this cycle, have taken since stores last had their turn. What
-    /// accesses the cache in the cycle in which it issues does so behind that turn, and counts for the next.
+    /// accesses the cache in the cycle in which it issues does so after that turn, and counts for the next.
     taken: u64,
     /// Cycles in a row in which stores wanted a port and none got one.
     refused_cycles: u64,

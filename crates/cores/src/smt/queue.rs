@@ -1,6 +1,6 @@
 //! The issue queues, shared by the contexts of a core.
 //!
-//! Sets of entries are bit masks of 64-bit words. A place is numbered over both queues, so that one
+//! Sets of entries are bit masks of 64-bit words. An entry is numbered over both queues, so that one
 //! word of the mask and one bit in it follow from its number.
 
 use super::ranked::Ranked;
@@ -14,9 +14,9 @@ pub(super) const WORDS: usize = 2 * WORDS_OF_QUEUE;
 /// A set of entries of both queues.
 pub(super) type Mask = [u64; WORDS];
 
-/// The word of a mask that place `slot` is in, and its bit.
+/// The word of a mask that entry `slot` is in, and its bit.
 #[inline(always)]
-pub(super) fn place(slot: u8) -> (usize, u64) {
+pub(super) fn word_and_bit(slot: u8) -> (usize, u64) {
     (slot as usize / 64 % WORDS, 1 << (slot % 64))
 }
 
@@ -70,7 +70,7 @@ impl Queues {
         u64::from(self.capacities[queue] - self.free_entries[queue])
     }
 
-    /// The place that the next instruction will have in a queue that is not full.
+    /// The entry that the next instruction will have in a queue that is not full.
     #[inline(always)]
     pub(super) fn next_slot(&self, queue: usize) -> u8 {
         let first = queue * WORDS_OF_QUEUE;
@@ -79,10 +79,10 @@ impl Queues {
         ((first + word) * 64) as u8 + words[word].trailing_zeros() as u8
     }
 
-    /// Puts an instruction into place `slot`, which waits for so many operands.
+    /// Puts an instruction into entry `slot`, which waits for so many operands.
     #[inline(always)]
     pub(super) fn insert(&mut self, slot: u8, context: u8, n: u64, seq: u64, pending: u8) {
-        let (word, bit) = place(slot);
+        let (word, bit) = word_and_bit(slot);
         self.free[word] &= !bit;
         self.free_entries[queue_of(slot)] -= 1;
         self.entries[slot as usize] = Queued {
@@ -112,14 +112,14 @@ impl Queues {
 
     #[inline(always)]
     pub(super) fn is_ready(&self, slot: u8) -> bool {
-        let (word, bit) = place(slot);
+        let (word, bit) = word_and_bit(slot);
         self.ready[word] & bit != 0
     }
 
     /// The instruction leaves.
     #[inline(always)]
     pub(super) fn remove(&mut self, slot: u8) {
-        let (word, bit) = place(slot);
+        let (word, bit) = word_and_bit(slot);
         self.free[word] |= bit;
         self.free_entries[queue_of(slot)] += 1;
         self.ready[word] &= !bit;

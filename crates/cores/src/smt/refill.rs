@@ -2,7 +2,7 @@
 //!
 //! The access that missed waits until it is the oldest, so that no wrong path traps. Then it and all that
 //! is younger is squashed, and its context runs the handler. Of that the walker takes the time: the fixed
-//! part of a walk, and its reads of page tables. Its instructions take places of the pipeline from fetch
+//! part of a walk, and its reads of page tables. Its instructions occupy entries of the pipeline from fetch
 //! to retirement: they do nothing, are no instructions of the hart, and always find their line in the
 //! instruction cache. Fetch continues where it was once both are through.
 
@@ -11,7 +11,7 @@ use loiter_isa::{Class, Inst, decode};
 use loiter_observe::Slot;
 use loiter_types::{Cycle, VirtAddr};
 
-use super::context::{Context, Fetch, How, Stage};
+use super::context::{Context, Fetch, How, Progress};
 use super::core::CoreState;
 use super::registers::NONE;
 use super::squash;
@@ -62,7 +62,7 @@ impl Context {
         let executed = now.after(core.params.core.register_read_cycles + 1);
         let entry = self.entry_mut(n);
         entry.how = How::Refill;
-        entry.stage = Stage::Done;
+        entry.progress = Progress::Done;
         entry.due = executed;
         entry.bytes = 0;
     }

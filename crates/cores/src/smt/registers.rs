@@ -1,6 +1,6 @@
 //! Physical registers: two files, shared by the contexts of a core, in one space of numbers.
 
-use super::queue::{Mask, WORDS, place};
+use super::queue::{Mask, WORDS, word_and_bit};
 
 /// Register that reads as zero and is never written: x0 of every context.
 pub(super) const ZERO: u16 = 0;
@@ -96,7 +96,7 @@ impl Registers {
         if self.ready[register] {
             return false;
         }
-        let (word, bit) = place(slot);
+        let (word, bit) = word_and_bit(slot);
         let waiters = &mut self.waiters[register][word];
         let waited = *waiters & bit != 0;
         *waiters |= bit;
@@ -106,7 +106,7 @@ impl Registers {
     /// The queue entry at `slot` is not to be told any more.
     #[inline(always)]
     pub(super) fn forget(&mut self, register: u16, slot: u8) {
-        let (word, bit) = place(slot);
+        let (word, bit) = word_and_bit(slot);
         self.waiters[register as usize][word] &= !bit;
     }
 

@@ -3,7 +3,7 @@
 use loiter_isa::{Class, SINK};
 use loiter_types::Cycle;
 
-use super::context::{Context, How, Stage};
+use super::context::{Context, How, Progress};
 use super::core::{Core, CoreState};
 use super::registers::{File, NONE};
 use crate::{Observer, Shared};
@@ -167,10 +167,10 @@ impl Context {
         entry.replaced = replaced;
         entry.queue = queue as u8;
         entry.slot = slot;
-        (entry.stage, entry.due) = if apart {
-            (Stage::Queued, entry.due)
+        (entry.progress, entry.due) = if apart {
+            (Progress::Queued, entry.due)
         } else {
-            (Stage::Done, now.after(1))
+            (Progress::Done, now.after(1))
         };
         self.renamed += 1;
         Ok(())

@@ -21,8 +21,8 @@ impl Chip {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
-        let place = response.request.core.index();
-        let Core { state, contexts } = &mut self.cores[place];
+        let core_index = response.request.core.index();
+        let Core { state, contexts } = &mut self.cores[core_index];
         let c = response.request.context.index() % contexts.len();
         let context = &mut contexts[c];
         let tag = response.request.tag;
@@ -45,19 +45,19 @@ impl Chip {
         if O::PIPELINE && response.request.kind == RequestKind::Load {
             context.tell_arrived(state, tag, now, shared);
         }
-        self.tell_of_stores(place);
-        self.rescheduled(place, now);
+        self.tell_of_stores(core_index);
+        self.rescheduled(core_index, now);
     }
 
     /// The line that `hart` watches was written by another.
     pub fn watch_lost(&mut self, hart: HartId, now: Cycle) {
-        let (place, c) = self.seats.of(hart);
-        let context = &mut self.cores[place].contexts[c];
+        let (core_index, c) = self.seats.of(hart);
+        let context = &mut self.cores[core_index].contexts[c];
         if let Fetch::Asleep(sleep) = context.fetch
             && sleep.nap.watches()
         {
             context.nap_until = now;
-            self.rescheduled(place, now);
+            self.rescheduled(core_index, now);
         }
     }
 
@@ -65,9 +65,9 @@ impl Chip {
     pub fn interrupts_changed<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         for n in 0..shared.harts.len() {
             let hart = &mut shared.harts[n];
-            let (place, c) = self.seats.of(hart.id);
+            let (core_index, c) = self.seats.of(hart.id);
             hart.csr.set_lines(shared.machine.interrupt_lines(hart.id));
-            let Core { state, contexts } = &mut self.cores[place];
+            let Core { state, contexts } = &mut self.cores[core_index];
             let context = &mut contexts[c];
             context.check_interrupts = true;
             if let Fetch::Asleep(sleep) = context.fetch
@@ -75,11 +75,11 @@ impl Chip {
             {
                 context.wake_up(sleep, Wakes::Interrupt, now, state, shared);
             }
-            self.rescheduled(place, now);
+            self.rescheduled(core_index, now);
         }
     }
 
-    /// Whether `hart` stands between two instructions: no access of its next one is under way.
+    /// Whether `hart` stands between two instructions: no access of its next one is in flight.
     #[must_use]
     pub fn stands_between_instructions(&self, hart: HartId) -> bool {
         let (core, c) = self.seats.of(hart);
@@ -99,8 +99,8 @@ impl Chip {
     /// `hart`, or memory that it may have fetched from, was changed from outside: it fetches anew, and
     /// its registers are what they are now.
     pub fn changed_from_outside(&mut self, hart: &loiter_hart::Hart, now: Cycle) {
-        let (place, c) = self.seats.of(hart.id);
-        let Core { state, contexts } = &mut self.cores[place];
+        let (core_index, c) = self.seats.of(hart.id);
+        let Core { state, contexts } = &mut self.cores[core_index];
         let context = &mut contexts[c];
         if context.oldest != Oldest::Idle {
             return;
@@ -115,6 +115,6 @@ impl Chip {
             state.registers.set(register, hart.regs[slot as usize]);
         }
         context.check_interrupts = true;
-        self.rescheduled(place, now);
+        self.rescheduled(core_index, now);
     }
 }

@@ -6,7 +6,7 @@ use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Doing, Slot};
 use loiter_types::{AddressSpace, Cycle, VirtAddr};
 
-use super::context::{Context, Fetch, How, Oldest, Stage};
+use super::context::{Context, Fetch, How, Oldest, Progress};
 use super::core::{Core, CoreState};
 use super::registers::{File, NONE};
 use super::rename::is_fp;
@@ -159,7 +159,7 @@ impl Context {
     ) -> Oldness {
         let n = self.head;
         let entry = self.entry(n);
-        if entry.stage != Stage::Done || entry.due > now {
+        if entry.progress != Progress::Done || entry.due > now {
             return Oldness::Waits;
         }
         let pc = entry.pc;
@@ -205,10 +205,10 @@ impl Context {
         let hart = &mut shared.harts[self.hart_index];
         let before = Before::of(hart, &entry.inst);
         hart.retire(&entry.inst, &entry.done);
-        if let Some(transfer) = entry.transfer {
-            let (next, taken) = (entry.done.next, entry.is_taken(transfer));
+        if let Some(branch) = entry.branch {
+            let (next, taken) = (entry.done.next, entry.is_taken(branch));
             core.predictors
-                .train(c, pc, transfer, self.prediction(n), taken, next);
+                .train(c, pc, branch, self.prediction(n), taken, next);
         }
         let access = match class {
             Class::Load | Class::Store => Accessed::Apart(entry.addr),
@@ -271,7 +271,7 @@ impl Context {
         if barrier {
             self.barriers.retire(n);
         }
-        self.foreseen_retires();
+        self.oracle_retires();
         self.head += 1;
         self.oldest_granted = Granted::NOTHING;
     }

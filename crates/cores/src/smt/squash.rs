@@ -2,12 +2,12 @@
 
 use loiter_isa::Class;
 
-use super::context::{Context, Fetch, NOTHING_OPEN, Stage};
+use super::context::{Context, Fetch, NOTHING_OPEN, Progress};
 use super::core::CoreState;
 use super::registers::{File, NONE};
 
 /// Takes back all instructions of `context` after `n`. Histories are the caller's affair.
-pub(super) fn behind(context: &mut Context, core: &mut CoreState, n: u64) {
+pub(super) fn after(context: &mut Context, core: &mut CoreState, n: u64) {
     from(context, core, n + 1);
 }
 
@@ -22,7 +22,7 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
         core.purposes[context.entry(n).purpose as usize].squashed += 1;
     }
     context.squashed_from = context.squashed_from.min(context.entry(first).seq);
-    context.unforesee(first);
+    context.forget_from(first);
     if context.opens_at != NOTHING_OPEN {
         context.retract_intervals(first);
     }
@@ -33,7 +33,7 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
         context.renamed -= 1;
         let n = context.renamed;
         let entry = context.entry(n);
-        if entry.stage == Stage::Queued {
+        if entry.progress == Progress::Queued {
             let (queue, slot) = (entry.queue as usize, entry.slot);
             for source in entry.sources {
                 core.registers.forget(source, slot);
@@ -65,7 +65,7 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
 
 /// As [`from`], and the context's history and return stack are as they were there.
 pub(super) fn from_and_recover(context: &mut Context, core: &mut CoreState, c: usize, first: u64) {
-    let oldest = (first..context.tail).find(|&n| context.entry(n).transfer.is_some());
+    let oldest = (first..context.tail).find(|&n| context.entry(n).branch.is_some());
     if let Some(n) = oldest {
         let checkpoint = context.prediction(n).checkpoint;
         core.predictors.recover(c, &checkpoint, None);

@@ -9,7 +9,7 @@ use loiter_isa::{Class, Inst};
 use loiter_observe::Slot;
 use loiter_types::{AddressSpace, Cycle, PAGE_BYTES, VirtAddr};
 
-use super::context::{Context, Fetch, Oldest, Stage};
+use super::context::{Context, Fetch, Oldest, Progress};
 use super::core::{Core, CoreState};
 use crate::walker::{Ended, Granted, Wanted, flush_of, page};
 use crate::{Observer, Shared};
@@ -30,10 +30,10 @@ pub(super) enum For {
 impl Core {
     /// Walks continue, and those who waited for one that ends.
     #[cold]
-    pub(super) fn go_on_walking<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+    pub(super) fn continue_walks<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         self.state.active = true;
         let mut ended = std::mem::take(&mut self.state.ended_walks);
-        self.state.walker.go_on(now, shared, &mut ended);
+        self.state.walker.advance(now, shared, &mut ended);
         for walk in ended.drain(..) {
             self.end_walk(now, &walk, shared);
         }
@@ -70,7 +70,7 @@ impl Core {
                 while let Some(n) = contexts[c].waiter(key) {
                     let entry = contexts[c].entry_mut(n);
                     entry.translated = true;
-                    entry.stage = Stage::Issued;
+                    entry.progress = Progress::Issued;
                     match wanted.access {
                         Access::Store => contexts[c].issue_store(c, n, state, now, shared),
                         _ => contexts[c].access(c, n, state, now, shared),
@@ -184,7 +184,7 @@ impl Context {
             self.miss_data(n, core, now);
             return false;
         }
-        self.entry_mut(n).stage = Stage::Walking;
+        self.entry_mut(n).progress = Progress::Walking;
         let key = (page(addr.0), access);
         if self.data_walks.contains(&key) {
             return false;
@@ -193,7 +193,7 @@ impl Context {
         if core.walker.begin(now, wanted, shared).is_some() {
             let entry = self.entry_mut(n);
             entry.translated = true;
-            entry.stage = Stage::Issued;
+            entry.progress = Progress::Issued;
             return true;
         }
         self.data_walks.push(key);
@@ -219,7 +219,7 @@ impl Context {
         };
         waiting.iter().find(|&n| {
             let entry = self.entry(n);
-            entry.stage == Stage::Walking && page(entry.virt) == key.0
+            entry.progress == Progress::Walking && page(entry.virt) == key.0
         })
     }
 

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use loiter_cores::predict::Transfer;
+use loiter_cores::predict::BranchKind;
 use loiter_hart::{Hart, Privilege, Retired, Trap, Trapped};
 use loiter_isa::{Inst, Op};
 use loiter_machine::Machine;
@@ -368,11 +368,11 @@ fn space(hart: &Hart, privilege: Privilege) -> Space {
 
 #[inline(always)]
 fn step(inst: &Inst) -> Step {
-    match Transfer::of(inst) {
-        Some(Transfer::Call | Transfer::IndirectCall) => Step::Call,
-        Some(Transfer::Return) => Step::Return,
-        Some(Transfer::Indirect) => Step::Jump,
-        Some(Transfer::Branch | Transfer::Jump) => Step::Plain,
+    match BranchKind::of(inst) {
+        Some(BranchKind::Call | BranchKind::IndirectCall) => Step::Call,
+        Some(BranchKind::Return) => Step::Return,
+        Some(BranchKind::Indirect) => Step::Jump,
+        Some(BranchKind::Conditional | BranchKind::Jump) => Step::Plain,
         None if matches!(inst.op, Op::Mret | Op::Sret) => Step::TrapReturn,
         None => Step::Plain,
     }

@@ -1,16 +1,16 @@
-//! Places in the window of some of a context's instructions, in program order.
+//! Positions in the window of some of a context's instructions, in program order.
 
-/// The places, oldest first, in a ring.
+/// The positions, oldest first, in a ring.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct Positions {
     ring: Box<[u64]>,
     /// `first..end`, modulo the room of the ring.
     first: usize,
     end: usize,
 }
 
-impl Places {
-    /// Room for `most` places.
+impl Positions {
+    /// Room for `most` positions.
     pub(super) fn new(most: usize) -> Self {
         Self {
             ring: vec![0; most.next_power_of_two()].into(),
@@ -76,20 +76,20 @@ mod tests {
 
     #[test]
     fn places_leave_at_both_ends() {
-        let mut places = Places::new(3);
+        let mut positions = Positions::new(3);
         for round in 0..5 {
             let n = 10 * round;
-            (n..n + 3).for_each(|n| places.push(n));
-            places.squash(n + 2);
-            places.retire(n);
-            assert_eq!(places.front(), Some(n + 1));
-            places.push(n + 5);
-            assert_eq!(places.iter().collect::<Vec<_>>(), [n + 1, n + 5]);
-            assert_eq!(places.iter().next_back(), Some(n + 5));
-            places.retire(n + 1);
-            assert_eq!(places.len(), 1);
-            places.squash(n + 5);
-            assert!(places.is_empty() && places.front().is_none());
+            (n..n + 3).for_each(|n| positions.push(n));
+            positions.squash(n + 2);
+            positions.retire(n);
+            assert_eq!(positions.front(), Some(n + 1));
+            positions.push(n + 5);
+            assert_eq!(positions.iter().collect::<Vec<_>>(), [n + 1, n + 5]);
+            assert_eq!(positions.iter().next_back(), Some(n + 5));
+            positions.retire(n + 1);
+            assert_eq!(positions.len(), 1);
+            positions.squash(n + 5);
+            assert!(positions.is_empty() && positions.front().is_none());
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Kinds of control transfers.
+//! Kinds of branches and jumps. In this crate a branch is any of them, unless it is called conditional.
 
 use loiter_isa::{Class, Inst, Op, x};
 
-/// A control transfer, as decode knows it.
+/// A branch or jump, as decode knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transfer {
+pub enum BranchKind {
     /// Conditional branch.
-    Branch,
+    Conditional,
     /// Jump to a fixed target.
     Jump,
     /// Jump to a fixed target that links.
@@ -19,8 +19,8 @@ pub enum Transfer {
     IndirectCall,
 }
 
-impl Transfer {
-    /// What `inst` is; None: no transfer.
+impl BranchKind {
+    /// What `inst` is; None: no branch.
     ///
     /// x1 and x5 are link registers, and a jump that writes or reads one is a hint to the return stack
     /// (unprivileged manual, "jalr", table of return-address stack prediction hints):
@@ -37,15 +37,15 @@ impl Transfer {
     /// indirect calls for the sake of this very hint.
     #[inline]
     #[must_use]
-    pub fn of(inst: &Inst) -> Option<Transfer> {
+    pub fn of(inst: &Inst) -> Option<BranchKind> {
         match inst.op.class() {
-            Class::Branch => Some(Transfer::Branch),
+            Class::Branch => Some(BranchKind::Conditional),
             Class::Jump => Some(match (inst.op, links(inst.rd), links(inst.rs1)) {
-                (Op::Jal, false, _) => Transfer::Jump,
-                (Op::Jal, true, _) => Transfer::Call,
-                (_, true, _) => Transfer::IndirectCall,
-                (_, false, true) => Transfer::Return,
-                (_, false, false) => Transfer::Indirect,
+                (Op::Jal, false, _) => BranchKind::Jump,
+                (Op::Jal, true, _) => BranchKind::Call,
+                (_, true, _) => BranchKind::IndirectCall,
+                (_, false, true) => BranchKind::Return,
+                (_, false, false) => BranchKind::Indirect,
             }),
             _ => None,
         }
@@ -73,11 +73,15 @@ mod tests {
             for rs1 in REGISTERS {
                 let inst = decode(rs1 << 15 | rd << 7 | 0x67);
                 let expected = match (is_link(rd), is_link(rs1)) {
-                    (false, false) => Transfer::Indirect,
-                    (false, true) => Transfer::Return,
-                    (true, _) => Transfer::IndirectCall,
+                    (false, false) => BranchKind::Indirect,
+                    (false, true) => BranchKind::Return,
+                    (true, _) => BranchKind::IndirectCall,
                 };
-                assert_eq!(Transfer::of(&inst), Some(expected), "rd x{rd}, rs1 x{rs1}");
+                assert_eq!(
+                    BranchKind::of(&inst),
+                    Some(expected),
+                    "rd x{rd}, rs1 x{rs1}"
+                );
             }
         }
     }
@@ -88,12 +92,12 @@ mod tests {
             // Bits 19:15 are the rs1 of jalr.
             for bits in REGISTERS {
                 let expected = if is_link(rd) {
-                    Transfer::Call
+                    BranchKind::Call
                 } else {
-                    Transfer::Jump
+                    BranchKind::Jump
                 };
                 let inst = decode(bits << 15 | rd << 7 | 0x6f);
-                assert_eq!(Transfer::of(&inst), Some(expected), "rd x{rd}");
+                assert_eq!(BranchKind::of(&inst), Some(expected), "rd x{rd}");
             }
         }
     }
@@ -101,23 +105,23 @@ mod tests {
     #[test]
     fn branches_and_compressed_forms_are_known_and_others_are_not() {
         for (bits, expected) in [
-            (0x0000_0463, Some(Transfer::Branch)),       // beq x0,x0,8
-            (0xfe52_9ee3, Some(Transfer::Branch)),       // bne x5,x5,-4
-            (0xc091, Some(Transfer::Branch)),            // c.beqz
-            (0xe091, Some(Transfer::Branch)),            // c.bnez
-            (0xa011, Some(Transfer::Jump)),              // c.j
-            (0x8082, Some(Transfer::Return)),            // c.jr ra
-            (0x8282, Some(Transfer::Return)),            // c.jr t0
-            (0x8502, Some(Transfer::Indirect)),          // c.jr a0
-            (0x9502, Some(Transfer::IndirectCall)),      // c.jalr a0
-            (0x9282, Some(Transfer::IndirectCall)),      // c.jalr t0
-            (0x0000_80e7, Some(Transfer::IndirectCall)), // jalr ra,ra
-            (0x0000_0013, None),                         // nop
-            (0x3020_0073, None),                         // mret
-            (0x0000_0073, None),                         // ecall
-            (0, None),                                   // illegal
+            (0x0000_0463, Some(BranchKind::Conditional)), // beq x0,x0,8
+            (0xfe52_9ee3, Some(BranchKind::Conditional)), // bne x5,x5,-4
+            (0xc091, Some(BranchKind::Conditional)),      // c.beqz
+            (0xe091, Some(BranchKind::Conditional)),      // c.bnez
+            (0xa011, Some(BranchKind::Jump)),             // c.j
+            (0x8082, Some(BranchKind::Return)),           // c.jr ra
+            (0x8282, Some(BranchKind::Return)),           // c.jr t0
+            (0x8502, Some(BranchKind::Indirect)),         // c.jr a0
+            (0x9502, Some(BranchKind::IndirectCall)),     // c.jalr a0
+            (0x9282, Some(BranchKind::IndirectCall)),     // c.jalr t0
+            (0x0000_80e7, Some(BranchKind::IndirectCall)), // jalr ra,ra
+            (0x0000_0013, None),                          // nop
+            (0x3020_0073, None),                          // mret
+            (0x0000_0073, None),                          // ecall
+            (0, None),                                    // illegal
         ] {
-            assert_eq!(Transfer::of(&decode(bits)), expected, "{bits:#x}");
+            assert_eq!(BranchKind::of(&decode(bits)), expected, "{bits:#x}");
         }
     }
 }
