@@ -9,7 +9,7 @@ use crate::{FpContext, Inst, Lock, System, Width};
 
 /// The shapes of instructions. `f` is always the pure semantics from the table.
 pub trait Executor {
-    /// What running one instruction answers.
+    /// What running one instruction returns.
     type Out;
 
     /// `rd = f(rs1, rs2)`

@@ -195,7 +195,7 @@ pub(crate) fn le<F: Format>(c: &mut FpContext, x: u64, y: u64) -> u64 {
     compare::<F>(c, x, y, |x, y| x <= y)
 }
 
-/// Signalling comparison: any NaN is invalid, and the answer is no.
+/// Signalling comparison: any NaN is invalid, and the result is false.
 #[inline]
 fn compare<F: Format>(
     c: &mut FpContext,

@@ -17,7 +17,7 @@ const ARCH: &str = "rv64i2p1_m2p0_a2p1_f2p2_d2p2_c2p0_zicsr2p0_zifencei2p0_zihin
                     zawrs1p0_zba1p0_zbb1p0_zbs1p0";
 
 /// Instructions that objdump prints whatever the architecture string says, and that are not ours.
-const FOREIGN: &[&str] = &["dret", "hret", "uret", "sfence.vm"];
+const UNKNOWN_HERE: &[&str] = &["dret", "hret", "uret", "sfence.vm"];
 
 /// Ours, unknown to binutils 2.40; `src/tests/decoding.rs` of the crate has them written out by hand.
 const UNKNOWN_TO_OBJDUMP: &[&str] = &[
@@ -139,7 +139,7 @@ fn legal_but_unknown(line: &Line) -> bool {
 
 /// Encodings that objdump prints and that are not legal.
 fn printed_but_illegal(line: &Line) -> bool {
-    FOREIGN.contains(&line.mnemonic())
+    UNKNOWN_HERE.contains(&line.mnemonic())
         // Reserved rounding modes.
         || line.text.ends_with(",unknown")
         // The all-zero halfword has a name of its own, and adding 0 to sp is reserved.
@@ -253,10 +253,10 @@ fn every_privileged_word_agrees() {
     ] {
         assert_eq!(agreed.get(op), Some(&1), "{op}");
     }
-    for foreign in FOREIGN {
+    for unknown in UNKNOWN_HERE {
         assert!(
-            lines.iter().any(|line| line.mnemonic() == *foreign),
-            "{foreign}: not seen"
+            lines.iter().any(|line| line.mnemonic() == *unknown),
+            "{unknown}: not seen"
         );
     }
 }
