@@ -70,7 +70,7 @@ impl Hart {
         }
     }
 
-    /// Physical address as [`Hart::translate`] would answer it now. Nothing changes in the guest, in
+    /// Physical address as [`Hart::translate`] would return it now. Nothing changes in the guest, in
     /// particular no page is marked as accessed or written.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ const RESERVED: u64 = !0 << 54;
 pub(crate) const PPN_SHIFT: u32 = 10;
 const PPN_MASK: u64 = (1 << 44) - 1;
 
-/// A walk under way: which entry it reads next.
+/// A walk in progress: which entry it reads next.
 #[derive(Clone, Copy, Debug)]
 pub struct PageWalk {
     addr: VirtAddr,
@@ -142,7 +142,7 @@ impl Hart {
     fn read_entry(&self, machine: &Machine, walk: &mut PageWalk) -> Result<Option<Page>, Trap> {
         let at = self.next_entry(machine, walk)?;
         let Some(entry) = machine.ram.read(at, Width::D) else {
-            unreachable!("next_entry answers addresses of RAM");
+            unreachable!("next_entry returns addresses of RAM");
         };
         let fault = walk.access.page_fault(walk.addr.0);
         if entry & VALID == 0 || entry & (READ | WRITE) == WRITE || entry & RESERVED != 0 {

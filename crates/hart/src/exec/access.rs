@@ -1,4 +1,4 @@
-//! Loads, stores and atomics: from a virtual address to the value that the port answers.
+//! Loads, stores and atomics: from a virtual address to the value that the port returns.
 
 use loiter_isa::{Inst, SINK, Width};
 use loiter_machine::{AccessFault, Machine};

@@ -77,7 +77,7 @@ pub enum Flow {
     Probe(u16, u64),
 }
 
-/// Runs instructions on one hart. `FULL` executors run every instruction; the others answer
+/// Runs instructions on one hart. `FULL` executors run every instruction; the others return
 /// [`Flow::Full`] for those that need exact counters or change privileged state, for accesses that
 /// their port refuses and for whatever traps, which keeps all of that out of the hot loop. So theirs is
 /// [`Flow::Next`], [`Flow::Jump`] or [`Flow::Full`], of which nothing but the kind is to be kept.
