@@ -17,11 +17,11 @@ counters! {
 counters! {
     /// Counters of the miss registers of a first-level cache.
     pub struct MissCounters {
-        /// Misses whose line was on its way already.
+        /// Misses whose line was in flight already.
         merged_misses: "accesses",
         /// Times that a miss found no free miss register and had to come again.
         refused_misses: "events",
-        /// Lines on their way, summed over cycles.
+        /// Lines in flight, summed over cycles.
         outstanding_misses: "lines",
     }
 }
@@ -59,7 +59,7 @@ counters! {
         stores: "accesses",
         /// Those whose line was not there.
         misses: "accesses",
-        /// Those whose line was already on its way.
+        /// Those whose line was already in flight.
         merged_misses: "accesses",
         /// Cycles that requests waited for their bank.
         bank_wait_cycles: "cycles",
@@ -67,7 +67,7 @@ counters! {
         mshr_wait_cycles: "cycles",
         /// Cycles that misses waited for their memory channel.
         channel_wait_cycles: "cycles",
-        /// Lines on their way from memory, summed over cycles.
+        /// Lines in flight from memory, summed over cycles.
         outstanding_misses: "lines",
         /// Changed lines written back to memory.
         writebacks: "lines",

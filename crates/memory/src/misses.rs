@@ -1,4 +1,4 @@
-//! Miss registers of a first-level cache: which lines are on their way, and how many can be.
+//! Miss registers of a first-level cache: which lines are in flight, and how many can be.
 //!
 //! A request for a line in flight goes no further: it performs with the one that is.
 
@@ -7,7 +7,7 @@ use loiter_types::Cycle;
 use crate::params::L1MissParams;
 use crate::system::Level;
 
-/// A line on its way.
+/// A line in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OnItsWay {
     line: u64,
@@ -27,7 +27,7 @@ pub(crate) struct MissRegisters {
 
 /// What a request finds in the miss registers.
 pub(crate) enum Found {
-    /// Its line is on its way.
+    /// Its line is in flight.
     Line(OnItsWay),
     /// A free register.
     Free,
@@ -61,7 +61,7 @@ impl MissRegisters {
         Found::Full(first.unwrap_or(now).max(now.after(1)))
     }
 
-    /// A line is on its way, in a register that was seen to be free.
+    /// A line is in flight, in a register that was seen to be free.
     pub(crate) fn take(
         &mut self,
         line: u64,

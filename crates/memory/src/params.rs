@@ -36,7 +36,7 @@ params! {
     /// Misses of a first-level cache that does not keep its core from continuing: also in sections `l1i`
     /// and `l1d`.
     pub struct L1MissParams {
-        /// Lines that can be on their way to it.
+        /// Lines that can be in flight to it.
         mshrs: int(1..=256),
         /// For what-if runs: every access hits, whatever the cache holds.
         perfect: bool = false,
@@ -116,7 +116,7 @@ params! {
 params! {
     /// What walks page tables for a core: section `walker`.
     pub struct WalkerParams {
-        /// Walks that a core can have under way; further ones wait their turn.
+        /// Walks that a core can have in flight; further ones wait their turn.
         walks: int(1..=64),
         /// Part of every walk beside its reads, before the first of them.
         fixed_cycles: int(0..=10000),

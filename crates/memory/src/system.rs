@@ -36,7 +36,7 @@ pub enum RequestKind {
     Device,
 }
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// What is asked.
@@ -67,7 +67,7 @@ pub enum Level {
 pub struct Missed {
     /// What will serve it.
     pub level: Level,
-    /// Its line was on its way already, so that nothing was sent.
+    /// Its line was in flight already, so that nothing was sent.
     pub merged: bool,
 }
 
@@ -76,7 +76,7 @@ pub struct Missed {
 pub struct Response {
     /// The request.
     pub request: Request,
-    /// When the asker has the answer and may continue.
+    /// When the asker has the response and may continue.
     pub done: Cycle,
     /// What served it.
     pub level: Level,
