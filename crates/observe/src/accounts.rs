@@ -29,7 +29,7 @@ words! {
         Atomic = "atomic",
         /// The instruction line is not in the first level.
         FetchMiss = "fetch_miss",
-        /// The next instruction is on its way through the front end.
+        /// The next instruction is in the front end.
         FrontEnd = "front_end",
         /// A queue, or the register file, that other contexts share is full.
         QueueFull = "queue_full",

@@ -292,7 +292,7 @@ impl Stacks {
         }
     }
 
-    /// Goes on in `entry` with the stack pointer `sp`: leaves what lies deeper.
+    /// Continues in `entry` with the stack pointer `sp`: leaves what lies deeper.
     fn leave_deeper(&mut self, hart: usize, sp: u64, entry: &Entry) {
         let stack = &mut self.harts[hart].stack;
         while let [.., below, top] = stack.as_slice()
