@@ -7,7 +7,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use vm_fdt::{Error, FdtWriter};
 
 use crate::config::{MachineConfig, MachineError, Mmu};
-use crate::devices::{Devices, Place};
+use crate::devices::{Devices, Surroundings};
 use crate::map::{CONSOLE_PATH, RAM_BASE};
 use crate::overrides;
 
@@ -81,13 +81,13 @@ fn generated(
     tree.property_string("compatible", "simple-bus")?;
     tree.property_null("ranges")?;
     for window in devices.windows() {
-        let place = Place {
+        let around = Surroundings {
             window: &window,
             hart_interrupts: &handles.hart_interrupts,
             finisher: handles.finisher,
             plic: handles.plic,
         };
-        devices.get(window.device).describe(&mut tree, &place)?;
+        devices.get(window.device).describe(&mut tree, &around)?;
     }
     tree.end_node(soc)?;
 

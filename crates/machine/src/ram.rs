@@ -11,7 +11,7 @@ use crate::map::RAM_BASE;
 
 /// The RAM of a machine, from [`RAM_BASE`] upwards.
 ///
-/// Every access answers `None` (or `false`) when any of its bytes lies outside. Writes made here
+/// Every access returns `None` (or `false`) when any of its bytes lies outside. Writes made here
 /// break no watches: that is what [`crate::Machine::store`] is for.
 pub struct Ram {
     bytes: MmapMut,

@@ -52,9 +52,9 @@ fn what_is_no_file_of_symbols_is_said() {
         ..TestElf::default()
     };
     assert_eq!(parse(&stripped.bytes()).unwrap_err(), LoadFault::Stripped);
-    let mut foreign = TestElf::default().bytes();
-    foreign[field::MACHINE] = 62;
-    assert!(fault(&foreign).contains("x86-64"));
+    let mut of_another_processor = TestElf::default().bytes();
+    of_another_processor[field::MACHINE] = 62;
+    assert!(fault(&of_another_processor).contains("x86-64"));
 }
 
 #[test]

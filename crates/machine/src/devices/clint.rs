@@ -10,7 +10,7 @@ use loiter_types::HartId;
 use serde::{Deserialize, Serialize};
 use vm_fdt::FdtWriter;
 
-use super::{Device, Place};
+use super::{Device, Surroundings};
 
 /// Bit of `mip`: machine software interrupt.
 const MSIP: u64 = 1 << 3;
@@ -215,12 +215,12 @@ impl Device for Clint {
         Some(())
     }
 
-    fn describe(&self, tree: &mut FdtWriter, place: &Place) -> Result<(), vm_fdt::Error> {
-        let node = tree.begin_node(&place.node("clint"))?;
+    fn describe(&self, tree: &mut FdtWriter, around: &Surroundings) -> Result<(), vm_fdt::Error> {
+        let node = tree.begin_node(&around.node("clint"))?;
         let compatible = ["sifive,clint0", "riscv,clint0"].map(String::from);
         tree.property_string_list("compatible", compatible.to_vec())?;
-        tree.property_array_u64("reg", &place.reg())?;
-        let wires: Vec<u32> = place
+        tree.property_array_u64("reg", &around.reg())?;
+        let wires: Vec<u32> = around
             .hart_interrupts
             .iter()
             .flat_map(|&hart| [hart, MSIP.trailing_zeros(), hart, MTIP.trailing_zeros()])

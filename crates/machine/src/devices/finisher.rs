@@ -4,7 +4,7 @@ use loiter_isa::Width;
 use serde::{Deserialize, Serialize};
 use vm_fdt::FdtWriter;
 
-use super::{Device, Place};
+use super::{Device, Surroundings};
 use crate::machine::Ending;
 
 const FAIL: u16 = 0x3333;
@@ -42,12 +42,12 @@ impl Device for Finisher {
         Some(())
     }
 
-    fn describe(&self, tree: &mut FdtWriter, place: &Place) -> Result<(), vm_fdt::Error> {
-        let node = tree.begin_node(&place.node("test"))?;
+    fn describe(&self, tree: &mut FdtWriter, around: &Surroundings) -> Result<(), vm_fdt::Error> {
+        let node = tree.begin_node(&around.node("test"))?;
         let compatible = ["sifive,test1", "sifive,test0", "syscon"].map(String::from);
         tree.property_string_list("compatible", compatible.to_vec())?;
-        tree.property_array_u64("reg", &place.reg())?;
-        tree.property_phandle(place.finisher)?;
+        tree.property_array_u64("reg", &around.reg())?;
+        tree.property_phandle(around.finisher)?;
         tree.end_node(node)
     }
 }

@@ -37,11 +37,11 @@ pub(crate) trait Device {
     fn store(&mut self, offset: u64, width: Width, value: u64) -> Option<()>;
 
     /// Emits the device's node, a child of `/soc`.
-    fn describe(&self, tree: &mut FdtWriter, place: &Place) -> Result<(), vm_fdt::Error>;
+    fn describe(&self, tree: &mut FdtWriter, around: &Surroundings) -> Result<(), vm_fdt::Error>;
 }
 
 /// What a device needs to know of its surroundings to describe itself.
-pub(crate) struct Place<'a> {
+pub(crate) struct Surroundings<'a> {
     pub(crate) window: &'a Window,
     /// For each hart the handle of its interrupt controller.
     pub(crate) hart_interrupts: &'a [u32],
@@ -51,7 +51,7 @@ pub(crate) struct Place<'a> {
     pub(crate) plic: u32,
 }
 
-impl Place<'_> {
+impl Surroundings<'_> {
     /// The node's full name.
     pub(crate) fn node(&self, name: &str) -> String {
         format!("{name}@{:x}", self.window.base)
@@ -197,9 +197,9 @@ impl Devices {
             Kind::Console(console) => Some(&console.output[..]),
             _ => None,
         });
-        let place = port.checked_sub(1);
-        place
-            .and_then(|place| consoles.nth(place))
+        let index = port.checked_sub(1);
+        index
+            .and_then(|index| consoles.nth(index))
             .unwrap_or_default()
     }
 

@@ -15,7 +15,7 @@ use loiter_types::HartId;
 use serde::{Deserialize, Serialize};
 use vm_fdt::FdtWriter;
 
-use super::{Device, Place};
+use super::{Device, Surroundings};
 
 /// Bit of `mip`: supervisor external interrupt.
 const SEIP: u64 = 1 << 9;
@@ -269,23 +269,23 @@ impl Device for Plic {
         Some(())
     }
 
-    fn describe(&self, tree: &mut FdtWriter, place: &Place) -> Result<(), vm_fdt::Error> {
-        let node = tree.begin_node(&place.node("plic"))?;
+    fn describe(&self, tree: &mut FdtWriter, around: &Surroundings) -> Result<(), vm_fdt::Error> {
+        let node = tree.begin_node(&around.node("plic"))?;
         let compatible = ["sifive,plic-1.0.0", "riscv,plic0"].map(String::from);
         tree.property_string_list("compatible", compatible.to_vec())?;
-        tree.property_array_u64("reg", &place.reg())?;
+        tree.property_array_u64("reg", &around.reg())?;
         tree.property_u32("#address-cells", 0)?;
         tree.property_u32("#interrupt-cells", 1)?;
         tree.property_null("interrupt-controller")?;
         tree.property_u32("riscv,ndev", LAST_SOURCE as u32)?;
-        let wires: Vec<u32> = place
+        let wires: Vec<u32> = around
             .hart_interrupts
             .iter()
             .flat_map(|&hart| CONTEXT_LINES.map(|line| [hart, line.trailing_zeros()]))
             .flatten()
             .collect();
         tree.property_array_u32("interrupts-extended", &wires)?;
-        tree.property_phandle(place.plic)?;
+        tree.property_phandle(around.plic)?;
         tree.end_node(node)
     }
 }

@@ -7,7 +7,7 @@ use loiter_isa::Width;
 use serde::{Deserialize, Serialize};
 use vm_fdt::FdtWriter;
 
-use super::{Device, Place};
+use super::{Device, Surroundings};
 
 const TIME_LOW: u64 = 0x00;
 const TIME_HIGH: u64 = 0x04;
@@ -155,11 +155,11 @@ impl Device for Rtc {
         Some(())
     }
 
-    fn describe(&self, tree: &mut FdtWriter, place: &Place) -> Result<(), vm_fdt::Error> {
-        let node = tree.begin_node(&place.node("rtc"))?;
+    fn describe(&self, tree: &mut FdtWriter, around: &Surroundings) -> Result<(), vm_fdt::Error> {
+        let node = tree.begin_node(&around.node("rtc"))?;
         tree.property_string("compatible", "google,goldfish-rtc")?;
-        tree.property_array_u64("reg", &place.reg())?;
-        place.interrupt(tree)?;
+        tree.property_array_u64("reg", &around.reg())?;
+        around.interrupt(tree)?;
         tree.end_node(node)
     }
 }

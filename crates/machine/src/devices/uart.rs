@@ -13,7 +13,7 @@ use vm_fdt::FdtWriter;
 use vm_superio::serial::NoEvents;
 use vm_superio::{Serial, SerialState, Trigger};
 
-use super::{Device, Place};
+use super::{Device, Surroundings};
 
 /// Registers are one byte apart, eight of them.
 const REGISTERS: u64 = 8;
@@ -200,12 +200,12 @@ impl Device for Uart {
         Some(())
     }
 
-    fn describe(&self, tree: &mut FdtWriter, place: &Place) -> Result<(), vm_fdt::Error> {
-        let node = tree.begin_node(&place.node("serial"))?;
+    fn describe(&self, tree: &mut FdtWriter, around: &Surroundings) -> Result<(), vm_fdt::Error> {
+        let node = tree.begin_node(&around.node("serial"))?;
         tree.property_string("compatible", "ns16550a")?;
-        tree.property_array_u64("reg", &place.reg())?;
+        tree.property_array_u64("reg", &around.reg())?;
         tree.property_u32("clock-frequency", CLOCK_HZ)?;
-        place.interrupt(tree)?;
+        around.interrupt(tree)?;
         tree.end_node(node)
     }
 }

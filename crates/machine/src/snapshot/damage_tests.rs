@@ -134,7 +134,7 @@ fn every_changed_byte_is_noticed() {
             bytes[at] ^= change;
             let fault = file.with(&bytes).unwrap_err();
             let expected = match at {
-                0..8 => matches!(fault, SnapshotFault::Foreign { .. }),
+                0..8 => matches!(fault, SnapshotFault::NotASnapshot { .. }),
                 8..12 => matches!(fault, SnapshotFault::Version { .. }),
                 12..16 => matches!(
                     fault,
@@ -149,10 +149,10 @@ fn every_changed_byte_is_noticed() {
 }
 
 #[test]
-fn bytes_behind_the_end_are_noticed() {
+fn bytes_after_the_end_are_noticed() {
     let file = good();
     let message = file.refusal(&[&file.bytes[..], b"xy"].concat());
-    assert_says(&message, &["damaged: it has 2 bytes behind its end"]);
+    assert_says(&message, &["damaged: it has 2 bytes after its end"]);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::snapshot::error::SnapshotFault;
-use crate::snapshot::foreign;
 use crate::snapshot::header::Header;
+use crate::snapshot::other_format;
 
 /// First bytes of every snapshot.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89LOITER\n";
@@ -86,8 +86,8 @@ impl Preface {
     /// [`PREFACE_BYTES`] long where the file is.
     pub(crate) fn decode(start: &[u8], file_bytes: u64) -> Result<Self, SnapshotFault> {
         if !start.starts_with(&MAGIC) {
-            let found = foreign::describe(start);
-            return Err(SnapshotFault::Foreign { found });
+            let found = other_format::describe(start);
+            return Err(SnapshotFault::NotASnapshot { found });
         }
         let Some(preface) = start.first_chunk::<PREFACE_BYTES>() else {
             return Err(SnapshotFault::Truncated {

@@ -32,12 +32,12 @@ pub enum SnapshotFault {
     Read(io::Error),
     /// The host refuses to write.
     #[error(
-        "the snapshot cannot be written: {0}; nothing of it was left behind, choose a place with room that you may write to"
+        "the snapshot cannot be written: {0}; nothing of it was left, choose a place with room that you may write to"
     )]
     Write(io::Error),
     /// Another kind of file.
     #[error("not a snapshot ({found}); give a file that `loiter snapshot save` has written")]
-    Foreign {
+    NotASnapshot {
         /// What it looks like instead.
         found: String,
     },

@@ -20,10 +20,10 @@
 
 mod directory;
 mod error;
-mod foreign;
 mod hash;
 mod header;
 mod identity;
+mod other_format;
 mod ram;
 mod reader;
 mod touched;

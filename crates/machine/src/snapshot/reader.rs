@@ -14,8 +14,8 @@ use crate::snapshot::directory::{
     Directory, MAX_SECTION_BYTES, PREFACE_BYTES, Preface, SectionInfo, checksum,
 };
 use crate::snapshot::error::{SnapshotError, SnapshotFault};
-use crate::snapshot::foreign::LOOKED_AT_BYTES;
 use crate::snapshot::header::{Hardware, Header};
+use crate::snapshot::other_format::LOOKED_AT_BYTES;
 use crate::snapshot::ram;
 use crate::snapshot::touched::touched;
 use crate::snapshot::writer::side_by_side;
@@ -45,7 +45,7 @@ impl Snapshot {
         let metadata = file.metadata().map_err(SnapshotFault::Read)?;
         if metadata.is_dir() {
             let found = "it is a folder".into();
-            return Err(SnapshotFault::Foreign { found });
+            return Err(SnapshotFault::NotASnapshot { found });
         }
         let file_bytes = metadata.len();
         let mut start = Vec::new();
@@ -80,7 +80,7 @@ impl Snapshot {
             }
         }
         if end < file_bytes {
-            let problem = format!("it has {} bytes behind its end", file_bytes - end);
+            let problem = format!("it has {} bytes after its end", file_bytes - end);
             return Err(SnapshotFault::Damaged(problem));
         }
         Ok(Self {

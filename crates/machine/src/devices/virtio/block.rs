@@ -51,7 +51,7 @@ impl Block {
 
     fn read(&mut self, sector: u64, to: &mut Writer) -> Outcome {
         let bytes = to.available_bytes();
-        let Some(mut offset) = self.place(sector, bytes) else {
+        let Some(mut offset) = self.byte_offset(sector, bytes) else {
             return Outcome::Failed;
         };
         let mut part = vec![0; PART_BYTES.min(bytes)];
@@ -69,7 +69,7 @@ impl Block {
     }
 
     fn write(&mut self, sector: u64, from: &mut impl Read, bytes: usize) -> Outcome {
-        let Some(mut offset) = self.place(sector, bytes) else {
+        let Some(mut offset) = self.byte_offset(sector, bytes) else {
             return Outcome::Failed;
         };
         let mut part = vec![0; PART_BYTES.min(bytes)];
@@ -94,7 +94,7 @@ impl Block {
     }
 
     /// Where whole sectors begin, if they are on the disk.
-    fn place(&self, sector: u64, bytes: usize) -> Option<u64> {
+    fn byte_offset(&self, sector: u64, bytes: usize) -> Option<u64> {
         let offset = sector.checked_mul(SECTOR_BYTES)?;
         let whole = (bytes as u64).is_multiple_of(SECTOR_BYTES);
         (whole && self.disk.contains(offset, bytes as u64)).then_some(offset)

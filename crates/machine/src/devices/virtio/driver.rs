@@ -233,8 +233,8 @@ impl Driver {
 
 /// Puts bytes at an offset of RAM.
 pub(crate) fn put(machine: &mut Machine, offset: u64, bytes: &[u8]) {
-    let place = machine.ram.slice_mut(ram(offset), bytes.len() as u64);
-    place.unwrap().copy_from_slice(bytes);
+    let target = machine.ram.slice_mut(ram(offset), bytes.len() as u64);
+    target.unwrap().copy_from_slice(bytes);
 }
 
 /// The bytes at an offset of RAM.
@@ -250,6 +250,6 @@ pub(crate) fn put_descriptor(
     let mut descriptor = addr.to_le_bytes().to_vec();
     descriptor.extend(bytes.to_le_bytes());
     descriptor.extend([flags, next].map(u16::to_le_bytes).concat());
-    let place = machine.ram.slice_mut(at, 16).unwrap();
-    place.copy_from_slice(&descriptor);
+    let target = machine.ram.slice_mut(at, 16).unwrap();
+    target.copy_from_slice(&descriptor);
 }

@@ -35,7 +35,7 @@ use virtio_bindings::virtio_ring::VIRTIO_RING_F_EVENT_IDX;
 use virtio_queue::{Queue, QueueT};
 use vm_fdt::FdtWriter;
 
-use super::{Device, Place};
+use super::{Device, Surroundings};
 pub(crate) use block::Block;
 pub(crate) use console::Console;
 pub(crate) use dma::Dma;
@@ -52,7 +52,7 @@ const VERSION: u32 = 2;
 const VENDOR: u32 = 0x7469_6f6c;
 /// Requests that a queue has room for.
 const QUEUE_SIZE: u16 = 256;
-/// What reading the length of a shared memory region answers when there is none.
+/// What reading the length of a shared memory region returns when there is none.
 const NO_REGION: u32 = u32::MAX;
 
 /// What makes a device the device it is.
@@ -373,11 +373,11 @@ impl Device for Virtio {
         (width == Width::W).then(|| self.store_register(offset as u32, value as u32))
     }
 
-    fn describe(&self, tree: &mut FdtWriter, place: &Place) -> Result<(), vm_fdt::Error> {
-        let node = tree.begin_node(&place.node("virtio_mmio"))?;
+    fn describe(&self, tree: &mut FdtWriter, around: &Surroundings) -> Result<(), vm_fdt::Error> {
+        let node = tree.begin_node(&around.node("virtio_mmio"))?;
         tree.property_string("compatible", "virtio,mmio")?;
-        tree.property_array_u64("reg", &place.reg())?;
-        place.interrupt(tree)?;
+        tree.property_array_u64("reg", &around.reg())?;
+        around.interrupt(tree)?;
         tree.end_node(node)
     }
 }

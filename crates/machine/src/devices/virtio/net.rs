@@ -33,7 +33,7 @@ pub enum Network {
 
 pub(crate) struct Net {
     network: Network,
-    /// Frames on their way to the guest.
+    /// Frames in flight to the guest.
     pub(crate) incoming: VecDeque<Vec<u8>>,
     /// Frames of the guest that nobody has taken yet.
     pub(crate) outgoing: VecDeque<Vec<u8>>,

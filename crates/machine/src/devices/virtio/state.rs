@@ -95,7 +95,7 @@ fn frames(frames: &VecDeque<Vec<u8>>) -> Vec<ByteBuf> {
 }
 
 impl Virtio {
-    /// All that a snapshot needs. Nothing is under way between two stores of the driver.
+    /// All that a snapshot needs. Nothing is in flight between two stores of the driver.
     pub(crate) fn save(&self) -> SavedVirtio {
         SavedVirtio {
             device_features_page: self.device_features_page,
