@@ -26,7 +26,7 @@ struct Entry {
     section: &'static str,
     info: ParamInfo,
     value: ParamValue,
-    /// What stands behind the value in the machine file.
+    /// What stands after the value in the machine file.
     source: String,
     changed: bool,
 }

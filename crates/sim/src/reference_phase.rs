@@ -168,7 +168,7 @@ impl System {
         deadlines.chain(self.next_timer()).min()
     }
 
-    /// Goes on to the next thing that can wake a hart, when all sleep. Returns whether there is one.
+    /// Continues to the next thing that can wake a hart, when all sleep. Returns whether there is one.
     pub(crate) fn sleep(&mut self) -> bool {
         match self.next_wake() {
             Some(due) => {

@@ -383,7 +383,7 @@ impl Session {
         &self.system.waiting
     }
 
-    /// Goes on, and tells a debugger what ends it.
+    /// Continues, and tells a debugger what ends it.
     fn advance(&mut self, sleep: bool) -> Result<Steps, Error> {
         let steps = match &mut self.timing {
             Some(timing) if timing.is_attached() => timing.steps(&mut self.system, sleep),

@@ -192,7 +192,7 @@ impl Session {
     pub fn save(&self, path: &str, description: &str) -> Result<u64, Error> {
         if self.is_timed() {
             return Err(Error::User(format!(
-                "{path}: a system on timed cores cannot be saved, for they have work under way; save \
+                "{path}: a system on timed cores cannot be saved, for they have work in flight; save \
                  it while it runs untimed"
             )));
         }

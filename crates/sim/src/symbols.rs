@@ -26,7 +26,7 @@ pub(crate) struct Symbols {
 
 /// What an address belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place<'a> {
+pub(crate) struct Located<'a> {
     /// Number of the file.
     pub(crate) file: usize,
     /// The symbol.
@@ -86,21 +86,21 @@ impl Symbols {
     }
 
     /// What `addr` belongs to, as `hart` uses addresses now.
-    pub(crate) fn find(&self, hart: &Hart, machine: &Machine, addr: u64) -> Option<Place<'_>> {
+    pub(crate) fn find(&self, hart: &Hart, machine: &Machine, addr: u64) -> Option<Located<'_>> {
         let linked = |addr| self.linked_at(addr, |file| file.text.is_empty());
-        if let Some(place) = linked(addr) {
-            return Some(place);
+        if let Some(located) = linked(addr) {
+            return Some(located);
         }
         if let Some(kernel) = &self.kernel {
             let delta = self.above_memory(machine, kernel.start);
             let mapped = addr.wrapping_add(delta);
             if kernel.contains(&mapped) {
-                return linked(mapped).map(|place| place.moved(delta));
+                return linked(mapped).map(|located| located.moved(delta));
             }
         }
         let (file, in_file) = self.in_file(hart, machine, addr)?;
-        let place = place(file, &self.files[file].symbols, in_file)?;
-        Some(place.moved(in_file.wrapping_sub(addr)))
+        let located = symbol_at(file, &self.files[file].symbols, in_file)?;
+        Some(located.moved(in_file.wrapping_sub(addr)))
     }
 
     /// The file whose page of code lies at `addr`, wherever its pages may lie, and the address in it.
@@ -114,25 +114,25 @@ impl Symbols {
         (file < self.files.len()).then_some((file, start.wrapping_add(addr % PAGE_BYTES)))
     }
 
-    fn linked_at(&self, addr: u64, which: impl Fn(&SymbolFile) -> bool) -> Option<Place<'_>> {
+    fn linked_at(&self, addr: u64, which: impl Fn(&SymbolFile) -> bool) -> Option<Located<'_>> {
         let mut files = self.files.iter().enumerate();
-        files.find_map(|(n, file)| which(file).then(|| place(n, &file.symbols, addr))?)
+        files.find_map(|(n, file)| which(file).then(|| symbol_at(n, &file.symbols, addr))?)
     }
 
     /// ` <symbol+offset>` for messages, with the file if the guest has several; or nothing.
     pub(crate) fn text(&self, hart: &Hart, machine: &Machine, addr: u64) -> String {
-        let Some(place) = self.find(hart, machine, addr) else {
+        let Some(located) = self.find(hart, machine, addr) else {
             return String::new();
         };
-        let offset = match addr - place.range.start {
+        let offset = match addr - located.range.start {
             0 => String::new(),
             offset => format!("+{offset:#x}"),
         };
-        let of = match self.files[place.file].text.is_empty() {
+        let of = match self.files[located.file].text.is_empty() {
             true => String::new(),
-            false => format!(" of {}", self.file_name(place.file)),
+            false => format!(" of {}", self.file_name(located.file)),
         };
-        format!(" <{}{offset}{of}>", place.name)
+        format!(" <{}{offset}{of}>", located.name)
     }
 
     /// By how much the address `addr`, for which a file was linked whose addresses do not move, is above that in
@@ -177,13 +177,13 @@ impl Symbols {
     }
 }
 
-fn place(file: usize, symbols: &SymbolTable, addr: u64) -> Option<Place<'_>> {
+fn symbol_at(file: usize, symbols: &SymbolTable, addr: u64) -> Option<Located<'_>> {
     let (name, _) = symbols.find(VirtAddr(addr))?;
     let range = symbols.extent(VirtAddr(addr))?;
-    Some(Place { file, name, range })
+    Some(Located { file, name, range })
 }
 
-impl Place<'_> {
+impl Located<'_> {
     /// For an address that is `delta` above the guest's.
     fn moved(self, delta: u64) -> Self {
         let Range { start, end } = self.range;

@@ -165,7 +165,7 @@ impl Timing {
         system.begin_check_of_harts();
     }
 
-    /// Takes all harts out of the cores, after the cycles that it takes to bring what is under way to its
+    /// Takes all harts out of the cores, after the cycles that it takes to bring what is in flight to its
     /// end. Returns the end of the run if that comes meanwhile; the harts stay where they are then.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ pub(super) struct Shadow {
 }
 
 impl Shadow {
-    /// The shadow of `hart`, which has no store on its way.
+    /// The shadow of `hart`, which has no store in flight.
     pub(super) fn new(hart: &Hart) -> Self {
         let mut hart = hart.clone();
         hart.state = HartState::Running;

@@ -8,7 +8,7 @@ monitor info time     simulated time and instructions so far
 monitor symbol ADDR   what an address belongs to, as the first hart uses addresses
 monitor help          this";
 
-/// The answer to a command.
+/// What a command prints.
 pub(crate) fn answer(session: &Session, command: &str) -> String {
     let words: Vec<&str> = command.split_whitespace().collect();
     match words.as_slice() {

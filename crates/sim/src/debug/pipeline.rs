@@ -19,7 +19,7 @@ use crate::symbols::Symbols;
 const WHAT: &str = "a pipeline log";
 const PROBE: &str = "probe:";
 
-/// A log of instructions on their way through the pipelines of timing cores.
+/// A log of instructions in the pipelines of timing cores.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PipelineRequest {
@@ -263,8 +263,8 @@ impl Pipeline {
                 }
             }
             PipelineStep::Squashed => {
-                let behind = key..=(id.context, u64::MAX);
-                let gone: Vec<_> = self.live.range(behind).map(|(&key, _)| key).collect();
+                let from_key = key..=(id.context, u64::MAX);
+                let gone: Vec<_> = self.live.range(from_key).map(|(&key, _)| key).collect();
                 for live in gone.iter().filter_map(|key| self.live.remove(key)) {
                     self.log.end(cycle, live.id, false);
                 }

@@ -10,7 +10,7 @@ use super::awaited::Scope;
 use crate::symbols::Symbols;
 
 /// Where the phase ends.
-enum Place {
+enum Destination {
     /// A symbol at an address.
     Fixed(u64),
     /// The beginning of a program, in user mode, once a probe has told its address.
@@ -95,7 +95,7 @@ impl Arrivals {
 
 /// Waits until a hart is about to execute somewhere.
 pub(crate) struct Arrival {
-    place: Place,
+    destination: Destination,
     /// Harts that have stood there from the beginning, and have not come.
     standing: Vec<HartId>,
     reached: bool,
@@ -104,38 +104,38 @@ pub(crate) struct Arrival {
 impl Arrival {
     /// At the address of a symbol; none if no file has it.
     pub(crate) fn at_symbol(name: &str, symbols: &Arc<Symbols>, harts: &[Hart]) -> Option<Self> {
-        let place = match symbols.address(name) {
-            Some(addr) => Place::Fixed(addr),
-            None => Place::Moving {
+        let destination = match symbols.address(name) {
+            Some(addr) => Destination::Fixed(addr),
+            None => Destination::Moving {
                 symbols: Arc::clone(symbols),
                 name: name.to_owned(),
                 offset_in_page: symbols.moving_address(name)? % PAGE_BYTES,
             },
         };
-        let there = harts.iter().filter(|hart| match place {
-            Place::Fixed(addr) => hart.pc == addr,
+        let there = harts.iter().filter(|hart| match destination {
+            Destination::Fixed(addr) => hart.pc == addr,
             _ => false,
         });
         Some(Self {
             standing: there.map(|hart| hart.id).collect(),
-            place,
+            destination,
             reached: false,
         })
     }
 
     /// At the beginning of the program that a probe will announce.
     pub(crate) fn at_program() -> Self {
-        Self::anywhere(Place::Program(None))
+        Self::anywhere(Destination::Program(None))
     }
 
     /// In user mode.
     pub(crate) fn in_user_mode() -> Self {
-        Self::anywhere(Place::UserMode)
+        Self::anywhere(Destination::UserMode)
     }
 
-    fn anywhere(place: Place) -> Self {
+    fn anywhere(destination: Destination) -> Self {
         Self {
-            place,
+            destination,
             standing: Vec::new(),
             reached: false,
         }
@@ -143,7 +143,9 @@ impl Arrival {
 
     /// A probe passes.
     fn probe(&mut self, probe: &Probe) {
-        if let (Place::Program(addr), &Probe::ProgramBegin(value)) = (&mut self.place, probe) {
+        if let (Destination::Program(addr), &Probe::ProgramBegin(value)) =
+            (&mut self.destination, probe)
+        {
             *addr = Some(value);
         }
     }
@@ -152,11 +154,11 @@ impl Arrival {
     fn may_be_in_page(&self, hart: &Hart, pc: u64) -> bool {
         let in_page = |addr: u64| pc / PAGE_BYTES == addr / PAGE_BYTES;
         let in_user_mode = hart.csr.privilege == Privilege::User;
-        match self.place {
-            Place::Fixed(addr) => in_page(addr),
-            Place::Program(addr) => in_user_mode && addr.is_some_and(in_page),
-            Place::UserMode => in_user_mode,
-            Place::Moving { .. } => true,
+        match self.destination {
+            Destination::Fixed(addr) => in_page(addr),
+            Destination::Program(addr) => in_user_mode && addr.is_some_and(in_page),
+            Destination::UserMode => in_user_mode,
+            Destination::Moving { .. } => true,
         }
     }
 
@@ -164,11 +166,11 @@ impl Arrival {
     #[inline]
     fn holds_at(&mut self, hart: &Hart, pc: u64) {
         let in_user_mode = hart.csr.privilege == Privilege::User;
-        self.reached |= match self.place {
-            Place::Fixed(addr) => pc == addr && !self.standing.contains(&hart.id),
-            Place::Program(addr) => in_user_mode && addr == Some(pc),
-            Place::UserMode => in_user_mode,
-            Place::Moving { .. } => false,
+        self.reached |= match self.destination {
+            Destination::Fixed(addr) => pc == addr && !self.standing.contains(&hart.id),
+            Destination::Program(addr) => in_user_mode && addr == Some(pc),
+            Destination::UserMode => in_user_mode,
+            Destination::Moving { .. } => false,
         };
     }
 
@@ -184,11 +186,11 @@ impl Arrival {
     #[inline]
     fn retired(&mut self, event: &Retired<'_>) {
         self.moved(event.hart.id);
-        if let Place::Moving {
+        if let Destination::Moving {
             symbols,
             name,
             offset_in_page,
-        } = &self.place
+        } = &self.destination
             && event.next % PAGE_BYTES == *offset_in_page
         {
             self.reached |= symbols.is_at(event.hart, event.machine, event.next, name);

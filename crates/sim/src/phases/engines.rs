@@ -68,7 +68,7 @@ pub(crate) fn contradicts_gdb(option: &str) -> Error {
 }
 
 impl Session {
-    /// Goes on as `plan` says.
+    /// Continues as `plan` says.
     ///
     /// # Errors
     /// A plan for which the machine has no cores, or symbols that nothing has.

@@ -104,7 +104,7 @@ impl<'a> Parser<'a> {
             let phase = self.phase()?;
             if phase.end.is_none() {
                 return Err(
-                    self.expected("\"until\" or \"for\", as a repetition goes on to the next")
+                    self.expected("\"until\" or \"for\", as a repetition continues with the next")
                 );
             }
             phases.push(phase);
@@ -373,7 +373,7 @@ mod tests {
             (
                 "repeat (timing), reference",
                 15,
-                "expected \"until\" or \"for\", as a repetition goes on to the next, found \")\"",
+                "expected \"until\" or \"for\", as a repetition continues with the next, found \")\"",
             ),
             (
                 "repeat ()",

@@ -84,11 +84,11 @@ impl Schedule {
         if self.phase + 1 < repeat.phases.len() {
             return Some((self.phase + 1, self.rounds));
         }
-        let goes_on = match repeat.end {
+        let continues = match repeat.end {
             Some(RepeatEnd::Times(times)) => self.rounds + 1 < times,
             Some(RepeatEnd::End(_)) | None => true,
         };
-        goes_on.then_some((0, self.rounds + 1))
+        continues.then_some((0, self.rounds + 1))
     }
 
     /// Notes how far the present step has come.
@@ -154,7 +154,7 @@ impl System {
 }
 
 impl Session {
-    /// Goes on to the next phase if the present one is over, or none has begun. Returns the end of the run
+    /// Continues with the next phase if the present one is over, or none has begun. Returns the end of the run
     /// if that is all.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ pub(super) struct Finder<'a> {
     machine: &'a Machine,
 }
 
-/// The name of a function in its source: a compiler puts `.constprop.0`, `.isra.0` and such behind those that it
+/// The name of a function in its source: a compiler puts `.constprop.0`, `.isra.0` and such after those that it
 /// makes of one.
 fn in_source(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)

@@ -47,9 +47,9 @@ fn flow(code: &[(u64, Inst)]) -> Flow {
         flow.add_node(addr);
     }
     for &(addr, inst) in code {
-        let behind = addr + u64::from(inst.len);
+        let next_pc = addr + u64::from(inst.len);
         let target = addr.wrapping_add(inst.imm as i64 as u64);
-        let (goes_on, jumps) = match inst.op {
+        let (falls_through, jumps) = match inst.op {
             Op::Jal if inst.rd == SINK => (may_be_patched(&inst), true),
             Op::Jalr if inst.rd == SINK => (false, false),
             Op::Mret | Op::Sret | Op::Illegal => (false, false),
@@ -57,7 +57,7 @@ fn flow(code: &[(u64, Inst)]) -> Flow {
             Op::Jal | Op::Jalr => (true, false),
             op => (true, op.class() == Class::Branch),
         };
-        for next in [goes_on.then_some(behind), jumps.then_some(target)] {
+        for next in [falls_through.then_some(next_pc), jumps.then_some(target)] {
             if let Some(next) = next.filter(|next| flow.contains_node(*next)) {
                 flow.add_edge(addr, next, ());
             }

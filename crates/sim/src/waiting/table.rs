@@ -58,23 +58,23 @@ struct AddressRange {
     kind: String,
 }
 
-/// A way to wait by which a loop is known.
+/// A waiting method by which a loop is known.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct Method {
     word: &'static str,
     is: fn(&Inst) -> bool,
 }
 
-const WAYS: [Way; 3] = [
-    Way {
+const METHODS: [Method; 3] = [
+    Method {
         word: "pause",
         is: |inst| inst.op == Op::Pause,
     },
-    Way {
+    Method {
         word: "wrs",
         is: |inst| matches!(inst.op, Op::WrsNto | Op::WrsSto),
     },
-    Way {
+    Method {
         word: "div",
         is: |inst| inst.op.class() == loiter_isa::Class::Div,
     },
@@ -116,8 +116,8 @@ impl Function {
     fn find(&self, places: &[Range<u64>], finder: &Finder<'_>) -> Result<Option<Found>, String> {
         let Self { name, optional, .. } = self;
         let kind = kind(&self.kind, name)?;
-        let ways = self.loops_with.iter().map(|word| way(word, name));
-        let ways: Vec<Way> = ways.collect::<Result<_, _>>()?;
+        let methods = self.loops_with.iter().map(|word| method(word, name));
+        let methods: Vec<Method> = methods.collect::<Result<_, _>>()?;
         if places.is_empty() && !optional {
             let unknown = Unknown::new("function", name, finder.names());
             return Err(format!(
@@ -126,12 +126,12 @@ impl Function {
         }
         let mut ranges = Vec::new();
         for place in places {
-            if ways.is_empty() {
+            if methods.is_empty() {
                 ranges.push(place.clone());
                 continue;
             }
             let code = finder.code(place);
-            let waits = |inst: &Inst| ways.iter().any(|way| (way.is)(inst));
+            let waits = |inst: &Inst| methods.iter().any(|method| (method.is)(inst));
             ranges.extend(loops::innermost_around(&code, place.start, waits));
         }
         if ranges.is_empty() && !optional {
@@ -178,13 +178,13 @@ fn kind(word: &str, name: &str) -> Result<CodeKind, String> {
     })
 }
 
-fn way(word: &str, name: &str) -> Result<Way, String> {
-    let known = WAYS.iter().map(|way| way.word);
-    let found = WAYS.iter().find(|way| way.word == word);
+fn method(word: &str, name: &str) -> Result<Method, String> {
+    let known = METHODS.iter().map(|method| method.word);
+    let found = METHODS.iter().find(|method| method.word == word);
     found.copied().ok_or_else(|| {
         format!(
             "{name}: loops_with: {}",
-            Unknown::new("way to wait", word, known)
+            Unknown::new("waiting method", word, known)
         )
     })
 }

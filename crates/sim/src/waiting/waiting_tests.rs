@@ -218,7 +218,7 @@ fn a_table_that_does_not_fit_is_refused_in_words() {
     );
     refuses(
         "[[function]]\nname = '__switch_to'\nkind = 'lock'\nloops_with = ['pawse']",
-        &["unknown way to wait \"pawse\"; nearest: pause"],
+        &["unknown waiting method \"pawse\"; nearest: pause"],
     );
     let range = |begin: &str, end: &str| {
         format!("[[range]]\nbegin = '{begin}'\nend = '{end}'\nkind = 'lock'")

@@ -2,7 +2,7 @@
 
 use loiter_isa::Op;
 
-use super::test::{Fence, Layout, Litmus, Order, Place, Step, VARIABLE_BYTES, Variable, pattern};
+use super::test::{Fence, Layout, Litmus, Order, Part, Step, VARIABLE_BYTES, Variable, pattern};
 use crate::generator::asm::GP;
 use crate::handmade::{A0, Guest, S0, S1, T0, T1, T2};
 
@@ -260,7 +260,7 @@ fn loads(steps: &[Step]) -> usize {
     steps.iter().filter(|step| step.loads()).count()
 }
 
-fn base(place: Place) -> u8 {
+fn base(place: Part) -> u8 {
     match place.variable {
         Variable::X => S0,
         Variable::Y => S1,
@@ -268,7 +268,7 @@ fn base(place: Place) -> u8 {
 }
 
 /// log2 of its bytes.
-fn width(place: Place) -> usize {
+fn width(place: Part) -> usize {
     assert!(place.bytes.is_power_of_two());
     place.bytes.trailing_zeros() as usize
 }
@@ -292,7 +292,7 @@ fn atomic(guest: &mut Guest, op: Op, rd: u8, rs1: u8, rs2: u8, order: Order) {
     guest.asm.word(pattern | bits | registers);
 }
 
-fn zero_extend(guest: &mut Guest, register: u8, place: Place) {
+fn zero_extend(guest: &mut Guest, register: u8, place: Part) {
     let unused = 64 - 8 * place.bytes as i32;
     guest.asm.i(Op::Slli, register, register, unused);
     guest.asm.i(Op::Srli, register, register, unused);

@@ -9,7 +9,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::test::{
-    Fence, LINE_BYTES, Layout, Litmus, Order, Place, Step, VARIABLE_BYTES, Variable, pattern,
+    Fence, LINE_BYTES, Layout, Litmus, Order, Part, Step, VARIABLE_BYTES, Variable, pattern,
 };
 
 /// What a machine promises of the order of one hart's accesses.
@@ -232,7 +232,7 @@ fn push(
 
 /// The parts of an access that each happen at once: first byte and number of bytes. Within a line, that is
 /// all of it.
-fn parts(place: Place, layout: Layout) -> Vec<(u64, u64)> {
+fn parts(place: Part, layout: Layout) -> Vec<(u64, u64)> {
     let to_end = LINE_BYTES - layout.address(place) % LINE_BYTES;
     if place.bytes <= to_end {
         return vec![(0, place.bytes)];

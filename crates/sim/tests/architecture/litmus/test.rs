@@ -14,7 +14,7 @@ pub(super) enum Variable {
 
 /// Bytes of a variable.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Part {
     pub(super) variable: Variable,
     /// The first of them.
     pub(super) from: u64,
@@ -23,19 +23,19 @@ pub(super) struct Place {
 }
 
 /// All bytes of x.
-pub(super) const X: Place = whole(Variable::X);
+pub(super) const X: Part = whole(Variable::X);
 /// All bytes of y.
-pub(super) const Y: Place = whole(Variable::Y);
+pub(super) const Y: Part = whole(Variable::Y);
 
-const fn whole(variable: Variable) -> Place {
-    Place {
+const fn whole(variable: Variable) -> Part {
+    Part {
         variable,
         from: 0,
         bytes: VARIABLE_BYTES,
     }
 }
 
-impl Place {
+impl Part {
     /// `bytes` of its bytes, from byte `from` on.
     pub(super) const fn part(self, from: u64, bytes: u64) -> Self {
         assert!(from + bytes <= VARIABLE_BYTES);
@@ -107,13 +107,13 @@ pub(super) const AQRL: Order = order(true, true);
 /// What a hart does. A store writes, and an atomic leaves, [`pattern`] of its number.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    Load(Place),
-    Store(Place, u64),
+    Load(Part),
+    Store(Part, u64),
     Fence(Fence),
     /// `amoswap`
-    Swap(Place, u64, Order),
+    Swap(Part, u64, Order),
     /// `lr` and `sc` until that succeeds.
-    Exchange(Place, u64, Order),
+    Exchange(Part, u64, Order),
 }
 
 impl Step {
@@ -138,7 +138,7 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Of the first byte of `place`.
-    pub(super) fn address(self, place: Place) -> u64 {
+    pub(super) fn address(self, place: Part) -> u64 {
         let base = match place.variable {
             Variable::X => self.x,
             Variable::Y => self.y,
