@@ -90,7 +90,7 @@ impl Session {
             .map_err(to_python)
     }
 
-    /// Goes on in phases, as the plan in `text` says.
+    /// Continues in phases, as the plan in `text` says.
     fn begin_phases(&mut self, text: &str) -> PyResult<()> {
         let plan = Plan::parse(text).map_err(to_python)?;
         self.0.begin_plan(plan).map_err(to_python)
