@@ -118,6 +118,7 @@ def exec(  # noqa: A001 - as the command is called
     image: str | None = None,
     packages: Sequence[str] = (),
     put: Sequence[str | Path] = (),
+    get: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     stdin: str | bytes | None = None,
     roi: Roi | str | None = None,
@@ -131,7 +132,8 @@ def exec(  # noqa: A001 - as the command is called
     """Runs a Linux program on a booted Debian, or finds that it has been run; its output is in the result.
 
     `command` is the program and its arguments, in one text as a shell has it or word by word; one that begins with ./
-    is a file of yours, and so is each of `put`. On timed cores the program is timed from its first instruction to its
+    is a file of yours, and so is each of `put`; what `get` names, files and directories of the guest, is in `files` of
+    the result. On timed cores the program is timed from its first instruction to its
     end, unless `roi` ("process", "main", "all") or `phases` say something else. A status other than 0 is no fault: it
     is `exit_status`. `image`, `packages`, `append` (words for the kernel), `network`, `seed`: as on the command line.
     """
@@ -151,6 +153,7 @@ def exec(  # noqa: A001 - as the command is called
     wish = programs.Wish(
         shlex.split(command) if isinstance(command, str) else list(command),
         put=[Path(path) for path in put],
+        get=list(get),
         environment=environment or {},
         append=append,
         network=network,

@@ -122,7 +122,12 @@ def _text(value: Value) -> str:
 
 def changed(engine: Engine, machine: Machine, sets: list[str]) -> Machine:
     """The same machine with other overrides."""
-    return _describe(engine, machine.name, machine.name, machine.toml, sets)
+    return parse(engine, machine.name, machine.toml, sets)
+
+
+def parse(engine: Engine, name: str, toml: str, sets: list[str]) -> Machine:
+    """A machine from its text, as results and snapshots keep it."""
+    return _describe(engine, name, name, toml, sets)
 
 
 def _describe(engine: Engine, shown: str, stem: str, toml: str, sets: list[str]) -> Machine:

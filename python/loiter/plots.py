@@ -1,8 +1,9 @@
-"""Charts as PNG and SVG. Colours are told apart by people who see red and green as one."""
+"""Charts as PNG, SVG and PDF. Colours are told apart by people who see red and green as one."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
@@ -43,13 +44,42 @@ def draw(chart: Chart) -> dict[str, bytes]:
     """The chart as `png` and `svg`; the same chart gives the same bytes."""
     with matplotlib.rc_context(_STYLE):
         figure = _figure(chart)
-        found = {}
-        for kind, metadata in (("png", {"Software": "loiter"}), ("svg", {"Date": None, "Creator": "loiter"})):
-            buffer = io.BytesIO()
-            figure.savefig(buffer, format=kind, dpi=160, metadata=metadata)
-            found[kind] = buffer.getvalue()
+        found = {kind: _bytes(figure, kind) for kind in ("png", "svg")}
         plt.close(figure)
     return found
+
+
+def draw_shares(names: Sequence[str], shares: Sequence[tuple[str, Mapping[str, float]]], unit: str, kind: str) -> bytes:
+    """Shares of a whole, a stacked bar for each name, as `png`, `svg` or `pdf`."""
+    with matplotlib.rc_context(_STYLE):
+        figure, axes = plt.subplots(figsize=(10.4, 1.4 + 0.5 * len(names)), layout="constrained")
+        begins = dict.fromkeys(names, 0.0)
+        for index, (share, by_name) in enumerate(shares):
+            widths = [by_name[name] for name in names]
+            starts = [begins[name] for name in names]
+            axes.barh(range(len(names)), widths, left=starts, color=COLOURS[index % len(COLOURS)], label=share)
+            begins = {name: start + width for name, start, width in zip(names, starts, widths, strict=True)}
+        axes.set_yticks(range(len(names)), names)
+        axes.invert_yaxis()
+        axes.set_xlabel(unit)
+        axes.spines[["top", "right"]].set_visible(False)
+        figure.legend(loc="outside lower center", ncols=4, frameon=False)
+        found = _bytes(figure, kind)
+        plt.close(figure)
+    return found
+
+
+_METADATA: dict[str, dict[str, Any]] = {
+    "png": {"Software": "loiter"},
+    "svg": {"Date": None, "Creator": "loiter"},
+    "pdf": {"CreationDate": None, "Creator": "loiter"},
+}
+
+
+def _bytes(figure: Figure, kind: str) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, dpi=160, metadata=_METADATA[kind])
+    return buffer.getvalue()
 
 
 def _figure(chart: Chart) -> Figure:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 HOST = "host.json"
+FILES = "files"
+"""Directory of what a Linux program brought back."""
 _ROI, _WORK = "roi", "work"
 
 
@@ -110,6 +112,12 @@ class Result:
     def stderr(self) -> str:
         """Of a Linux program: what it wrote to standard error."""
         return self._text("stderr")
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """Of a Linux program: the files that came back, by their names; of a directory as `d/name`."""
+        came = self.path / FILES
+        return {path.relative_to(came).as_posix(): path for path in sorted(came.rglob("*")) if path.is_file()}
 
     @functools.cached_property
     def metrics(self) -> pd.DataFrame:

@@ -61,6 +61,7 @@ def write_files(
     def fill(directory: Path) -> None:
         entries: Json = {"schema": SCHEMA, "files": {name: _described(data) for name, data in files.items()}}
         for name, data in files.items():
+            (directory / name).parent.mkdir(parents=True, exist_ok=True)
             _put(directory / name, data)
         if statistics is not None:
             entries["tables"] = _put_tables(directory, statistics)

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import loiter
-from loiter import cli
+from loiter import cli, comparison
 from loiter.engine import Engine
 from loiter.runs.request import digest
 
@@ -37,6 +38,31 @@ def test_a_parameter_that_one_has_not_is_empty(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(text + "width = 3\n")
     found = loiter.compare("t1", "./mine.toml")
     assert found.parameters.loc["core.width"].tolist() == [None, 3]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["t1", "t2", "--plot", "cycles.svg"], "only results have cycles"),
+        (["t1", "t2", "--plot", "cycles.gif"], ".svg or .pdf or .png"),
+    ],
+)
+def test_a_plot_of_nothing_is_refused(words: list[str], expected: str) -> None:
+    done = CliRunner().invoke(cli.app, ["compare", *words])
+    assert isinstance(done.exception, loiter.UserFault)
+    assert expected in str(done.exception)
+
+
+def test_a_change_of_means_has_the_interval_of_both() -> None:
+    half_width = comparison._change_half_width
+    assert half_width(2.0, 3.0, [None, None], "instructions") is None
+    # Ten percent of each of two equal means: a seventh of their quotient, about.
+    assert half_width(2.0, 2.0, [0.2, 0.2], "instructions") == pytest.approx(100 * 0.1 * 2**0.5)
+    # A run that was timed whole has no spread: ten percent of the last alone.
+    assert half_width(2.0, 3.0, [None, 0.3], "instructions") == pytest.approx(100 * 0.3 / 2)
+    assert half_width(2.0, 3.0, [0.2, None], "instructions") == pytest.approx(100 * 3 * 0.2 / 4)
+    assert half_width(40.0, 50.0, [3.0, 4.0], "percent") == 5.0
+    assert half_width(0.0, 3.0, [0.1, 0.1], "instructions") is None
 
 
 def test_results_differ_in_metrics_and_accounts() -> None:

@@ -157,6 +157,22 @@ def test_files_come_back(tmp_path: Path) -> None:
     assert "--get nothing: not there when the program had ended" in done.stderr.decode()
 
 
+def test_files_come_back_to_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(loiter.api, "store_path", lambda: tmp_path / "runs")
+    command = "sh -c 'mkdir -p out/deep; echo one > out/a; echo two > out/deep/b; echo three > c; echo four > d'"
+    found = loiter.exec("virt", command, get=["out", "c"])
+    assert {name: path.read_text() for name, path in found.files.items()} == {
+        "c": "three\n",
+        "out/a": "one\n",
+        "out/deep/b": "two\n",
+    }
+    again = loiter.exec("virt", command, get=["out", "c"])
+    assert again.path == found.path
+    assert loiter.exec("virt", command).files == {}
+    with pytest.raises(loiter.RunFault, match="get=nothing, nowhere: not there when the program had ended"):
+        loiter.exec("virt", "true", get=["nothing", "nowhere"])
+
+
 def test_a_trace_and_a_profile_are_of_the_region(programs: Path) -> None:
     logs = ("--trace", "trace", "--profile", "profile")
     result = execute(programs, *logs, "--", "./counts", status=3)

@@ -119,7 +119,7 @@ def test_sweeps_and_comparisons_have_the_intervals(tmp_path: Path) -> None:
     found = loiter.compare(*frame.result)
     assert found.metrics is not None
     names = found.names
-    assert list(found.metrics.columns) == [*names, *(f"± {name}" for name in names), "change", "unit"]
+    assert list(found.metrics.columns) == [*names, *(f"± {name}" for name in names), "change", "± change", "unit"]
     pd.testing.assert_series_equal(
         found.metrics.loc["ipc", [f"± {name}" for name in names]].astype(float).reset_index(drop=True),
         frame["ipc.half_width"],

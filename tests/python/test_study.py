@@ -412,7 +412,7 @@ def test_ctrl_c_keeps_finished_runs_and_says_how_to_go_on(engine: Engine, tmp_pa
         os.killpg(study.pid, signal.SIGINT)  # as a terminal does it: to every process of the group
         out, err = study.communicate(timeout=20)
         assert study.returncode == 130
-    assert re.search(r"interrupted\. \d+ of \d+ runs are finished and kept in .*the same command goes on", err)
+    assert re.search(r"interrupted\. \d+ of \d+ runs are finished and kept in .*the same command continues", err)
     assert "Traceback" not in err
     assert out == ""
     kept = list((tmp_path / "out" / "runs").iterdir())

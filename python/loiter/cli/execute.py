@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import select
 import sys
-import tarfile
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -22,7 +20,6 @@ from loiter.cli.options import PhasesOption, RoiOption, WaitingOption, err, take
 from loiter.cli.systems import SystemOptions
 from loiter.engine import Session
 from loiter.errors import Fault, RunFault, StoreFault, UserFault
-from loiter.images import agent
 from loiter.systems import execute as executing
 from loiter.systems import prepared
 from loiter.systems import program as programs
@@ -137,7 +134,10 @@ def execute(
         SystemLine(session) as live,
     ):
         done = executing.run(session, archive, keep=out_directory is not None, timeout_s=timeout_s, live=live)
-        faults += _take(archive, program.get)
+        try:
+            programs.take(archive, program.get, Path(), "--get ")
+        except (RunFault, StoreFault) as fault:
+            faults.append(fault)
     found = facts(session, time.monotonic() - began, first)
     if out_directory is not None:
         from loiter.systems import results
@@ -147,17 +147,6 @@ def execute(
         err().print(describe(found | region_of(session)), style="dim", highlight=False, soft_wrap=True)
     _judge(session, done.status, faults)
     raise ProgramEnded(done.status)
-
-
-def _take(archive: executing.Archive, wanted: Sequence[str]) -> list[Fault]:
-    """Takes the files that were to come back; a fault for those that did not."""
-    if not wanted:
-        return []
-    try:
-        missing = agent.take(archive.file, wanted, Path())
-    except (OSError, tarfile.TarError) as error:
-        return [StoreFault(f"--get: cannot take what came back: {error}.")]
-    return [RunFault(f"--get {name}: not there when the program had ended.") for name in missing]
 
 
 def _judge(session: Session, status: int, faults: list[Fault]) -> None:

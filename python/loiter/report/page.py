@@ -30,13 +30,8 @@ if TYPE_CHECKING:
 
     from loiter.comparison import Comparison
 
-_MOST_SHARES = 10
-"""What cycles went into, in a chart; the rest is one share."""
-
 _MOST_POINTS = 2000
 """Points of a sweep on its page, which stays small enough for a telephone; the file beside it has all."""
-
-_NOTHING_TO_DO = ("idle", "vacant")
 
 _DIGITS = 6
 _WHOLE = 1000
@@ -132,16 +127,16 @@ def _column(column: pd.Series[Any], unit: str | None) -> dict[str, Any]:
 
 def of_comparison(found: Comparison, command: str) -> str:
     """The page of a comparison."""
-    from loiter.comparison import CHANGE
+    from loiter.comparison import SHARES_UNIT
 
     specs: dict[str, Spec] = {}
     parts = [_part("Parameters that differ", found.parameters, "The machines have the same parameters.")]
+    if found.state is not None:
+        parts.append(_part("What the snapshots hold otherwise", found.state, "The snapshots hold the same."))
     if found.metrics is not None:
         parts.append(_part("Metrics", found.metrics, "There are none.") | {"unit_last": True})
     if found.accounts is not None:
-        # Contexts without work would dwarf all that is to be seen.
-        shares = found.accounts.drop(columns=CHANGE).drop(index=list(_NOTHING_TO_DO), level="activity", errors="ignore")
-        specs["accounts"] = charts.of_shares(found.names, _shares(shares), "% of context-cycles")
+        specs["accounts"] = charts.of_shares(found.names, found.shares(), SHARES_UNIT)
         part = _part("Where the cycles went, % of context-cycles", found.accounts, "Nothing was timed.", words=2)
         parts.append(
             part
@@ -166,16 +161,6 @@ def _part(title: str, frame: pd.DataFrame, none: str, words: int = 1) -> dict[st
         "chart": None,
         "caption": "",
     }
-
-
-def _shares(frame: pd.DataFrame) -> list[tuple[str, Mapping[str, float]]]:
-    """The greatest shares, and all others as one."""
-    greatest = frame.loc[frame.max(axis=1).sort_values(ascending=False, kind="stable").index]
-    shares = [
-        (f"{activity}: {slot}", row.to_dict()) for (activity, slot), row in greatest.head(_MOST_SHARES).iterrows()
-    ]
-    rest = greatest.iloc[_MOST_SHARES:]
-    return shares + ([("all else", rest.sum().to_dict())] if len(rest) else [])
 
 
 def _render(template: str, title: str, specs: Mapping[str, Spec], **words: Any) -> str:

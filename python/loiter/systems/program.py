@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tarfile
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -19,9 +21,10 @@ from rich.console import Console
 import loiter
 from loiter import images, resources, waiting
 from loiter.engine import Engine, Json
-from loiter.errors import UserFault
+from loiter.errors import RunFault, StoreFault, UserFault
 from loiter.images import Image, agent
 from loiter.machines import Machine
+from loiter.results import FILES
 from loiter.runs.request import SCHEMA, digest
 from loiter.systems import elf, execute, prepared, results
 from loiter.systems.facts import facts
@@ -66,7 +69,18 @@ class LinuxProgram:
         if missed is not None and done.status == 0:
             raise UserFault(f"phases: {missed}")
         found = facts(session, time.monotonic() - began, first)
-        results.write(path, self.manifest(engine, done.status) | {"key": key}, found, done.files(), session)
+        files = done.files() | self._came_back(archive)
+        results.write(path, self.manifest(engine, done.status) | {"key": key}, found, files, session)
+
+    def _came_back(self, archive: execute.Archive) -> dict[str, bytes]:
+        """The files that were to come back, by their names in a result."""
+        if not self.get:
+            return {}
+        with tempfile.TemporaryDirectory(prefix="loiter-") as name:
+            directory = Path(name)
+            take(archive, self.get, directory, "get=")
+            came = [path for path in sorted(directory.rglob("*")) if path.is_file()]
+            return {f"{FILES}/{path.relative_to(directory).as_posix()}": path.read_bytes() for path in came}
 
     def manifest(self, engine: Engine, exit_status: int) -> Json:
         """What a result says of it."""
@@ -90,6 +104,18 @@ class LinuxProgram:
                 "phases": self.phases,
             }
         )
+
+
+def take(archive: execute.Archive, wanted: Sequence[str], to: Path, option: str) -> None:
+    """Puts what came back into a directory. Raises a fault, after all that came, if something did not."""
+    if not wanted:
+        return
+    try:
+        missing = agent.take(archive.file, wanted, to)
+    except (OSError, tarfile.TarError) as error:
+        raise StoreFault(f"{option}: cannot take what came back: {error}.") from None
+    if missing:
+        raise RunFault(f"{option}{', '.join(missing)}: not there when the program had ended.")
 
 
 @dataclass(frozen=True)
