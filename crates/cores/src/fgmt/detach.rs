@@ -19,7 +19,7 @@ impl Chip {
     }
 
     /// Takes `hart` from its context, which is vacant from `now` on. Memory has delivered all that cores
-    /// have asked for; so no access is in flight, and store buffers are empty. If the hart slept, it sleeps
+    /// have requested; so no access is in flight, and store buffers are empty. If the hart slept, it sleeps
     /// on wherever it goes.
     pub fn detach(&mut self, hart: &mut Hart, now: Cycle) {
         let (core_index, c) = self.seats.of(hart.id);

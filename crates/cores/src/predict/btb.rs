@@ -1,6 +1,6 @@
 //! The branch target buffer: where branches led when they were last taken.
 //!
-//! Use counts when a branch retires: look-ups, of which many are on wrong ways, change nothing.
+//! Use counts when a branch retires: look-ups, of which many are on wrong paths, change nothing.
 
 use loiter_memory::sets;
 

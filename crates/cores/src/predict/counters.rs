@@ -21,7 +21,7 @@ counters! {
         indirect_jumps_mispredicted: "instructions",
         /// Jumps and calls to a fixed target.
         fixed_jumps: "instructions",
-        /// Look-ups in the branch target buffer, those on wrong ways included.
+        /// Look-ups in the branch target buffer, those on wrong paths included.
         btb_lookups: "look-ups",
         /// Branches that were taken, and jumps and calls, that the branch target buffer did not hold.
         btb_misses: "instructions",

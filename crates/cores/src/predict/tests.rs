@@ -1,4 +1,4 @@
-//! Predictors on patterns with a known answer, and off wrong ways.
+//! Predictors on patterns with a known answer, and off wrong paths.
 
 use super::*;
 

@@ -210,7 +210,7 @@ fn distributions_agree_with_counters_and_activities() {
     }
     let (integer, all) = histogram(&outcome, "integer_issued");
     assert_eq!(all, cycles);
-    // What is left are floating-point operations of wrong ways.
+    // What is left are floating-point operations of wrong paths.
     let fp = outcome.counter("core0", "fp_operations");
     let wrong = outcome.counter("core0", "issued") - integer - fp;
     assert!(wrong < 10, "{wrong}");

@@ -107,7 +107,7 @@ fn the_buffer_of_fetches_reaches_as_far() {
     }
 }
 
-/// Cycles from an instruction before `code` to the next one it, in the second of two rounds: its lines are in the first
+/// Cycles from an instruction before `code` to the next after it, in the second of two rounds: its lines are in the first
 /// levels, and so are the tables on the T1. All translations but that of the code itself are forgotten before.
 fn second_round(machine: &str, paged: Paged, setup: &str, code: &str) -> u64 {
     second_round_of(Bench::new(machine), paged, setup, code)

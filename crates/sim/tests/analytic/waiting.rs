@@ -24,7 +24,7 @@ fn to_mark(parameters: &Parameters) -> u64 {
     parameters.number("core.front_cycles") + parameters.number("core.register_read_cycles") + 2
 }
 
-/// Cycles from the mark before `wait` to the next one it, where `setup` has been run before and the code has run once.
+/// Cycles from the mark before `wait` to the one after it, where `setup` has been run before and the code has run once.
 fn duration(bench: &Bench, setup: &str, wait: &str) -> u64 {
     let code = format!(
         "{setup}; li s1, 3

@@ -22,7 +22,7 @@ fn cycles(set: &[&str], setup: &str, block: &str, count: u64) -> u64 {
     last_round(&bench(set).hart(0, &rounds(setup, block, count)).run())
 }
 
-/// Cycles of [`COUNT`] times `block` where it continues and on.
+/// Cycles of [`COUNT`] times `block` where it repeats.
 fn steady(set: &[&str], setup: &str, block: &str) -> u64 {
     rounds::steady(set, bare, setup, block)
 }

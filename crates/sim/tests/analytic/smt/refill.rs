@@ -32,7 +32,7 @@ fn paged_rounds(set: &[&str], setup: &str, block: &str, count: u64) -> Outcome {
     bench(set).hart(0, &code).run()
 }
 
-/// Cycles of [`COUNT`] times `block` where it continues and on.
+/// Cycles of [`COUNT`] times `block` where it repeats.
 fn steady(set: &[&str], setup: &str, block: &str) -> u64 {
     rounds::steady(set, |code| Paged::new().program(code), setup, block)
 }

@@ -1,4 +1,4 @@
-//! A block that is repeated, in a loop that has run before: what it costs where it continues and on.
+//! A block that is repeated, in a loop that has run before: what it costs where it repeats.
 
 use super::{Bench, Outcome, WAIT};
 
@@ -38,7 +38,7 @@ pub fn last_round(outcome: &Outcome) -> u64 {
     marks[5].cycle - marks[4].cycle
 }
 
-/// Cycles of [`COUNT`] times `block` where it continues and on; `wrap` makes a program of the code.
+/// Cycles of [`COUNT`] times `block` where it repeats; `wrap` makes a program of the code.
 pub fn steady(set: &[&str], wrap: impl Fn(&str) -> String, setup: &str, block: &str) -> u64 {
     let cycles = |count| {
         let code = wrap(&rounds(setup, block, count));
