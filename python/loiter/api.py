@@ -29,8 +29,11 @@ from loiter.runs.request import Request
 if TYPE_CHECKING:
     import pandas as pd
     from distributed import Client
+    from typing_extensions import Unpack
 
+    from loiter.runs.command import CommandRun
     from loiter.studies.runner import Outcome
+    from loiter.sweeps.words import Words
     from loiter.systems.roi import Roi
 
 Place = Mapping[str, int | str | Iterable[int | str]] | Sequence[str] | str
@@ -133,15 +136,63 @@ def exec(  # noqa: A001 - as the command is called
 
     `command` is the program and its arguments, in one text as a shell has it or word by word; one that begins with ./
     is a file of yours, and so is each of `put`; what `get` names, files and directories of the guest, is in `files` of
-    the result. On timed cores the program is timed from its first instruction to its
-    end, unless `roi` ("process", "main", "all") or `phases` say something else. A status other than 0 is no fault: it
-    is `exit_status`. `image`, `packages`, `append` (words for the kernel), `network`, `seed`: as on the command line.
+    the result. On timed cores the program is timed from its first instruction to its end, unless `roi` ("process",
+    "main", "all") or `phases` say something else. A status other than 0 is no fault: it is `exit_status`. `image`,
+    `packages`, `append` (words for the kernel), `network`, `seed`: as on the command line.
     """
-    import io
+    asked = exec_request(
+        machine,
+        command,
+        harts=harts,
+        memory_mib=memory_mib,
+        image=image,
+        packages=packages,
+        put=put,
+        get=get,
+        environment=environment,
+        stdin=stdin,
+        roi=roi,
+        phases=phases,
+        waiting=waiting,
+        append=append,
+        network=network,
+        seed=seed,
+        timeout_s=timeout_s,
+    )
+    engine = engines.load()
+    return _found_or_run(
+        asked.program.command[0],
+        asked.key(engine),
+        lambda path: asked.carry_out(engine, lambda facts: True, path),
+    )
+
+
+def exec_request(
+    machine: str | Path | Machine,
+    command: Sequence[str] | str,
+    *,
+    harts: int | None = None,
+    memory_mib: int | None = None,
+    image: str | None = None,
+    packages: Sequence[str] = (),
+    put: Sequence[str | Path] = (),
+    get: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    stdin: str | bytes | None = None,
+    roi: Roi | str | None = None,
+    phases: str | None = None,
+    waiting: str | Path | None = None,
+    append: str | None = None,
+    network: bool = False,
+    seed: int = 0,
+    timeout_s: float | None = None,
+) -> CommandRun:
+    """The checked request of `exec`, which carries it out; each point of a sweep over a Linux program is one."""
     import shlex
 
     from rich.console import Console
 
+    from loiter.runs.command import CommandRun
     from loiter.systems import program as programs
     from loiter.systems.request import seat
     from loiter.systems.roi import Roi
@@ -164,12 +215,7 @@ def exec(  # noqa: A001 - as the command is called
     )
     found = programs.image(image, packages, Console(stderr=True))
     asked = programs.request(engine, *seat(engine, on, harts, memory_mib), found, wish)
-    data = stdin.encode() if isinstance(stdin, str) else stdin
-    with asked.archive(None if data is None else io.BytesIO(data)) as archive:
-        key = asked.key(engine, archive)
-        return _found_or_run(
-            asked.command[0], key, lambda path: asked.carry_out(engine, archive, path, key, timeout_s=timeout_s)
-        )
+    return CommandRun(asked, stdin.encode() if isinstance(stdin, str) else stdin, timeout_s)
 
 
 def study(
@@ -215,26 +261,26 @@ def sweep(
     machine: str | Path | Machine | None = None,
     program: str | Path | None = None,
     *,
-    place: Place | None = None,
+    command: Sequence[str] | str | None = None,
     arguments: Arguments | None = None,
-    fast_forward: bool = False,
-    phases: str | None = None,
-    max_cycles: int | None = None,
-    waiting: str | Path | None = None,
     out: str | Path | None = None,
     workers: int | None = None,
     cluster: str | Client | None = None,
     quiet: bool = False,
+    **words: Unpack[Words],
 ) -> pd.DataFrame:
     """Runs a program at every point of a grid; returns a row for each, a run that failed with its `error`.
 
+    It is a bare-metal `program`, with further `words` as of `run`, or a Linux `command`, with words as of `exec`; in
+    the command, `{NAME}` stands for an argument.
+
     The grid has values by key, a sequence or a text such as "1024..8192*2": `{"core.contexts": [1, 2, 4]}`. A key is a
-    parameter of the machine, `argument.NAME`, or another word of this call: `machine`, `program`, `place`, `phases`.
-    Columns are the keys, cycles, instructions, every metric (of modes as `ipc.user`), `key`, `error` and `result`, the
-    directory of the run. Runs that are in the store are not carried out again. With `out` the table is written there
-    too (`points.parquet`), and a page that shows it (`report.html`). `workers` processes run side by side, one for each
-    processor unless said otherwise; on a `cluster` of Dask's they are its own: "local", "slurm", "pbs", "htcondor", a
-    scheduler's address, or a client.
+    parameter of the machine, `argument.NAME`, or another word of this call: `machine`, `program`, `command`, `place`.
+    Columns are the keys, cycles, instructions, every metric (of modes as `ipc.user`), of a command its `exit_status`,
+    `key`, `error` and `result`, the directory of the run. Runs that are in the store are not carried out again. With
+    `out` the table is written there too (`points.parquet`, `points.csv`), and a page that shows it (`report.html`).
+    `workers` processes run side by side, one for each processor unless said otherwise; on a `cluster` of Dask's they
+    are its own: "local", "slurm", "pbs", "htcondor", a scheduler's address, or a client.
     """
     from rich.console import Console
 
@@ -244,19 +290,11 @@ def sweep(
     from loiter.runs.worker import Job
     from loiter.sweeps import carry, table
     from loiter.sweeps import grid as grids
-    from loiter.sweeps.sweep import Plan
+    from loiter.sweeps import sweep as sweeps
 
-    words = {
-        "machine": machine,
-        "program": program,
-        "place": place,
-        "arguments": dict(word.split("=", 1) for word in programs.arguments(_words(arguments))),
-        "fast_forward": fast_forward,
-        "phases": phases,
-        "max_cycles": max_cycles,
-        "waiting": waiting,
-    }
-    plan = Plan(grids.of(grid), words)
+    fixed = dict(word.split("=", 1) for word in programs.arguments(_words(arguments)))
+    given = {"machine": machine, "program": program, "command": command, "arguments": fixed, **words}
+    plan = sweeps.plan(grids.of(grid), given)
     engine, kept = engines.load(), store.SharedStore(store_path())
 
     def execute(jobs: Sequence[Job], reused: int) -> pool.Ledger:

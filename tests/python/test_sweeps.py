@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 from pathlib import Path
@@ -17,7 +18,8 @@ import loiter
 from fake_native import ran
 from loiter import store
 from loiter.engine import Engine
-from loiter.sweeps import grid, table
+from loiter.sweeps import file, grid, table
+from loiter.sweeps.words import Words
 
 GRID = {"core.contexts": [1, 2, 4], "argument.iterations": [5, 7]}
 WORDS: dict[str, Any] = {"machine": "t1", "program": "spinloops", "place": {"add": 0}}
@@ -171,6 +173,7 @@ def test_a_sweep_that_is_complete_opens_no_result(log: Path, tmp_path: Path, mon
         again = sweep(out=out)
     pd.testing.assert_frame_equal(first, again)
     assert ran(log) == 0
+    assert list(pd.read_csv(out / table.CSV).cycles) == list(first.cycles)
     (out / table.POINTS).write_bytes(b"no Parquet")
     pd.testing.assert_frame_equal(first, sweep(out=out))
     assert ran(log) == 0, "the store has them all"
@@ -255,3 +258,30 @@ def test_a_sweep_of_which_all_fails_fails(tmp_path: Path, monkeypatch: pytest.Mo
     done = command(tmp_path, "-m", "t1", "-p", "spinloops", "--grid", "place=add=0")
     assert done.returncode == 1
     assert "all 1 points failed; the first: " in done.stderr
+
+
+def test_words_of_a_sweep_are_those_of_a_run_and_of_exec() -> None:
+    of_both = {*inspect.signature(loiter.run).parameters, *inspect.signature(loiter.exec).parameters} - {"progress"}
+    own = {"machine", "program", "command", "arguments"}
+    assert set(Words.__annotations__) | own == of_both
+    assert set(file.KEYS) - {"grid"} == of_both
+
+
+@pytest.mark.parametrize(
+    ("axes", "words", "message"),
+    [
+        (GRID, {"command": "true"}, "a bare-metal program or a command on Linux, not both"),
+        ({"command": ["true"]}, {}, "a bare-metal program or a command on Linux, not both"),
+        (GRID, {"harts": 2}, "harts: a word for a command on Linux; a sweep has"),
+        (GRID, {"placee": "add=0"}, 'unknown word "placee"; did you mean "place"'),
+        ({"harts": [1, 2]}, {}, "grid: harts is a word for a command on Linux"),
+        (GRID, {"command": "true", "program": None}, "place: a word for a bare-metal program"),
+        ({"argument.n": [1]}, {"machine": None, "command": "true", "program": None, "place": None}, "has a machine"),
+    ],
+)
+def test_words_that_contradict_each_other_are_refused(
+    axes: Any, words: dict[str, Any], message: str, log: Path
+) -> None:
+    with pytest.raises(loiter.UserFault, match=message):
+        sweep(axes, **words)
+    assert ran(log) == 0

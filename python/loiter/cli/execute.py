@@ -16,7 +16,17 @@ from loiter import engine as engines
 from loiter.cli.booting import Booting
 from loiter.cli.live import SystemLine
 from loiter.cli.observe import Observation, SymbolsOption
-from loiter.cli.options import PhasesOption, RoiOption, WaitingOption, err, takes
+from loiter.cli.options import (
+    EnvironmentOption,
+    PackagesOption,
+    PhasesOption,
+    PutOption,
+    RoiOption,
+    TimeoutOption,
+    WaitingOption,
+    err,
+    takes,
+)
 from loiter.cli.systems import SystemOptions
 from loiter.engine import Session
 from loiter.errors import Fault, RunFault, StoreFault, UserFault
@@ -43,18 +53,8 @@ def execute(
     *,
     system: SystemOptions,
     command: Annotated[list[str], typer.Argument(metavar="PROGRAM [ARGS]", help="What to run, and its arguments.")],
-    packages: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--packages", metavar="A,B,...", help="Debian packages beside those every image has. May be repeated."
-        ),
-    ] = None,
-    put: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--put", metavar="FILE", help="A file or directory that the program finds beside it. May be repeated."
-        ),
-    ] = None,
+    packages: PackagesOption = None,
+    put: PutOption = None,
     get: Annotated[
         list[str] | None,
         typer.Option(
@@ -63,17 +63,11 @@ def execute(
             help="A file or directory of the guest that is copied here when the program has ended. May be repeated.",
         ),
     ] = None,
-    environment: Annotated[
-        list[str] | None,
-        typer.Option("--env", metavar="NAME=VALUE", help="A variable of the program's environment. May be repeated."),
-    ] = None,
+    environment: EnvironmentOption = None,
     no_stdin: Annotated[
         bool, typer.Option("--no-stdin", "-n", help="Give the program no standard input, and do not wait for its end.")
     ] = False,
-    timeout_s: Annotated[
-        float | None,
-        typer.Option("--timeout", metavar="SECONDS", min=0.0, help="Fail when it has not ended by then; host time."),
-    ] = None,
+    timeout_s: TimeoutOption = None,
     out_directory: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Write a result directory: manifest, output, console, tables."),

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import fields
 from inspect import Parameter, Signature, signature
+from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -68,6 +69,26 @@ WaitingOption = Annotated[
 ]
 COUNT_LIMIT = 2**64 - 1
 """The simulator counts in 64 bits."""
+PackagesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--packages", metavar="A,B,...", help="Debian packages beside those every image has. May be repeated."
+    ),
+]
+PutOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--put", metavar="FILE", help="A file or directory that the program finds beside it. May be repeated."
+    ),
+]
+EnvironmentOption = Annotated[
+    list[str] | None,
+    typer.Option("--env", metavar="NAME=VALUE", help="A variable of the program's environment. May be repeated."),
+]
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option("--timeout", metavar="SECONDS", min=0.0, help="Fail when it has not ended by then; host time."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for other programs.")]
 
 

@@ -12,7 +12,29 @@ from rich.table import Table
 
 from loiter import api
 from loiter.cli import complete
-from loiter.cli.options import COUNT_LIMIT, JsonOption, PhasesOption, SetOption, WaitingOption, err, out
+from loiter.cli.options import (
+    COUNT_LIMIT,
+    EnvironmentOption,
+    JsonOption,
+    PackagesOption,
+    PhasesOption,
+    PutOption,
+    RoiOption,
+    SetOption,
+    TimeoutOption,
+    WaitingOption,
+    err,
+    out,
+)
+from loiter.cli.systems import (
+    AppendOption,
+    HartsOption,
+    ImageOption,
+    MemoryOption,
+    NetworkOption,
+    SeedOption,
+    memory_mib,
+)
 from loiter.errors import RunFault, UserFault
 
 if TYPE_CHECKING:
@@ -67,8 +89,31 @@ def sweep(
         ),
     ] = None,
     arguments: Annotated[
-        list[str] | None, typer.Option("--argument", metavar="KEY=VALUE", help="An argument of the program.")
+        list[str] | None,
+        typer.Option(
+            "--argument", metavar="KEY=VALUE", help="An argument of the program; in a command, what stands for {KEY}."
+        ),
     ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(
+            "--command",
+            metavar="TEXT",
+            help="Instead of a bare-metal program, a program on a booted Debian, as [bold]loiter exec[/] runs it: "
+            "[bold]'./prog {threads}'[/].",
+        ),
+    ] = None,
+    harts: HartsOption = None,
+    memory: MemoryOption = None,
+    image: ImageOption = None,
+    packages: PackagesOption = None,
+    put: PutOption = None,
+    environment: EnvironmentOption = None,
+    append: AppendOption = None,
+    network: NetworkOption = False,
+    seed: SeedOption = 0,
+    roi: RoiOption = None,
+    timeout_s: TimeoutOption = None,
     phases: PhasesOption = None,
     waiting: WaitingOption = None,
     max_cycles: Annotated[
@@ -100,6 +145,8 @@ def sweep(
     command runs only what is left. A point whose run fails is a row with its error.
 
     Example: [bold]loiter sweep -m smt8 -p spinloops --place add=0 --grid core.fetch_width=1..8*2[/]
+
+    Example: [bold]loiter sweep -m smt8 --command './prog {threads}' --harts 8 --grid argument.threads=1..8*2[/]
     """
     from loiter.sweeps import file as files
     from loiter.sweeps import grid as grids
@@ -114,6 +161,18 @@ def sweep(
         "phases": phases,
         "waiting": waiting,
         "max_cycles": max_cycles,
+        "command": command,
+        "harts": harts,
+        "memory_mib": memory_mib(memory),
+        "image": image,
+        "packages": packages,
+        "put": put,
+        "environment": None if environment is None else _variables(environment),
+        "append": append,
+        "network": network or None,
+        "seed": seed or None,
+        "roi": roi,
+        "timeout_s": timeout_s,
     }
     words |= {key: value for key, value in given.items() if value is not None}
     axes = dict(words.pop("grid", {}))
@@ -130,13 +189,18 @@ def sweep(
         typer.echo(frame.to_json(orient="records", indent=2))
     else:
         _show(out(), frame, list(axes))
-        for name in (table.POINTS, table.PAGE):
+        for name in (table.POINTS, table.CSV, table.PAGE):
             out().print(f"wrote {directory / name}", highlight=False, soft_wrap=True)
     failed = int(frame[table.ERROR].notna().sum())
     if failed == len(frame):
         raise RunFault(f"all {failed} points failed; the first: {frame[table.ERROR].iloc[0]}")
     if failed:
         err().print(f"{failed} of {len(frame)} points failed; column {table.ERROR} says why.", style="red")
+
+
+def _variables(given: list[str]) -> dict[str, str]:
+    """Variables as the file has them; that they are some is said where they are used."""
+    return {name: value for name, _, value in (text.partition("=") for text in given)}
 
 
 def _show(console: Console, frame: pd.DataFrame, axes: list[str]) -> None:

@@ -13,13 +13,13 @@ from pathlib import Path
 import loiter
 from loiter import store
 from loiter.engine import Engine, Json, Progress, Session
-from loiter.errors import Interrupted, RunFault, UserFault
+from loiter.errors import RunFault, UserFault
 from loiter.images import agent
 from loiter.machines import Machine
 from loiter.runs.request import SCHEMA, Finished, digest
 from loiter.systems import ending, execute, prepared, results
 from loiter.systems.ending import How
-from loiter.systems.facts import Meter
+from loiter.systems.facts import Meter, booting
 from loiter.systems.request import Boot
 from loiter.systems.watch import Watch
 
@@ -69,7 +69,7 @@ class LinuxRequest:
     def carry_out(self, engine: Engine, progress: Progress, path: Path) -> Finished:
         """Runs it and writes its result at `path`."""
         began = time.monotonic()
-        session = prepared.restore(engine, self.boot, lambda: None, lambda session: _tell(Meter(session), progress))
+        session = prepared.restore(engine, self.boot, lambda: None, booting(progress))
         session.begin_phases(self.phases)
         meter, first = Meter(session), session.instructions
         said = bytearray()
@@ -109,9 +109,4 @@ def _run(session: Session, meter: Meter, progress: Progress, said: bytearray) ->
         end = ending.of_guest(status, watch, session)
         if end is not None:
             return end
-        _tell(meter, progress)
-
-
-def _tell(meter: Meter, progress: Progress) -> None:
-    if not progress(meter.progress()):
-        raise Interrupted("interrupted")
+        meter.tell(progress)

@@ -6,15 +6,16 @@ points by key as well, so that a sweep that is complete is read and nothing else
 
 from __future__ import annotations
 
+import inspect
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from loiter import api
 from loiter.errors import UserFault, unknown
 from loiter.machines import Machine
-from loiter.runs.request import Request
+from loiter.runs.request import Runnable
 from loiter.sweeps.grid import Grid
 
 ARGUMENT = "argument."
@@ -23,10 +24,11 @@ ARGUMENT = "argument."
 
 @dataclass(frozen=True)
 class Plan:
-    """What all points have in common, by the words of `api.request`, and the grid over which they differ."""
+    """What all points have in common, and the grid over which they differ."""
 
     grid: Grid
     words: Mapping[str, Any]
+    """By the words of `api.request`, or of `api.exec_request` with `arguments` that stand in the command."""
 
     def command(self) -> str:
         """The call of `loiter sweep` that asks for the same."""
@@ -36,13 +38,12 @@ class Plan:
             words += ["-m", machine.name, *(word for each in machine.sets for word in ("--set", each))]
         elif machine is not None:
             words += ["-m", str(machine)]
-        words += [] if self.words["program"] is None else ["-p", str(self.words["program"])]
-        for each in api.places(self.words["place"]):
+        for each in api.places(self.words.get("place")):
             words += ["--place", each]
         for key, value in self.words["arguments"].items():
             words += ["--argument", f"{key}={value}"]
-        for key in ("phases", "waiting", "max_cycles"):
-            words += [] if self.words[key] is None else [f"--{key.replace('_', '-')}", str(self.words[key])]
+        for key, option in _OPTIONS.items():
+            words += _said(option, self.words.get(key))
         for axis in self.grid.axes:
             words += ["--grid", f"{axis.key}={','.join(str(value) for value in axis.values)}"]
         return shlex.join(words)
@@ -51,13 +52,87 @@ class Plan:
         """Whether an axis varies a word of the call; others vary an argument of the program or a parameter."""
         return key in self.words and key != "arguments"
 
+    @property
+    def is_of_linux(self) -> bool:
+        """Whether a point runs a command on a booted system."""
+        return "command" in self.words
+
+
+_OPTIONS = {
+    "program": "-p",
+    "command": "--command",
+    "phases": "--phases",
+    "waiting": "--waiting",
+    "max_cycles": "--max-cycles",
+    "harts": "--harts",
+    "memory_mib": "--memory",
+    "image": "--image",
+    "packages": "--packages",
+    "put": "--put",
+    "environment": "--env",
+    "append": "--append",
+    "network": "--network",
+    "seed": "--seed",
+    "roi": "--roi",
+    "timeout_s": "--timeout",
+}
+"""Options of `loiter sweep` for words of the call."""
+
+
+def _said(option: str, value: Any) -> list[str]:
+    if value is None or value is False or value == 0:
+        return []
+    if value is True:
+        return [option]
+    if option == "--command" and not isinstance(value, str):
+        return [option, shlex.join(value)]
+    if isinstance(value, Mapping):
+        value = [f"{key}={each}" for key, each in value.items()]
+    return [
+        word for each in ([value] if isinstance(value, str | int | float) else value) for word in (option, str(each))
+    ]
+
+
+def plan(grid: Grid, given: Mapping[str, Any]) -> Plan:
+    """The plan of a sweep of which these words are given: of a bare-metal program, or of a command on Linux."""
+    axes = {axis.key for axis in grid.axes}
+    linux = given.get("command") is not None or "command" in axes
+    if linux and (given.get("program") is not None or "program" in axes):
+        raise UserFault("a sweep runs a bare-metal program or a command on Linux, not both.")
+    known, other = _words_of(api.request), _words_of(api.exec_request)
+    if linux:
+        known, other = other | {"arguments": None}, known
+    words = dict(known)
+    for key, value in given.items():
+        if key in words:
+            words[key] = value
+        elif key in other and value is None:
+            continue
+        elif key in other:
+            raise UserFault(f"{key}: a word for {'a bare-metal program' if linux else 'a command on Linux'}; {_WHICH}.")
+        else:
+            raise unknown("word", key, [*known, "out", "workers", "cluster", "quiet"])
+    for key in axes:
+        if key in other and key not in words:
+            raise UserFault(f"grid: {key} is a word for {'a bare-metal program' if linux else 'a command on Linux'}.")
+    return Plan(grid, words)
+
+
+_WHICH = "a sweep has a `program`, which is one, or a `command`"
+
+
+def _words_of(request: Any) -> dict[str, Any]:
+    """The words of a call, with their defaults."""
+    parameters = inspect.signature(request).parameters.values()
+    return {each.name: None if each.default is each.empty else each.default for each in parameters}
+
 
 @dataclass(frozen=True)
 class Point:
     """A point of the grid: the values, and the run, or why there can be none."""
 
     values: Mapping[str, Any]
-    request: Request | None
+    request: Runnable | None
     fault: UserFault | None = None
 
 
@@ -72,7 +147,7 @@ def points(plan: Plan) -> Iterator[Point]:
             yield Point(values, None, fault)
 
 
-def _request(plan: Plan, values: Mapping[str, Any], machines: dict[Any, Machine]) -> Request:
+def _request(plan: Plan, values: Mapping[str, Any], machines: dict[Any, Machine]) -> Runnable:
     words, changes = dict(plan.words), {}
     words["arguments"] = dict(words["arguments"])
     for key, value in values.items():
@@ -85,12 +160,26 @@ def _request(plan: Plan, values: Mapping[str, Any], machines: dict[Any, Machine]
     words["machine"] = _machine(words["machine"], machines)
     if changes:
         words["machine"] = words["machine"].set(changes)
-    return api.request(**words)
+    if not plan.is_of_linux:
+        return api.request(**words)
+    words["command"] = _filled(words["command"], words.pop("arguments"))
+    return api.exec_request(**words)
+
+
+def _filled(command: str | Sequence[str], arguments: Mapping[str, Any]) -> list[str]:
+    """The command with its arguments, each in the place of its name in braces, as one word or part of one."""
+    words = shlex.split(command) if isinstance(command, str) else list(command)
+    for name, value in arguments.items():
+        place = f"{{{name}}}"
+        if not any(place in word for word in words):
+            raise UserFault(f"argument.{name}: the command {shlex.join(words)} has no {place}, where it would stand.")
+        words = [word.replace(place, str(value)) for word in words]
+    return words
 
 
 def _check_axes(plan: Plan, machines: dict[Any, Machine]) -> None:
     values = {axis.key: axis.values for axis in plan.grid.axes}
-    for needed in ("machine", "program"):
+    for needed in ("machine", "command" if plan.is_of_linux else "program"):
         if plan.words[needed] is None and needed not in values:
             raise UserFault(f"a sweep has a {needed}, or an axis of that name.")
     known: set[str] = set()

@@ -13,20 +13,21 @@ from loiter.results import Result
 if TYPE_CHECKING:
     import pandas as pd
 
-POINTS, PAGE = "points.parquet", "report.html"
+POINTS, CSV, PAGE = "points.parquet", "points.csv", "report.html"
 KEY, ERROR, RESULT = "key", "error", "result"
 _HALF_WIDTH = "half_width"
 _UNITS = {"cycles": "cycles", "instructions": "instructions"}
 
 
 def measured(result: Result) -> Json:
-    """What a row says of a result: cycles, instructions and every metric; of modes as `ipc.user`. Of means of samples
-    also half of the interval, as `ipc.half_width`."""
+    """What a row says of a result: cycles, instructions, how a command ended, and every metric; of modes as `ipc.user`.
+    Of means of samples also half of the interval, as `ipc.half_width`."""
     from loiter import metrics
 
     found = metrics.of(result) if result.has_tables else []
     around = {f"{name}.{_HALF_WIDTH}": value for name, value in metrics.half_widths(found).items()}
-    return {"cycles": result.cycles, "instructions": result.instructions} | metrics.columns(found) | around
+    status = {key: result.manifest[key] for key in ("exit_status",) if key in result.manifest}
+    return {"cycles": result.cycles, "instructions": result.instructions} | status | metrics.columns(found) | around
 
 
 def units(columns: Sequence[str]) -> dict[str, str]:
@@ -53,7 +54,8 @@ def frame(rows: Sequence[Mapping[str, Any]], axes: Sequence[str]) -> pd.DataFram
 
 
 def save(directory: Path, made: pd.DataFrame) -> bool:
-    """Writes the table as one Parquet file, whose fields carry the units. Returns whether it was another before."""
+    """Writes the table as one Parquet file, whose fields carry the units, and as text. Returns whether it was another
+    before."""
     import pyarrow as pa
 
     from loiter import tables
@@ -68,6 +70,7 @@ def save(directory: Path, made: pd.DataFrame) -> bool:
     data = tables.encode(table.cast(pa.schema(fields)))
     if path.is_file() and path.read_bytes() == data:
         return False
+    store.save_text(directory / CSV, _plain(made).to_csv(index=False))
     store.save_bytes(path, data)
     return True
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from loiter.engine import Json, Session
+from loiter.engine import Json, Progress, Session
 from loiter.errors import RunFault, StoreFault
 from loiter.images import agent
 from loiter.systems import ending, output, prepared
 from loiter.systems.drive import Live
+from loiter.systems.facts import Meter
 from loiter.systems.watch import Watch
 
 _STEP_SECONDS = 0.02
@@ -28,6 +29,8 @@ class Archive:
 
     file: BinaryIO
     comes_back: bool
+    written_bytes: int
+    """What goes in; what comes back may be more."""
 
     def disk(self) -> Json:
         """The disk that the guest sees."""
@@ -41,15 +44,16 @@ def archive(script: str, put: list[Path], stdin: BinaryIO | None, *, comes_back:
     try:
         with tempfile.TemporaryFile(prefix="loiter-") as file:
             agent.write_archive(file, script, put, stdin)
-            if file.tell() > prepared.ARCHIVE_BYTES:
+            written = file.tell()
+            if written > prepared.ARCHIVE_BYTES:
                 raise StoreFault(
-                    f"what goes into the guest has {file.tell():,} bytes; there is room for "
+                    f"what goes into the guest has {written:,} bytes; there is room for "
                     f"{prepared.ARCHIVE_BYTES:,}. Put large files on a disk and use `loiter boot --disk`."
                 )
             if comes_back:
                 file.truncate(prepared.ARCHIVE_BYTES)
             file.flush()
-            yield Archive(file, comes_back)
+            yield Archive(file, comes_back, written)
     except OSError as error:
         raise StoreFault(f"{tempfile.gettempdir()}: cannot write what goes into the guest: {error.strerror}.") from None
 
@@ -82,8 +86,10 @@ def run(
     shown: bool = True,
     timeout_s: float | None = None,
     live: Live | None = None,
+    progress: Progress | None = None,
 ) -> Done:
     """Runs what the archive holds. Its output is passed on as it comes, unchanged, if it is to be shown."""
+    meter = Meter(session)
     begin(session, put)
     done, watch, talk, began = Done(), Watch(), b"", time.monotonic()
     while True:
@@ -107,6 +113,8 @@ def run(
             return done
         if live is not None:
             live.tell()
+        if progress is not None:
+            meter.tell(progress)
         if timeout_s is not None and time.monotonic() - began > timeout_s:
             raise RunFault(f"not ended after {timeout_s:g} s")
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from loiter import sampling
-from loiter.engine import Json, Session
+from loiter.engine import Json, Progress, Session
+from loiter.errors import Interrupted
+
+_TOLD_SECONDS = 0.2
 
 
 class Meter:
@@ -17,6 +21,16 @@ class Meter:
         self._first = session.instructions
         self._cycle = session.cycle
         self._retired = session.instructions_by_hart
+        self._told = self._began
+
+    def tell(self, progress: Progress) -> None:
+        """Reports it, some times a second however often it is called. Raises `Interrupted` where the run is to stop."""
+        now = time.monotonic()
+        if now - self._told < _TOLD_SECONDS:
+            return
+        self._told = now
+        if not progress(self.progress()):
+            raise Interrupted("interrupted")
 
     def progress(self) -> Json:
         """What a report of progress says."""
@@ -34,6 +48,18 @@ class Meter:
             "ipc_by_context": ipc,
             "phase": "timing" if session.timed else "reference",
         }
+
+
+def booting(progress: Progress) -> Callable[[Session], None]:
+    """Reports a boot, whose session is known when it has begun."""
+    meters: list[Meter] = []
+
+    def tell(session: Session) -> None:
+        if not meters:
+            meters.append(Meter(session))
+        meters[0].tell(progress)
+
+    return tell
 
 
 def facts(session: Session, host_seconds: float, first_instruction: int = 0) -> Json:

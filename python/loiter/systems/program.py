@@ -20,14 +20,14 @@ from rich.console import Console
 
 import loiter
 from loiter import images, resources, waiting
-from loiter.engine import Engine, Json
+from loiter.engine import Engine, Json, Progress
 from loiter.errors import RunFault, StoreFault, UserFault
 from loiter.images import Image, agent
 from loiter.machines import Machine
 from loiter.results import FILES
-from loiter.runs.request import SCHEMA, digest
+from loiter.runs.request import SCHEMA, Finished, digest
 from loiter.systems import elf, execute, prepared, results
-from loiter.systems.facts import facts
+from loiter.systems.facts import booting, facts
 from loiter.systems.request import DEFAULT_IMAGE, Boot
 from loiter.systems.roi import Roi, of_program
 
@@ -57,20 +57,28 @@ class LinuxProgram:
         return execute.archive(script, list(self.files), stdin, comes_back=bool(self.get))
 
     def carry_out(
-        self, engine: Engine, archive: execute.Archive, path: Path, key: str, *, timeout_s: float | None = None
-    ) -> None:
-        """Runs it, without anyone who looks on, and writes its result at `path`."""
-        session = prepared.restore(engine, self.boot, lambda: None, lambda session: None)
+        self,
+        engine: Engine,
+        archive: execute.Archive,
+        progress: Progress,
+        path: Path,
+        *,
+        timeout_s: float | None = None,
+    ) -> Finished:
+        """Runs it and writes its result at `path`."""
+        key = self.key(engine, archive)
+        session = prepared.restore(engine, self.boot, lambda: None, booting(progress))
         if self.phases is not None:
             session.begin_phases(self.phases)
         began, first = time.monotonic(), session.instructions
-        done = execute.run(session, archive, keep=True, shown=False, timeout_s=timeout_s)
+        done = execute.run(session, archive, keep=True, shown=False, timeout_s=timeout_s, progress=progress)
         missed = session.missed_phase()
         if missed is not None and done.status == 0:
             raise UserFault(f"phases: {missed}")
         found = facts(session, time.monotonic() - began, first)
         files = done.files() | self._came_back(archive)
         results.write(path, self.manifest(engine, done.status) | {"key": key}, found, files, session)
+        return Finished(found["host_seconds"], found["cycles"], found["instructions"])
 
     def _came_back(self, archive: execute.Archive) -> dict[str, bytes]:
         """The files that were to come back, by their names in a result."""
@@ -100,7 +108,7 @@ class LinuxProgram:
                 "booted": prepared.key(engine, boot),
                 "machine_hash": boot.machine.hash,
                 "waiting": None if boot.waiting is None else boot.waiting.identity(),
-                "archive": _hash(archive.file),
+                "archive": _hash(archive.file, archive.written_bytes),
                 "phases": self.phases,
             }
         )
@@ -220,9 +228,10 @@ def _plan(engine: Engine, phases: str | None) -> Json:
     return plan
 
 
-def _hash(file: BinaryIO) -> str:
+def _hash(file: BinaryIO, length_bytes: int) -> str:
     found = hashlib.sha256()
     file.seek(0)
-    while chunk := file.read(_CHUNK_BYTES):
+    while length_bytes > 0 and (chunk := file.read(min(_CHUNK_BYTES, length_bytes))):
         found.update(chunk)
+        length_bytes -= len(chunk)
     return found.hexdigest()
