@@ -59,13 +59,19 @@ def test_the_page_on_python_runs_a_program_on_linux(
 def test_the_page_on_sweeps_says_what_works(tmp_path: Path) -> None:
     page = (DOCS / "sweeps.md").read_text()
     commands = re.findall(r"^    loiter (sweep .*)$", page, re.MULTILINE)
-    assert len(commands) == 1
+    assert len(commands) == 2
     with pytest.raises(SystemExit) as ended:
         cli.main(shlex.split(commands[0]))
     assert ended.value.code == 0
     table = pd.read_parquet(tmp_path / "results" / "latency" / "points.parquet")
     assert list(table["l2.hit_latency_cycles"]) == [18, 24, 30, 36]
     assert table.error.isna().all()
+    with pytest.raises(SystemExit) as ended:
+        cli.main(shlex.split(commands[1]))
+    assert ended.value.code == 0
+    table = pd.read_parquet(tmp_path / "results" / "sort" / "points.parquet")
+    assert list(table["argument.threads"]) == [1, 2, 4]
+    assert list(table.exit_status) == [0, 0, 0]
     (tmp_path / "latency.toml").write_text(blocks("sweeps.md", "toml")[0])
     with pytest.raises(SystemExit) as ended:
         cli.main(["sweep", "latency.toml"])

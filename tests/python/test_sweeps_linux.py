@@ -44,6 +44,8 @@ def test_a_command_runs_at_every_point_and_exec_finds_its_runs(program: Path) ->
     assert narrow < wide
     written = pd.read_csv(Path("out") / table.CSV)
     assert list(written.cycles) == list(frame.cycles)
+    rate = frame.instructions / frame.cycles
+    assert rate.tolist() == pytest.approx(frame.ipc.tolist()), "both are of what was timed"
     alone = loiter.exec(loiter.machine("smt8", "core.fetch_width=2"), ["./count", "4"])
     assert str(alone.path) == frame.result[1]
 

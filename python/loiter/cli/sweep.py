@@ -40,7 +40,7 @@ from loiter.errors import RunFault, UserFault
 if TYPE_CHECKING:
     import pandas as pd
 
-_SHOWN = ("cycles", "instructions", "ipc")
+_SHOWN = ("cycles", "instructions", "ipc", "exit_status")
 """Columns of the table in the terminal beside the axes; the file has all."""
 
 _MOST_ROWS = 40

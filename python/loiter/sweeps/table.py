@@ -21,13 +21,18 @@ _UNITS = {"cycles": "cycles", "instructions": "instructions"}
 
 def measured(result: Result) -> Json:
     """What a row says of a result: cycles, instructions, how a command ended, and every metric; of modes as `ipc.user`.
-    Of means of samples also half of the interval, as `ipc.half_width`."""
+    Of a command on timed cores, cycles and instructions are those that were timed. Of means of samples also half of
+    the interval, as `ipc.half_width`."""
     from loiter import metrics
 
     found = metrics.of(result) if result.has_tables else []
     around = {f"{name}.{_HALF_WIDTH}": value for name, value in metrics.half_widths(found).items()}
-    status = {key: result.manifest[key] for key in ("exit_status",) if key in result.manifest}
-    return {"cycles": result.cycles, "instructions": result.instructions} | status | metrics.columns(found) | around
+    took = {"cycles": result.cycles, "instructions": result.instructions}
+    if "command" in result.manifest:
+        if timed := result.manifest.get("timing_cycles"):
+            took = {"cycles": timed, "instructions": result.manifest["timing_instructions"]}
+        took["exit_status"] = result.manifest["exit_status"]
+    return took | metrics.columns(found) | around
 
 
 def units(columns: Sequence[str]) -> dict[str, str]:
