@@ -16,9 +16,10 @@ import pytest
 import fake_command
 import loiter
 from fake_native import ran
-from loiter import store
+from loiter import api, store
 from loiter.engine import Engine
 from loiter.sweeps import file, grid, table
+from loiter.sweeps import sweep as sweeps
 from loiter.sweeps.words import Words
 
 GRID = {"core.contexts": [1, 2, 4], "argument.iterations": [5, 7]}
@@ -260,11 +261,45 @@ def test_a_sweep_of_which_all_fails_fails(tmp_path: Path, monkeypatch: pytest.Mo
     assert "all 1 points failed; the first: " in done.stderr
 
 
+def parameters(call: Any) -> dict[str, inspect.Parameter]:
+    return dict(inspect.signature(call).parameters)
+
+
 def test_words_of_a_sweep_are_those_of_a_run_and_of_exec() -> None:
-    of_both = {*inspect.signature(loiter.run).parameters, *inspect.signature(loiter.exec).parameters} - {"progress"}
+    assert parameters(api.exec) == parameters(api.exec_request)
+    assert parameters(api.run).items() >= parameters(api.request).items()
+    of_both = parameters(api.request) | parameters(api.exec_request)
     own = {"machine", "program", "command", "arguments"}
-    assert set(Words.__annotations__) | own == of_both
-    assert set(file.KEYS) - {"grid"} == of_both
+    assert set(Words.__annotations__) | own == set(of_both)
+    for name, kind in Words.__annotations__.items():
+        assert kind.__forward_arg__ == of_both[name].annotation, name
+    assert set(file.KEYS) - {"grid"} == set(of_both)
+
+
+def test_exec_hands_all_its_words_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = {name: object() for name in parameters(api.exec)}
+    given: dict[str, object] = {}
+
+    class Seen(Exception):
+        pass
+
+    def see(machine: object, command: object, **named: object) -> None:
+        given.update(named, machine=machine, command=command)
+        raise Seen
+
+    monkeypatch.setattr(api, "exec_request", see)
+    with pytest.raises(Seen):
+        api.exec(**words)  # type: ignore[arg-type]
+    assert given == words
+
+
+def test_a_sweep_says_the_command_that_asks_for_the_same() -> None:
+    words = {"machine": "smt8", "command": ["./prog", "a b"], "arguments": {}, "network": True, "harts": 2}
+    plan = sweeps.plan(grid.of({"seed": [1, 2]}), words | {"put": ["x", "y"], "environment": {"A": "1"}, "stdin": "in"})
+    assert plan.command() == (
+        "loiter sweep -m smt8 --command './prog '\"'\"'a b'\"'\"'' --harts 2 --put x --put y --env A=1 --network "
+        "--grid seed=1,2  # stdin='in'"
+    )
 
 
 @pytest.mark.parametrize(
@@ -272,10 +307,10 @@ def test_words_of_a_sweep_are_those_of_a_run_and_of_exec() -> None:
     [
         (GRID, {"command": "true"}, "a bare-metal program or a command on Linux, not both"),
         ({"command": ["true"]}, {}, "a bare-metal program or a command on Linux, not both"),
-        (GRID, {"harts": 2}, "harts: a word for a command on Linux; a sweep has"),
+        (GRID, {"harts": 2}, "harts: a word for a command on Linux; this sweep has no `command`"),
         (GRID, {"placee": "add=0"}, 'unknown word "placee"; did you mean "place"'),
-        ({"harts": [1, 2]}, {}, "grid: harts is a word for a command on Linux"),
-        (GRID, {"command": "true", "program": None}, "place: a word for a bare-metal program"),
+        ({"harts": [1, 2]}, {}, "harts: a word for a command on Linux"),
+        (GRID, {"command": "true", "program": None}, "place: a word for a bare-metal program; this sweep has none"),
         ({"argument.n": [1]}, {"machine": None, "command": "true", "program": None, "place": None}, "has a machine"),
     ],
 )

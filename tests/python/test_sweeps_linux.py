@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -28,7 +29,8 @@ int main(int count, char **words) {
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "count.c").write_text(COUNT)
-    subprocess.run(["riscv64-linux-gnu-gcc", "-O1", "-static", "-o", "count", "count.c"], check=True)
+    compiler = os.environ.get("CROSS", "riscv64-linux-gnu-") + "gcc"
+    subprocess.run([compiler, "-O1", "-static", "-o", "count", "count.c"], check=True)
     return tmp_path
 
 
@@ -67,6 +69,9 @@ def test_a_file_and_the_command_line_say_which_command(program: Path) -> None:
     done = loiter_(*words, cwd=program)
     assert done.returncode == 0, done.stderr
     assert b"runs:" not in done.stderr, "it is there already"
+    done = loiter_(*words, "--env", "NAME", cwd=program)
+    assert done.returncode == 1
+    assert "a variable is written NAME=VALUE" in message(done)
     done = loiter_("sweep", "-m", "virt", "--command", "true", "--grid", "argument.status=4", cwd=program)
     assert done.returncode == 1
     assert "the command true has no {status}" in message(done)

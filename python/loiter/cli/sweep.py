@@ -167,7 +167,7 @@ def sweep(
         "image": image,
         "packages": packages,
         "put": put,
-        "environment": None if environment is None else _variables(environment),
+        "environment": environment,
         "append": append,
         "network": network or None,
         "seed": seed or None,
@@ -196,11 +196,6 @@ def sweep(
         raise RunFault(f"all {failed} points failed; the first: {frame[table.ERROR].iloc[0]}")
     if failed:
         err().print(f"{failed} of {len(frame)} points failed; column {table.ERROR} says why.", style="red")
-
-
-def _variables(given: list[str]) -> dict[str, str]:
-    """Variables as the file has them; that they are some is said where they are used."""
-    return {name: value for name, _, value in (text.partition("=") for text in given)}
 
 
 def _show(console: Console, frame: pd.DataFrame, axes: list[str]) -> None:

@@ -37,7 +37,7 @@ KEYS: dict[str, type | tuple[type, ...]] = {
     "packages": list,
     "put": list,
     "get": list,
-    "environment": dict,
+    "environment": (dict, list),
     "stdin": str,
     "append": str,
     "network": bool,

@@ -42,11 +42,19 @@ class Plan:
             words += ["--place", each]
         for key, value in self.words["arguments"].items():
             words += ["--argument", f"{key}={value}"]
-        for key, option in _OPTIONS.items():
-            words += _said(option, self.words.get(key))
+        defaults = _words_of(api.exec_request if self.is_of_linux else api.request)
+        without_option = []
+        for key, value in self.words.items():
+            if key in ("machine", "place", "arguments") or value == defaults.get(key):
+                continue
+            if key in _OPTIONS:
+                words += _said(_OPTIONS[key], value)
+            else:
+                without_option.append(f"{key}={value!r}")
         for axis in self.grid.axes:
             words += ["--grid", f"{axis.key}={','.join(str(value) for value in axis.values)}"]
-        return shlex.join(words)
+        # A comment to a shell: what only a file or Python can say.
+        return shlex.join(words) + (f"  # {', '.join(without_option)}" if without_option else "")
 
     def is_word(self, key: str) -> bool:
         """Whether an axis varies a word of the call; others vary an argument of the program or a parameter."""
@@ -80,17 +88,15 @@ _OPTIONS = {
 
 
 def _said(option: str, value: Any) -> list[str]:
-    if value is None or value is False or value == 0:
-        return []
+    """An option as often as it has values."""
     if value is True:
         return [option]
     if option == "--command" and not isinstance(value, str):
-        return [option, shlex.join(value)]
+        value = shlex.join(value)
     if isinstance(value, Mapping):
         value = [f"{key}={each}" for key, each in value.items()]
-    return [
-        word for each in ([value] if isinstance(value, str | int | float) else value) for word in (option, str(each))
-    ]
+    values = value if isinstance(value, list | tuple) else [value]
+    return [word for each in values for word in (option, str(each))]
 
 
 def plan(grid: Grid, given: Mapping[str, Any]) -> Plan:
@@ -103,22 +109,16 @@ def plan(grid: Grid, given: Mapping[str, Any]) -> Plan:
     if linux:
         known, other = other | {"arguments": None}, known
     words = dict(known)
+    for key in [*(key for key, value in given.items() if value is not None), *axes]:
+        if key in other and key not in words:
+            whom = "a bare-metal program" if linux else "a command on Linux"
+            raise UserFault(f"{key}: a word for {whom}; this sweep has {'none' if linux else 'no `command`'}.")
     for key, value in given.items():
         if key in words:
             words[key] = value
-        elif key in other and value is None:
-            continue
-        elif key in other:
-            raise UserFault(f"{key}: a word for {'a bare-metal program' if linux else 'a command on Linux'}; {_WHICH}.")
-        else:
+        elif key not in other:
             raise unknown("word", key, [*known, "out", "workers", "cluster", "quiet"])
-    for key in axes:
-        if key in other and key not in words:
-            raise UserFault(f"grid: {key} is a word for {'a bare-metal program' if linux else 'a command on Linux'}.")
     return Plan(grid, words)
-
-
-_WHICH = "a sweep has a `program`, which is one, or a `command`"
 
 
 def _words_of(request: Any) -> dict[str, Any]:

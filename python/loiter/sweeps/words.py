@@ -27,7 +27,7 @@ class Words(TypedDict, total=False):
     packages: Sequence[str]
     put: Sequence[str | Path]
     get: Sequence[str]
-    environment: Mapping[str, str] | None
+    environment: Mapping[str, str] | Sequence[str] | None
     stdin: str | bytes | None
     roi: Roi | str | None
     append: str | None
