@@ -6,7 +6,7 @@
     tools/mutants.py NAME...          only these; the table in docs stays
 
 A mutant is a change of a line or two that makes the model wrong. All are built into one copy of the source, each
-behind `if mutant(n) { mutated } else { original }`; the variable LOITER_MUTANT says which one a process has. So the
+inside `if mutant(n) { mutated } else { original }`; the variable LOITER_MUTANT says which one a process has. So the
 workspace is built once. (cargo-mutants makes its own mutants, by syntax, and builds the workspace for each; what is
 wanted here is a fixed list of faults of the model.)
 
@@ -154,7 +154,7 @@ def read_list() -> list[Mutant]:
 
 
 def switched(source: str, mutants: list[Mutant]) -> str:
-    """The source of a file with all of its mutants behind the switch."""
+    """The source of a file with all of its mutants, each with its switch."""
     spans: dict[tuple[int, int], list[Mutant]] = {}
     for mutant in mutants:
         spans.setdefault(mutant.find(source), []).append(mutant)
@@ -416,7 +416,7 @@ def totals(mutants: list[Mutant], outcomes: dict[str, Outcome]) -> str:
 
 
 def conclude(mutants: list[Mutant], outcomes: dict[str, Outcome]) -> int:
-    """Prints what is missing; answers the exit code."""
+    """Prints what is missing; returns the exit code."""
     print(totals(mutants, outcomes))
     code = 0
     for mutant in mutants:

@@ -85,7 +85,7 @@ def test_a_limit_of_instructions_is_no_failure_and_the_same_always(image: Image)
     assert 30_000_000 <= ends[0][1] < 30_100_000
 
 
-def test_a_snapshot_goes_on_in_timed_cores_and_back(shell: Path) -> None:
+def test_a_snapshot_continues_on_timed_cores_and_back(shell: Path) -> None:
     ends = ["reference warm for 100000 instructions", "timing for 1000000 instructions"]
     plan = ", ".join([*ends, "reference for 1000000 cycles", "timing for 300000 cycles", "reference"])
     for options in ([], ["-m", "smt2", "--phases", plan]):

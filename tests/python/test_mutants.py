@@ -27,7 +27,7 @@ def mutant(tool: ModuleType, number: int, was: str, becomes: str, within: str = 
     return tool.Mutant(number, f"m{number}", "all", "crates/x/src/y.rs", was, becomes, "wrong", ["x"], within, "")
 
 
-def test_an_expression_and_a_statement_go_behind_the_switch(tool: ModuleType) -> None:
+def test_an_expression_and_a_statement_are_switched(tool: ModuleType) -> None:
     source = "let a = b + c;\nstop();\n"
     mutants = [mutant(tool, 1, "b + c", "b"), mutant(tool, 2, "stop();", "")]
     assert tool.switched(source, mutants) == (

@@ -182,10 +182,13 @@ def test_a_sweep_shows_the_measure_that_is_chosen(browser: Browser, pages: dict[
     chosen = page.locator(".vega-bindings select")
     assert chosen.input_value() == "ipc"
     before = page.locator("[data-chart] svg.marks").inner_html()
+    assert "ipc, instructions/cycle" in before
     chosen.select_option("cycles")
     page.wait_for_function(
         "before => document.querySelector('[data-chart] svg.marks').innerHTML !== before", arg=before
     )
+    page.locator("[data-chart] svg.marks", has_text="cycles, cycles").wait_for()
+    assert chosen.input_value() == "cycles"
     assert page.locator("table.explore a").first.get_attribute("href", timeout=1000)
     assert opened.said == []
     page.context.close()

@@ -126,6 +126,7 @@ def test_a_key_that_no_machine_has_is_named_before_anything_runs(log: Path) -> N
 def test_a_point_that_cannot_be_is_a_row_with_its_error(log: Path) -> None:
     frame = sweep({"place": ["add=0", "add=99", "nothing=0"]}, place=None)
     assert list(frame.error.isna()) == [True, False, False]
+    assert frame.error_status.to_list() == [pd.NA, 2, 2]
     assert "there is no 99" in frame.error[1]
     assert 'unknown task of spinloops "nothing"' in frame.error[2]
     assert ran(log) == 1
@@ -143,6 +144,7 @@ def test_a_run_that_fails_is_a_row_with_its_error(
     frame = sweep(axes, place=None, out=tmp_path / "out")
     assert list(frame.error.isna()) == [True, False, True]
     assert message in frame.error[1]
+    assert frame.error_status[1] == 1
     assert pd.isna(frame.cycles[1])
     monkeypatch.delenv(trouble)
     ran(log)
@@ -259,6 +261,12 @@ def test_a_sweep_of_which_all_fails_fails(tmp_path: Path, monkeypatch: pytest.Mo
     done = command(tmp_path, "-m", "t1", "-p", "spinloops", "--grid", "place=add=0")
     assert done.returncode == 1
     assert "all 1 points failed; the first: " in done.stderr
+
+
+def test_a_sweep_of_which_all_is_the_users_mistake_is_the_users_mistake(tmp_path: Path) -> None:
+    done = command(tmp_path, "-m", "t1", "-p", "spinloops", "--grid", "place=add=98,add=99")
+    assert done.returncode == 2
+    assert "all 2 points failed; the first: " in done.stderr
 
 
 def parameters(call: Any) -> dict[str, inspect.Parameter]:

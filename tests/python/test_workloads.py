@@ -77,7 +77,7 @@ def tak(x: int, y: int, z: int) -> int:
     return z if y >= x else tak(tak(x - 1, y, z), tak(y - 1, z, x), tak(z - 1, x, y))
 
 
-def test_sqlite3_answers_as_another_sqlite_does() -> None:
+def test_sqlite3_returns_what_another_sqlite_returns() -> None:
     database = sqlite3.connect(":memory:")
     said: list[str] = []
     script = re.sub(r"^--.*$", "", (HERE / "input/parts.sql").read_text(), flags=re.MULTILINE)

@@ -402,7 +402,7 @@ fn a_walk_does_not_write_where_it_may_not() {
 
 /// An instruction of four bytes at the end of a page, whose second page nothing answers, or nothing maps.
 #[test]
-fn an_instruction_half_of_which_nothing_answers_faults_there() {
+fn an_instruction_half_of_which_has_no_device_faults_there() {
     const BEFORE: u64 = VIRTUAL - 0x1000;
     let bits = RW | EXECUTE | ACCESSED | DIRTY;
     for (second, expected) in [

@@ -202,7 +202,7 @@ fn dhcp_gives_the_address() {
 }
 
 #[test]
-fn dhcp_answers_to_everybody_where_asked_to() {
+fn dhcp_replies_are_broadcast_on_request() {
     let everybody = (EthernetAddress::BROADCAST, Ipv4Address::BROADCAST);
     dhcp_answer(
         &dhcp(|request| request.broadcast = true),

@@ -37,7 +37,7 @@ fn what_is_stored_is_loaded() {
 }
 
 #[test]
-fn where_nothing_answers() {
+fn no_device_at_an_address_is_an_access_fault() {
     let mut machine = machine();
     for addr in [
         0,

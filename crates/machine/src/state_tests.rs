@@ -115,7 +115,7 @@ fn restored(original: &Machine) -> Machine {
 }
 
 #[test]
-fn a_restored_machine_goes_on_as_the_original() {
+fn a_restored_machine_continues_as_the_original() {
     let mut random = Random(0x2545_f491_4f6c_dd1d);
     let mut interrupts = 0;
     for _ in 0..100 {

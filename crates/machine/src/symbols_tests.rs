@@ -43,7 +43,7 @@ fn a_label_reaches_to_the_end_of_its_section() {
 }
 
 #[test]
-fn an_address_behind_an_inner_symbol_belongs_to_the_outer_one() {
+fn an_address_after_an_inner_symbol_belongs_to_the_outer_one() {
     let table = table(vec![
         symbol("outer", RAM_BASE, 0x100, FUNCTION),
         symbol("inner", RAM_BASE + 0x10, 0x10, FUNCTION),

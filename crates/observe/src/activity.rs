@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_in_a_wait_is_an_interrupt_and_the_wait_goes_on_behind_it() {
+    fn an_interrupt_in_a_wait_is_an_interrupt_and_the_wait_continues_after_it() {
         let mut course = Course::default();
         course.set_mode(Mode::Supervisor);
         course.comes_to(LOCK);

@@ -193,7 +193,10 @@ def sweep(
             out().print(f"wrote {directory / name}", highlight=False, soft_wrap=True)
     failed = int(frame[table.ERROR].notna().sum())
     if failed == len(frame):
-        raise RunFault(f"all {failed} points failed; the first: {frame[table.ERROR].iloc[0]}")
+        mistakes = (frame[table.ERROR_STATUS] == UserFault.exit_status).all()
+        raise (UserFault if mistakes else RunFault)(
+            f"all {failed} points failed; the first: {frame[table.ERROR].iloc[0]}"
+        )
     if failed:
         err().print(f"{failed} of {len(frame)} points failed; column {table.ERROR} says why.", style="red")
 

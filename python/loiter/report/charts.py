@@ -63,13 +63,18 @@ def of_chart(chart: Chart, command: Callable[[str], str | None]) -> Spec:
 def of_sweep(rows: Sequence[Mapping[str, Any]], axes: Sequence[str], measures: Sequence[str], units: Any) -> Spec:
     """Points of a sweep: a measure, which a person chooses, over the first axis; further axes are series."""
     first, others = axes[0], list(axes[1:])
-    numbers = all(isinstance(row[first], int | float) and not isinstance(row[first], bool) for row in rows)
+    kinds = {type(row[first]) for row in rows}
+    numbers = kinds <= {int, float}
     values = []
     for row in rows:
         name = ", ".join(f"{key} = {row[key]}" for key in others)
         values.append({**{each: row.get(each) for each in measures}, "x": row[first], "series": name} | _run_of(row))
     names = list(dict.fromkeys(value["series"] for value in values))
     chosen = "ipc" if "ipc" in measures else measures[0]
+    labels = [f"{name}, {units[name]}" if name in units else name for name in measures]
+    x: Spec = {"field": "x", "type": "quantitative" if numbers else "nominal", "title": first, "sort": None}
+    if numbers:
+        x |= {"scale": {"zero": False}, "axis": {"tickMinStep": 1} if kinds == {int} else {}}
     series: Spec = {"color": {"value": COLOURS[1]}}
     if others:
         opacity = {"condition": {"param": "picked", "value": 1}, "value": 0.15}
@@ -86,15 +91,14 @@ def of_sweep(rows: Sequence[Mapping[str, Any]], axes: Sequence[str], measures: S
                     "input": "select",
                     "name": "measure ",
                     "options": list(measures),
-                    "labels": [f"{name}, {units[name]}" if name in units else name for name in measures],
+                    "labels": labels,
                 },
             }
         ],
         "transform": [{"calculate": "datum[measure]", "as": "y"}, {"filter": "isValid(datum.y)"}],
         "encoding": {
-            "x": {"field": "x", "type": "quantitative" if numbers else "nominal", "title": first, "sort": None}
-            | ({"scale": {"zero": False}} if numbers else {}),
-            "y": {"field": "y", "type": "quantitative", "title": "measure"},
+            "x": x,
+            "y": {"field": "y", "type": "quantitative", "title": labels[measures.index(chosen)]},
             **series,
         },
         "layer": [

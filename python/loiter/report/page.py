@@ -84,7 +84,7 @@ def of_sweep(frame: pd.DataFrame, axes: Sequence[str], title: str, command: str)
     from loiter.sweeps import table
 
     units = frame.attrs["units"]
-    names = [name for name in frame.columns if name not in (table.KEY, table.ERROR, table.RESULT)]
+    names = [name for name in frame.columns if name not in table.LAST]
     # Those of modes, and intervals, are in the file.
     whole = [name for name in names if name not in axes and not name.endswith((".user", ".kernel", ".half_width"))]
     measures = [name for name in whole if frame[name].notna().any()]

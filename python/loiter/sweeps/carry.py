@@ -69,4 +69,5 @@ def _row_of(path: Path, measured: Json) -> Json:
 def _row(point: Point, key: str | None, found: Mapping[str, Json], failures: Mapping[str, Fault]) -> dict[str, Any]:
     fault = point.fault if key is None else failures.get(key)
     measured = {} if key is None else found.get(key, {})
-    return {**measured, **point.values, table.KEY: key, table.ERROR: None if fault is None else str(fault)}
+    failed = {} if fault is None else {table.ERROR: str(fault), table.ERROR_STATUS: fault.exit_status}
+    return {**measured, **point.values, table.KEY: key, **failed}

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 POINTS, CSV, PAGE = "points.parquet", "points.csv", "report.html"
-KEY, ERROR, RESULT = "key", "error", "result"
+KEY, ERROR, ERROR_STATUS, RESULT = "key", "error", "error_status", "result"
+LAST = (KEY, ERROR, ERROR_STATUS, RESULT)
 _HALF_WIDTH = "half_width"
 _UNITS = {"cycles": "cycles", "instructions": "instructions"}
 
@@ -45,15 +46,16 @@ def units(columns: Sequence[str]) -> dict[str, str]:
 
 
 def frame(rows: Sequence[Mapping[str, Any]], axes: Sequence[str]) -> pd.DataFrame:
-    """The rows as a frame: axes first, then what was measured, then key, error and path of the result."""
+    """The rows as a frame: axes first, then what was measured, then key, error, the exit status of such an error (1 the
+    run failed, 2 the user's mistake, 3 a fault in loiter), and path of the result."""
     import pandas as pd
 
-    last = [KEY, ERROR, RESULT]
-    between = dict.fromkeys(column for row in rows for column in row if column not in axes and column not in last)
-    columns = [*axes, *between, *last]
+    between = dict.fromkeys(column for row in rows for column in row if column not in axes and column not in LAST)
+    columns = [*axes, *between, *LAST]
     made: pd.DataFrame = pd.DataFrame(
         [{column: row.get(column) for column in columns} for row in rows], columns=columns
     )
+    made[ERROR_STATUS] = made[ERROR_STATUS].astype("Int64")
     made.attrs["units"] = units(columns)
     return made
 

@@ -297,7 +297,7 @@ fn stray(predictors: &mut Predictors, random: &mut Random, context: usize, heigh
 }
 
 #[test]
-fn nothing_is_left_of_a_wrong_way() {
+fn recovery_leaves_no_trace_of_a_wrong_path() {
     for seed in 0..600 {
         let mut random = Random::new(seed);
         let mut straight = predictors(["hybrid", "bimodal", "taken"][seed as usize % 3]);

@@ -174,7 +174,7 @@ fn a_stopped_counter_of_instructions_has_counted_the_one_that_stopped_it() {
 }
 
 #[test]
-fn a_counter_that_is_written_while_it_stands_goes_on_standing() {
+fn a_counter_that_is_written_while_stopped_stays_stopped() {
     let mut csr = csrs();
     csr.clock.cycle = 1000;
     csr.write(MCOUNTINHIBIT, 5, 100);

@@ -110,7 +110,7 @@ fn an_access_across_the_end_of_ram_fails_whole() {
 }
 
 #[test]
-fn a_load_tells_the_address_of_the_part_that_nothing_answers() {
+fn a_load_fault_gives_the_address_of_the_part_without_a_device() {
     for (address, value) in [
         (RAM_END - 4, RAM_END),
         (RAM_END - 1, RAM_END),

@@ -267,7 +267,7 @@ fn a_file_is_written_whole_or_not_at_all() {
 
 const FULL_FOLDER: &str = "LOITER_TEST_FULL_FOLDER";
 
-/// What [`a_full_disk_leaves_nothing_behind`] runs in a process of its own.
+/// What [`a_full_disk_leaves_no_file`] runs in a process of its own.
 #[test]
 #[ignore = "run by another test"]
 fn write_to_a_full_disk() {
@@ -286,7 +286,7 @@ fn write_to_a_full_disk() {
 
 /// A limit on the length of files stands for the full disk: the host refuses a write half way.
 #[test]
-fn a_full_disk_leaves_nothing_behind() {
+fn a_full_disk_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let limited = "trap '' XFSZ; ulimit -f 256; exec \"$@\"";
     let output = Command::new("sh")

@@ -83,7 +83,7 @@ fn timer_rounds(bench: &Bench, ticks: u64) -> Vec<[u64; 3]> {
 }
 
 #[test]
-fn wfi_goes_on_an_exit_latency_behind_its_interrupt() {
+fn wfi_continues_an_exit_latency_after_its_interrupt() {
     for machine in MACHINES {
         for exit in [1, 2, 150] {
             let bench = Bench::new(machine).set(&format!("wait.wfi_exit_cycles={exit}"));

@@ -76,7 +76,7 @@ fn taken_without_a_target(code: &str) -> Bench {
 }
 
 #[test]
-fn code_that_is_fetched_on_a_wrong_way_is_not_waited_in() {
+fn code_that_is_fetched_on_a_wrong_path_is_not_waited_in() {
     let run = |rounds| {
         // Predicted to be taken, and never taken; what it leads to waits.
         let block = format!(

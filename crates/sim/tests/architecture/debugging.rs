@@ -382,7 +382,7 @@ fn change_a_sleeper(address: &str, [tick, behind, elsewhere]: [u64; 3]) {
 }
 
 #[test]
-fn who_is_changed_in_its_sleep_sleeps_on_and_goes_on_changed() {
+fn a_hart_that_is_changed_in_its_sleep_sleeps_on_and_wakes_changed() {
     for (machine, cores) in [
         (Machine::Virt, 2),
         (Machine::T1, 1),

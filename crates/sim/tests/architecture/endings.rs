@@ -207,7 +207,7 @@ fn a_store_to_tohost_ends_the_program_with_its_code() {
 }
 
 #[test]
-fn nothing_runs_behind_the_store_that_ends_the_program() {
+fn nothing_runs_after_the_store_that_ends_the_program() {
     let mut retired = Vec::new();
     for machine in MACHINES {
         let mut guest = Guest::new(&[0]);

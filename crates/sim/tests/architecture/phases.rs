@@ -158,7 +158,7 @@ fn phases_end_where_they_are_told_to() {
 }
 
 #[test]
-fn the_run_ends_behind_its_last_phase() {
+fn the_run_ends_after_its_last_phase() {
     for (machine, cores) in [(Machine::Virt, 2)].into_iter().chain(TIMED) {
         let engine = if machine == Machine::Virt {
             "reference"

@@ -113,7 +113,7 @@ fn to_end(session: &mut Session) -> Vec<Stop> {
 }
 
 #[test]
-fn a_restored_system_goes_on_as_the_original() {
+fn a_restored_system_continues_as_the_original() {
     let folder = Folder::new();
     let mut compared = 0;
     for seed in 0x600..0x604 {
@@ -178,7 +178,7 @@ fn lines(output: Vec<u8>) -> Vec<String> {
 }
 
 #[test]
-fn a_restored_system_goes_on_on_timed_cores() {
+fn a_restored_system_continues_on_timed_cores() {
     let folder = Folder::new();
     let mut session = start(&program(0x605), &folder);
     let mut output = go_on(&mut session).expect("a longer program").output;
@@ -252,7 +252,7 @@ fn a_snapshot_says_what_it_is_of() {
 }
 
 #[test]
-fn on_another_clock_time_goes_on_where_it_stood() {
+fn on_another_clock_time_continues_where_it_stood() {
     let folder = Folder::new();
     let mut session = start(&program(0x608), &folder);
     go_on(&mut session).expect("more to come");

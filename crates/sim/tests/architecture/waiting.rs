@@ -518,7 +518,7 @@ fn the_hardware_lock_excludes() {
 
 /// How long after the write that frees it the last of those who wait continues.
 #[test]
-fn a_waiter_goes_on_soon_after_the_write() {
+fn a_waiter_continues_soon_after_the_write() {
     const ROUNDS: i64 = 40;
     for &(machine, cores, pair) in LOCK_PAIRS {
         if machine == Machine::Virt {

@@ -56,7 +56,10 @@ async function draw(id) {
   const isDark = dark.matches && !print.matches;
   const box = document.querySelector(`[data-log="${CSS.escape(id)}"]`);
   const chosen = specs[id].params?.find((param) => param.name === "measure");
-  if (chosen) chosen.value = views[id]?.signal("measure") ?? chosen.value;
+  if (chosen) {
+    chosen.value = views[id]?.signal("measure") ?? chosen.value;
+    specs[id].encoding.y.title = chosen.bind.labels[chosen.bind.options.indexOf(chosen.value)];
+  }
   const spec = logarithmic(recoloured(specs[id], isDark), box?.checked ?? false, chosen?.value ?? "value");
   const options = { actions: { source: false, compiled: false, editor: false }, renderer: "svg", config: config(isDark) };
   options.tooltip = { theme: isDark ? "dark" : "light" };
@@ -64,8 +67,8 @@ async function draw(id) {
   const found = await vegaEmbed(place, spec, options);
   views[id] = found.view;
   found.view.addEventListener("click", (event, item) => item?.datum?.run && show(item.datum.run));
-  // What the scale begins with depends on what it shows.
-  if (chosen) found.view.addSignalListener("measure", () => box?.checked && draw(id));
+  // The axis and its scale are those of what it shows.
+  if (chosen) found.view.addSignalListener("measure", () => draw(id));
   place.dataset.drawn = "yes";
 }
 
@@ -80,7 +83,7 @@ const tables = [...document.querySelectorAll("table.explore")].map((table) => {
 // Leads from a bar to the row of its run.
 function show(run) {
   for (const made of tables) {
-    const table = made.dt ?? made;
+    const table = made.dt;
     const row = table.row((_, __, node) => node.dataset.run === run);
     if (!row.any()) continue;
     table.search("").order([]).page.len(-1).draw();

@@ -32,7 +32,7 @@ fn arp_request() -> Vec<u8> {
 }
 
 #[test]
-fn the_gateway_answers_at_once() {
+fn the_gateway_replies_at_once() {
     let (mut machine, mut driver) = machine(Network::Gateway);
     driver.queue(&mut machine, RECEIVE, 0, &[Part::Take(INCOMING, 1526)]);
     driver.notify(&mut machine, RECEIVE);

@@ -146,7 +146,7 @@ impl Guest {
 }
 
 #[test]
-fn a_restored_machine_goes_on_like_the_original() {
+fn a_restored_device_continues_as_the_original() {
     for seed in 1..=5 {
         let mut random = Random(seed);
         let mut original = Guest::new();

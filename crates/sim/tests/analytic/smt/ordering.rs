@@ -64,7 +64,7 @@ fn an_atomic_waits_for_buffered_stores_if_it_releases_or_is_to_their_bytes() {
 }
 
 #[test]
-fn loads_behind_an_atomic_wait_for_it_if_it_acquires() {
+fn loads_after_an_atomic_wait_for_it_if_it_acquires() {
     // Both miss; alone, either takes as long as the miss.
     let both = |atomic: &str| format!("{atomic} x0, x5, (a1); ld x6, 1024(a1); add x6, x6, x6");
     let miss = number("l2.miss_latency_cycles");

@@ -38,7 +38,7 @@ fn steady(set: &[&str], setup: &str, block: &str) -> u64 {
 }
 
 #[test]
-fn a_load_that_misses_is_squashed_and_fetched_again_behind_the_handler() {
+fn a_load_that_misses_is_squashed_and_fetched_again_after_the_handler() {
     let load = number("latency.load_cycles");
     let register_read = number("core.register_read_cycles");
     let front = number("core.front_cycles");

@@ -64,7 +64,7 @@ fn as_many_misses_overlap_as_the_window_holds() {
 }
 
 #[test]
-fn as_many_misses_overlap_as_there_are_registers_for_what_is_behind_them() {
+fn as_many_misses_overlap_as_there_are_registers_for_what_follows_them() {
     let block = "ld x5, 0(a0); add a0, a0, a2; addi x6, x0, 1; addi x7, x0, 1; addi x28, x0, 1
          addi x29, x0, 1; addi x6, x0, 1; addi x7, x0, 1";
     for overlap in [1, 2, 5, 10, 15] {

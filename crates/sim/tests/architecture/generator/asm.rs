@@ -225,7 +225,7 @@ impl Assembler {
 
     /// `rd`: the address after the instruction at `pc` whose low half is `low`: four bytes if its two
     /// lowest bits are set, else two.
-    pub(crate) fn behind(&mut self, rd: u8, pc: u8, low: u8, scratch: u8) {
+    pub(crate) fn next_pc(&mut self, rd: u8, pc: u8, low: u8, scratch: u8) {
         self.i(Op::Andi, scratch, low, 3);
         self.i(Op::Sltiu, scratch, scratch, 3);
         self.i(Op::Slli, scratch, scratch, 1);

@@ -89,7 +89,7 @@ exclusions! {
     CtzwOfZero: (INTEGER, "counting_and_logic");
     /// The value of a load access fault: a misaligned load from where nothing answers is two aligned
     /// ones in QEMU, and the value is the address of one of them.
-    LoadAccessValue: (EXEC, "a_load_tells_the_address_of_the_part_that_nothing_answers");
+    LoadAccessValue: (EXEC, "a_load_fault_gives_the_address_of_the_part_without_a_device");
     /// With `mstatus.MPRV` set, accesses of machine mode have the rights of MPP, which a trap and its
     /// `mret` change; QEMU 7.2 forgets its translations when a program writes mstatus, but not then.
     RightsAfterTrap: (CSR, "lent_rights_are_those_of_the_mode_that_trapped_last");
@@ -101,7 +101,7 @@ exclusions! {
     /// A page table that a walk may read but not write: QEMU 7.2 sets accessed and dirty nevertheless.
     ProtectedTable: (TRANSLATE, "a_walk_does_not_write_where_it_may_not");
     /// An instruction whose second half lies in a page where nothing answers: QEMU 7.2 stops.
-    HalfNowhere: (TRANSLATE, "an_instruction_half_of_which_nothing_answers_faults_there");
+    HalfNowhere: (TRANSLATE, "an_instruction_half_of_which_has_no_device_faults_there");
 }
 
 #[test]

@@ -123,7 +123,7 @@ fn resume_address(asm: &mut Assembler, mode: &Mode) {
     asm.j(done);
     asm.bind(not_fetch);
     asm.i(Op::Lhu, T2, T1, 0);
-    asm.behind(T5, T1, T2, T2);
+    asm.next_pc(T5, T1, T2, T2);
     asm.bind(done);
 }
 

@@ -131,7 +131,7 @@ fn after_exception(asm: &mut Assembler, done: Label) {
     asm.j(done);
     asm.bind(fetched);
     asm.i(Op::Lhu, T4, T3, 0);
-    asm.behind(T5, T1, T4, T2);
+    asm.next_pc(T5, T1, T4, T2);
     // An lr that trapped has no reservation, so the sc after it is left out: what an sc without one
     // does at an address that faults is an implementation's choice.
     for (offset, function) in [(0, LR_FUNCTION), (4, SC_FUNCTION)] {
