@@ -183,15 +183,30 @@ def test_a_sweep_shows_the_measure_that_is_chosen(browser: Browser, pages: dict[
     assert chosen.input_value() == "ipc"
     before = page.locator("[data-chart] svg.marks").inner_html()
     assert "ipc, instructions/cycle" in before
+    chosen.focus()
     chosen.select_option("cycles")
     page.wait_for_function(
         "before => document.querySelector('[data-chart] svg.marks').innerHTML !== before", arg=before
     )
-    page.locator("[data-chart] svg.marks", has_text="cycles, cycles").wait_for()
+    page.locator("[data-chart] svg.marks").get_by_text("cycles", exact=True).wait_for()
     assert chosen.input_value() == "cycles"
+    page.wait_for_function("document.activeElement.tagName === 'SELECT'", timeout=5000)
     assert page.locator("table.explore a").first.get_attribute("href", timeout=1000)
     assert opened.said == []
     page.context.close()
+
+
+def test_an_axis_of_few_values_has_its_ticks_there(
+    browser: Browser, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOITER_CACHE", str(tmp_path / "cache"))
+    axes = {"core.contexts": [1, 2]}
+    loiter.sweep(axes, "t1", "spinloops", place="add=0", out=tmp_path / "out", quiet=True, workers=1)
+    opened = Opened(browser, tmp_path / "out" / "report.html")
+    labels = opened.page.locator("[data-chart] .role-axis-label").first.locator("text").all_text_contents()
+    assert set(labels) == {"1", "2"}
+    assert opened.said == []
+    opened.page.context.close()
 
 
 def test_failed_points_are_in_the_table_and_not_in_the_picture(

@@ -70,10 +70,10 @@ def test_a_file_and_the_command_line_say_which_command(program: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert b"runs:" not in done.stderr, "it is there already"
     done = loiter_(*words, "--env", "NAME", cwd=program)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "a variable is written NAME=VALUE" in message(done)
     done = loiter_("sweep", "-m", "virt", "--command", "true", "--grid", "argument.status=4", cwd=program)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "the command true has no {status}" in message(done)
 
 

@@ -16,6 +16,7 @@ _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _PICKED = {"name": "picked", "select": {"type": "point", "fields": ["series"]}, "bind": "legend"}
 _HEIGHT_PX = 300
 _STEP_PX = 46
+_MOST_TICKS = 24
 
 
 def of_chart(chart: Chart, command: Callable[[str], str | None]) -> Spec:
@@ -71,10 +72,13 @@ def of_sweep(rows: Sequence[Mapping[str, Any]], axes: Sequence[str], measures: S
         values.append({**{each: row.get(each) for each in measures}, "x": row[first], "series": name} | _run_of(row))
     names = list(dict.fromkeys(value["series"] for value in values))
     chosen = "ipc" if "ipc" in measures else measures[0]
-    labels = [f"{name}, {units[name]}" if name in units else name for name in measures]
+    labels = [name if units.get(name, name) == name else f"{name}, {units[name]}" for name in measures]
     x: Spec = {"field": "x", "type": "quantitative" if numbers else "nominal", "title": first, "sort": None}
     if numbers:
-        x |= {"scale": {"zero": False}, "axis": {"tickMinStep": 1} if kinds == {int} else {}}
+        # Ticks stand where points are, while they can be read.
+        at = sorted({row[first] for row in rows})
+        axis = ({"values": at} if len(at) <= _MOST_TICKS else {}) | ({"format": ",d"} if kinds == {int} else {})
+        x |= {"scale": {"zero": False}, "axis": axis}
     series: Spec = {"color": {"value": COLOURS[1]}}
     if others:
         opacity = {"condition": {"param": "picked", "value": 1}, "value": 0.15}

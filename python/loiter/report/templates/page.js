@@ -63,12 +63,15 @@ async function draw(id) {
   const spec = logarithmic(recoloured(specs[id], isDark), box?.checked ?? false, chosen?.value ?? "value");
   const options = { actions: { source: false, compiled: false, editor: false }, renderer: "svg", config: config(isDark) };
   options.tooltip = { theme: isDark ? "dark" : "light" };
+  const had = place.contains(document.activeElement);
   views[id]?.finalize();
   const found = await vegaEmbed(place, spec, options);
   views[id] = found.view;
   found.view.addEventListener("click", (event, item) => item?.datum?.run && show(item.datum.run));
   // The axis and its scale are those of what it shows.
   if (chosen) found.view.addSignalListener("measure", () => draw(id));
+  // Who chooses by the keyboard stays there: the choice is drawn anew with its chart.
+  if (had) place.querySelector("select")?.focus();
   place.dataset.drawn = "yes";
 }
 
