@@ -37,6 +37,9 @@ need() { # need COMMAND PACKAGE
 need cc build-essential
 need "${CROSS}gcc" gcc-riscv64-linux-gnu
 "$PYTHON" -c 'import ensurepip, venv' 2> /dev/null || missing+=(python3-venv)
+# The launcher of commands speaks to the kernel, whose headers the compiler only recommends.
+{ command -v "${CROSS}gcc" && echo '#include <asm/ptrace.h>' | "${CROSS}gcc" -E -; } > /dev/null 2>&1 ||
+    missing+=(linux-libc-dev-riscv64-cross)
 if [ "$1" != build ]; then
     need cpio cpio
     need depmod kmod
