@@ -1,4 +1,4 @@
-"""Unpacks packages into a root file system, and writes dpkg's record of them, from which dpkg in the guest goes on.
+"""Unpacks packages into a root file system, and writes the record of them that dpkg in the guest continues from.
 
 No script of a package runs. apt and dpkg have no command for this: `dpkg --unpack` runs scripts that come before.
 """

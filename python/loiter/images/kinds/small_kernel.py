@@ -100,7 +100,7 @@ def patch(tree: Path, patches: list[Path]) -> None:
 
 
 def missing_options(wanted: str, got: str) -> list[str]:
-    """The options that the kernel's configuration does not have as they were asked for."""
+    """The options that the kernel's configuration does not have as it was told."""
     have = set(_OPTION.findall(got))
     asked = _OPTION.findall(wanted)
     if not asked:
