@@ -2,7 +2,7 @@
 
 use loiter_hart::{Hart, Nap, Retired};
 use loiter_machine::Machine;
-use loiter_memory::{MemorySystem, Response};
+use loiter_memory::{Lost, Memory, Told};
 use loiter_observe::{Accounts, Change};
 use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 
@@ -65,7 +65,7 @@ impl Chip {
     /// The hart that has its place in `context` has retired an instruction in the reference engine: caches,
     /// translation buffers and predictors are as if it had done so there, as far as that does not depend on
     /// time. Nothing is counted.
-    pub fn warm(&mut self, context: ContextId, event: &Retired<'_>, memory: &mut MemorySystem) {
+    pub fn warm(&mut self, context: ContextId, event: &Retired<'_>, memory: &mut Memory) {
         each!(self, chip => chip.warm(context, event, memory));
     }
 
@@ -95,14 +95,19 @@ impl Chip {
         each!(self, chip => chip.run(now, until, most, shared))
     }
 
-    /// An access performs, or a store is acknowledged: the value moves now.
-    pub fn respond<O: Observer>(
-        &mut self,
-        response: Response,
-        now: Cycle,
-        shared: &mut Shared<'_, O>,
-    ) {
-        each!(self, chip => chip.respond(response, now, shared));
+    /// Memory tells the cores something. An access that performs, or a store that is acknowledged: the value moves now. A
+    /// line that is lost: harts that watch it wake, and loads that have read it are replayed.
+    pub fn hear<O: Observer>(&mut self, told: Told, now: Cycle, shared: &mut Shared<'_, O>) {
+        match told {
+            Told::Performs(response) => each!(self, chip => chip.respond(response, now, shared)),
+            // Another core reads it: values stay what they are.
+            Told::Lost {
+                why: Lost::Read, ..
+            } => {}
+            Told::Lost { core, line, .. } => each!(self, chip => chip.lost(core, line, shared)),
+            // Who was refused asks again by itself.
+            Told::Retry(_) => {}
+        }
     }
 
     /// The line that `hart` watches was written by another.

@@ -5,8 +5,8 @@ use loiter_hart::{
 };
 use loiter_isa::{Inst, Op, Width};
 use loiter_machine::Machine;
-use loiter_memory::MemorySystem;
-use loiter_observe::{Doing, Mode, Moment, Probe};
+use loiter_memory::{Level, Memory};
+use loiter_observe::{Doing, Mode, Moment, Probe, Slot};
 use loiter_types::{Cycle, HartId, PhysAddr, VirtAddr};
 
 use crate::Observer;
@@ -21,7 +21,7 @@ pub struct Shared<'a, O> {
     /// RAM and devices.
     pub machine: &'a mut Machine,
     /// Caches and memory timing.
-    pub memory: &'a mut MemorySystem,
+    pub memory: &'a mut Memory,
     /// Decoded instructions.
     pub code: &'a mut CodeCache,
     /// Who watches.
@@ -178,6 +178,17 @@ impl<O: Observer> Shared<'_, O> {
             self.stop |= self.observer.probe(moment, probe);
         }
         spinning
+    }
+}
+
+/// What a cycle is charged to in which a load waits for what `level` serves.
+pub(crate) fn slot_of(level: Level) -> Slot {
+    match level {
+        Level::L2 | Level::Home => Slot::L2Hit,
+        Level::L3 => Slot::L3Hit,
+        Level::OtherCache => Slot::OtherCache,
+        Level::Memory => Slot::L2Miss,
+        Level::Device => Slot::Device,
     }
 }
 

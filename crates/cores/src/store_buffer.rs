@@ -81,6 +81,8 @@ pub(crate) struct StoreBuffer {
     same_line: bool,
     /// Bytes are part of one store.
     joins_bytes: bool,
+    /// A store over the end of a line takes an entry for each line.
+    splits_lines: bool,
 }
 
 impl StoreBuffer {
@@ -93,6 +95,16 @@ impl StoreBuffer {
             line_log2: line_bytes.trailing_zeros(),
             same_line,
             joins_bytes: false,
+            splits_lines: false,
+        }
+    }
+
+    /// The same, where each line of a store has to be owned when that part performs. It may then hold one more entry
+    /// than there are.
+    pub(crate) fn splitting_lines(self, splits_lines: bool) -> Self {
+        Self {
+            splits_lines,
+            ..self
         }
     }
 
@@ -125,14 +137,26 @@ impl StoreBuffer {
             return;
         }
         debug_assert!(!self.is_full() || self.joins_bytes);
+        let line_bytes = 1 << self.line_log2;
+        let here = line_bytes - (addr.0 & (line_bytes - 1));
+        if self.splits_lines && width.bytes() > here {
+            self.enter(addr, here, value & ((1 << (8 * here)) - 1));
+            let rest = PhysAddr(addr.0 + here);
+            self.enter(rest, width.bytes() - here, value >> (8 * here));
+            return;
+        }
         let value = if self.joins_bytes {
             value & 0xff
         } else {
             value
         };
+        self.enter(addr, width.bytes(), value);
+    }
+
+    fn enter(&mut self, addr: PhysAddr, bytes: u64, value: u64) {
         self.entries.push_back(Store {
             addr,
-            bytes: width.bytes(),
+            bytes,
             value,
             progress: Progress::Queued,
         });

@@ -2,7 +2,7 @@
 
 use loiter_hart::{Access, Retired, access_width};
 use loiter_isa::{Class, Op};
-use loiter_memory::{MemorySystem, RequestKind, Tlb, Translation};
+use loiter_memory::{Memory, RequestKind, Tlb, Translation};
 use loiter_types::{AddressSpace, CoreId, PhysAddr, VirtAddr};
 
 use crate::walker::flush_of;
@@ -12,7 +12,7 @@ pub(crate) struct Traces<'a> {
     pub(crate) core: CoreId,
     pub(crate) itlb: &'a mut Tlb,
     pub(crate) dtlb: &'a mut Tlb,
-    pub(crate) memory: &'a mut MemorySystem,
+    pub(crate) memory: &'a mut Memory,
     /// What stores and atomics ask of memory.
     pub(crate) stores: RequestKind,
     pub(crate) atomics: RequestKind,

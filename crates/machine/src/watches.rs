@@ -231,6 +231,26 @@ impl Watches {
         }
     }
 
+    /// The hart has lost the line of `line_bytes` bytes with number `line`: if it watches part of it, its watch is
+    /// broken.
+    pub fn lose(&mut self, hart: HartId, line: u64, line_log2: u32) {
+        let watched = self.lines[hart.index()];
+        if watched == IDLE || watched == LOST {
+            return;
+        }
+        let (fine, coarse) = (self.line_log2.min(line_log2), self.line_log2.max(line_log2));
+        let shift = coarse - fine;
+        let same = match self.line_log2 > line_log2 {
+            true => watched == line >> shift,
+            false => watched >> shift == line,
+        };
+        if same {
+            self.exclude(watched);
+            self.lines[hart.index()] = LOST;
+            self.lost.push(hart);
+        }
+    }
+
     fn include(&mut self, line: u64) {
         for line in [line, line.wrapping_sub(1)] {
             self.counts[(line & 63) as usize] += 1;

@@ -13,30 +13,27 @@ use crate::params::BusParams;
 
 /// One bus.
 #[derive(Debug, Default)]
-struct Calendar {
-    /// When each line to come begins to keep the bus, in order.
-    booked: VecDeque<Cycle>,
+pub(crate) struct Calendar {
+    /// From when to when it is kept in cycles to come, in order.
+    booked: VecDeque<(Cycle, Cycle)>,
 }
 
 impl Calendar {
     /// Books the bus for `cycles` from `ready` on at the earliest. Returns from when on.
-    fn book(&mut self, now: Cycle, ready: Cycle, cycles: u64) -> Cycle {
-        let over = |start: &Cycle| start.after(cycles) <= now;
-        while self.booked.front().is_some_and(over) {
+    pub(crate) fn book(&mut self, now: Cycle, ready: Cycle, cycles: u64) -> Cycle {
+        while self.booked.front().is_some_and(|&(_, end)| end <= now) {
             self.booked.pop_front();
         }
         let mut start = ready;
         let mut place = 0;
-        for &other in &self.booked {
-            if start.after(cycles) <= other {
+        for &(begins, ends) in &self.booked {
+            if start.after(cycles) <= begins {
                 break;
             }
-            if start < other.after(cycles) {
-                start = other.after(cycles);
-            }
+            start = start.max(ends);
             place += 1;
         }
-        self.booked.insert(place, start);
+        self.booked.insert(place, (start, start.after(cycles)));
         start
     }
 }

@@ -151,18 +151,38 @@ impl Cache {
 
     /// Puts line `line`, which must not be there, in; returns its index and the line it replaced.
     pub fn fill(&mut self, line: u64) -> (usize, Option<u64>) {
+        let (index, old) = self.room_for(line, |_| false).expect("no line stays");
+        self.put(index, line);
+        (index, old)
+    }
+
+    /// Chooses where line `line`, which must not be there, can go: returns the index, and the line that it replaces.
+    /// Lines that `stays` names are not replaced; none when a set is full of them.
+    pub fn room_for(
+        &mut self,
+        line: u64,
+        stays: impl Fn(u64) -> bool,
+    ) -> Option<(usize, Option<u64>)> {
         debug_assert_eq!(self.find(line), Lookup::Miss);
         let base = self.base(line);
         let set = &self.tags[base..base + self.ways];
         let empty = set.iter().position(|&tag| tag == INVALID);
-        let way = match (self.replacement, empty) {
+        let first = match (self.replacement, empty) {
             (Replacement::Rotating, _) | (_, None) => self.victim(base),
             (_, Some(way)) => way,
         };
-        let index = base + way;
-        let old = std::mem::replace(&mut self.tags[index], line);
+        let set = &self.tags[base..base + self.ways];
+        let way = (0..self.ways)
+            .map(|step| (first + step) % self.ways)
+            .find(|&way| set[way] == INVALID || !stays(set[way]))?;
+        let old = set[way];
+        Some((base + way, (old != INVALID).then_some(old)))
+    }
+
+    /// Puts line `line` at an index that [`Cache::room_for`] has returned.
+    pub fn put(&mut self, index: usize, line: u64) {
+        self.tags[index] = line;
         self.touch(index);
-        (index, (old != INVALID).then_some(old))
     }
 
     fn victim(&mut self, base: usize) -> usize {

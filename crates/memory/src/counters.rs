@@ -27,6 +27,16 @@ counters! {
 }
 
 counters! {
+    /// Counters of the second level of a core's private caches.
+    pub struct SecondCounters {
+        /// Look-ups by what missed the first level.
+        accesses: "accesses",
+        /// Look-ups that found no valid line.
+        misses: "accesses",
+    }
+}
+
+counters! {
     /// Counters of the bus between the first level of a core and the second.
     pub struct BusCounters {
         /// Lines that first-level caches were filled with.

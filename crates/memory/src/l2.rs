@@ -11,7 +11,7 @@ use loiter_types::{CoreId, Cycle, PhysAddr};
 use crate::cache::{Cache, Lookup};
 use crate::counters::L2Counters;
 use crate::params::{L2Params, MemoryParams};
-use crate::system::{Level, RequestKind};
+use crate::request::{Level, RequestKind};
 
 /// Cores that may hold a line in their first level, 64 to a word.
 pub(crate) const SHARER_WORDS: usize = 4;

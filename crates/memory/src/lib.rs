@@ -10,10 +10,13 @@
 
 mod bus;
 mod cache;
+pub mod coherence;
 mod counters;
 mod l2;
+mod memory;
 mod misses;
 mod params;
+mod request;
 mod system;
 mod tlb;
 mod warm;
@@ -21,11 +24,14 @@ mod wheel;
 
 pub use cache::{Cache, Lookup};
 pub use counters::{
-    BusCounters, L1Counters, L2Counters, MissCounters, StoreCounters, TlbCounters, WalkerCounters,
+    BusCounters, L1Counters, L2Counters, MissCounters, SecondCounters, StoreCounters, TlbCounters,
+    WalkerCounters,
 };
+pub use memory::{AnyMemoryConfig, Memory};
 pub use params::{
     BusParams, L1MissParams, L1Params, L2Params, MemoryParams, TlbParams, WalkerParams, sets,
 };
-pub use system::{Level, MemoryConfig, MemorySystem, Missed, Request, RequestKind, Response};
+pub use request::{Level, Lost, Missed, Request, RequestKind, Response, Told};
+pub use system::{MemoryConfig, MemorySystem};
 pub use tlb::{Flush, Tlb, Translation};
 pub use wheel::Wheel;

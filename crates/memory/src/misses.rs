@@ -5,7 +5,7 @@
 use loiter_types::Cycle;
 
 use crate::params::L1MissParams;
-use crate::system::Level;
+use crate::request::Level;
 
 /// A line in flight.
 #[derive(Clone, Copy, Debug)]

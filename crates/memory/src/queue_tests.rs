@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::tests::{config, drain};
+use loiter_types::ContextId;
+
 use super::*;
 
 /// One request of a random run.

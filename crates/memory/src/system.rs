@@ -1,86 +1,21 @@
 //! The memory system as the cores see it.
 
-use loiter_types::{ContextId, CoreId, Cycle, PhysAddr};
+use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr};
 
 use crate::bus::Bus;
 use crate::cache::{Cache, Lookup};
-use crate::counters::{BusCounters, L1Counters, L2Counters, MissCounters, StoreCounters};
+#[cfg(test)]
+use crate::counters::L2Counters;
+use crate::counters::{L1Counters, MissCounters, StoreCounters};
 use crate::l2::{L2, SHARER_WORDS};
 use crate::misses::{Found, MissRegisters};
 use crate::params::{BusParams, L1MissParams, L1Params, L2Params, MemoryParams};
+use crate::request::{Level, Missed, Request, RequestKind, Response, Told};
 use crate::wheel::Wheel;
 
 mod sharers;
 
 pub(crate) use sharers::{cores_of, fill, fill_data};
-
-/// What is asked of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestKind {
-    /// An instruction line that missed the first level.
-    Fetch,
-    /// A load that missed the first level.
-    Load,
-    /// A store that leaves its store buffer.
-    Store,
-    /// The acknowledgement of a store reaches its store buffer. Never sent: it follows the store.
-    Acknowledge,
-    /// An atomic, which the second level serves.
-    Atomic,
-    /// The line of a store or atomic, to be this core's own: no other core's first level has it then.
-    /// The store or atomic performs with the answer.
-    Own,
-    /// An entry of a page table, read from the second level past the first.
-    Walk,
-    /// An access to a device.
-    Device,
-}
-
-/// A request in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// What is asked.
-    pub kind: RequestKind,
-    /// The core that asks.
-    pub core: CoreId,
-    /// The context that asks.
-    pub context: ContextId,
-    /// The first byte.
-    pub addr: PhysAddr,
-    /// What the asker knows it by.
-    pub tag: u64,
-}
-
-/// What served a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// The second level.
-    L2,
-    /// Memory.
-    Memory,
-    /// A device.
-    Device,
-}
-
-/// What becomes of a first-level miss.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Missed {
-    /// What will serve it.
-    pub level: Level,
-    /// Its line was in flight already, so that nothing was sent.
-    pub merged: bool,
-}
-
-/// A request that performs in this cycle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Response {
-    /// The request.
-    pub request: Request,
-    /// When the asker has the response and may continue.
-    pub done: Cycle,
-    /// What served it.
-    pub level: Level,
-}
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -229,37 +164,40 @@ impl MemorySystem {
     }
 
     /// Counters of a core's instruction cache and data cache.
-    #[must_use]
-    pub fn l1_counters(&self, core: CoreId) -> (&L1Counters, &L1Counters) {
+    #[cfg(test)]
+    pub(crate) fn l1_counters(&self, core: CoreId) -> (&L1Counters, &L1Counters) {
         let first = &self.first[core.index()];
         (&first.instruction_counters, &first.data_counters)
     }
 
-    /// Counters of the stores that a core has looked up with [`MemorySystem::store`].
-    #[must_use]
-    pub fn store_counters(&self, core: CoreId) -> &StoreCounters {
-        &self.first[core.index()].store_counters
-    }
-
-    /// Counters of the miss registers of a core's instruction cache and data cache.
-    #[must_use]
-    pub fn miss_counters(&self, core: CoreId) -> &[MissCounters; 2] {
-        &self.first[core.index()].miss_counters
-    }
-
-    /// Counters of what connects a core's first level to the second, if it has lines wait.
-    #[must_use]
-    pub fn bus_counters(&self, core: CoreId) -> Option<&BusCounters> {
-        self.first[core.index()]
-            .bus
-            .as_ref()
-            .map(|bus| &bus.counters)
+    /// Shows `visitor` the counters of all parts.
+    pub fn visit_counters(&self, visitor: &mut impl CounterVisitor) {
+        for (n, first) in self.first.iter().enumerate() {
+            let (instructions, data) = (format!("core{n}.l1i"), format!("core{n}.l1d"));
+            visitor.visit(&instructions, &first.instruction_counters);
+            visitor.visit(&data, &first.data_counters);
+            if first.misses.is_some() {
+                visitor.visit(&data, &first.store_counters);
+                visitor.visit(&instructions, &first.miss_counters[INSTRUCTIONS]);
+                visitor.visit(&data, &first.miss_counters[DATA]);
+            }
+            if let Some(bus) = &first.bus {
+                visitor.visit(&format!("core{n}.bus"), &bus.counters);
+            }
+        }
+        visitor.visit("l2", &self.l2.counters);
     }
 
     /// Counters of the second level and memory.
-    #[must_use]
-    pub fn l2_counters(&self) -> &L2Counters {
+    #[cfg(test)]
+    pub(crate) fn l2_counters(&self) -> &L2Counters {
         &self.l2.counters
+    }
+
+    /// Bytes of a line of the second level.
+    #[must_use]
+    pub fn l2_line_bytes(&self) -> u64 {
+        self.l2.line_bytes()
     }
 
     /// log2 of the bytes of an instruction-cache line.
@@ -482,14 +420,14 @@ impl MemorySystem {
         self.events.next()
     }
 
-    /// Goes to cycle `now`; puts the accesses that perform in it into `performed`, in order.
+    /// Goes to cycle `now`; puts the accesses that perform in it into `told`, in order.
     #[inline]
-    pub fn advance(&mut self, now: Cycle, performed: &mut Vec<Response>) {
+    pub fn advance(&mut self, now: Cycle, told: &mut Vec<Told>) {
         let mut due = std::mem::take(&mut self.due);
         self.events.advance(now, &mut due);
         for event in &due {
             match *event {
-                Event::Perform(response) => performed.push(response),
+                Event::Perform(response) => told.push(Told::Performs(response)),
                 Event::FillInstructions(core, addr) => {
                     let first = &mut self.first[core.index()];
                     fill(&mut first.instructions, &self.l2, core, addr);

@@ -1,5 +1,7 @@
 //! The memory system as a core sees it, to the cycle: every expected time is worked out here from the parameters' meaning.
 
+use loiter_types::ContextId;
+
 use super::*;
 
 const REQUEST: u64 = 8;
@@ -61,7 +63,10 @@ pub(super) fn drain(system: &mut MemorySystem, now: u64, responses: &mut Vec<(u6
     while system.next().0 <= now {
         let at = system.next();
         system.advance(at, &mut performed);
-        responses.extend(performed.drain(..).map(|response| (at.0, response)));
+        responses.extend(performed.drain(..).map(|told| match told {
+            Told::Performs(response) => (at.0, response),
+            other => unreachable!("{other:?}"),
+        }));
     }
 }
 

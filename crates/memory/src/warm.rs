@@ -4,7 +4,8 @@ use loiter_types::{CoreId, PhysAddr};
 
 use crate::cache::Lookup;
 use crate::l2::SHARER_WORDS;
-use crate::system::{MemorySystem, RequestKind, cores_of, fill, fill_data};
+use crate::request::RequestKind;
+use crate::system::{MemorySystem, cores_of, fill, fill_data};
 
 impl MemorySystem {
     /// `core` has made an access to RAM at `addr`; a store is [`RequestKind::Store`] where stores write
@@ -95,8 +96,8 @@ mod tests {
     use loiter_types::{ContextId, Cycle};
 
     use super::*;
+    use crate::request::{Level, Request};
     use crate::system::tests::config;
-    use crate::system::{Level, Request};
 
     const CORES: [CoreId; 2] = [CoreId(0), CoreId(1)];
     const ADDR: PhysAddr = PhysAddr(0x8000_1240);

@@ -23,7 +23,11 @@ words! {
         LoadHit = "load_hit",
         /// A load that misses the first level and hits the second.
         L2Hit = "l2_hit",
-        /// A load that misses the second level.
+        /// A load that misses the second level and hits the third.
+        L3Hit = "l3_hit",
+        /// A load of a line that another core has in its private caches.
+        OtherCache = "other_cache",
+        /// A load that memory serves.
         L2Miss = "l2_miss",
         /// An atomic at the second level.
         Atomic = "atomic",

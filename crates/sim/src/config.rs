@@ -5,7 +5,8 @@ use loiter_cores::smt::SmtParams;
 use loiter_hart::Extensions;
 use loiter_isa::FLAGS_BYTES;
 use loiter_machine::{MachineConfig, Mmu};
-use loiter_memory::{MemoryConfig, MemorySystem};
+use loiter_memory::coherence::DirectoryParams;
+use loiter_memory::{AnyMemoryConfig, Memory, MemoryConfig};
 use loiter_types::{Cycle, ParamInfo, ParamKind, ParamValue, Params, Unknown};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -88,8 +89,13 @@ impl MachineFile {
             .iter()
             .map(|set| split_set(set))
             .collect::<Result<Vec<_>, _>>()?;
-        let kind = kind_of_core(path, &document, &changes)?;
-        let sections = sections(&kind);
+        let core = &CoreKindParams::infos()[0];
+        let kind = chosen(path, &document, &changes, "core", core)?;
+        let system = SystemParams::infos();
+        let memory = system.iter().find(|info| info.name == "memory");
+        let memory = memory.expect("it is declared");
+        let memory = chosen(path, &document, &changes, "system", memory)?;
+        let sections = sections(&kind, &memory);
         refuse_unknown(path, &document, &sections, &kind)?;
         refuse_unknown_sets(&changes, &sections)?;
         let mut entries = Vec::new();
@@ -133,11 +139,16 @@ impl MachineFile {
         match self.core() {
             CoreKind::Fgmt(core, memory) => {
                 core.check()?;
-                MemorySystem::new(*memory)?;
+                if system.memory == "directory" {
+                    let problem = "memory = \"directory\" is not possible with core.kind = \"fgmt\", whose stores write \
+                                   through; take core.kind = \"smt\", or memory = \"shared_l2\"";
+                    return Err(("system", problem.to_owned()));
+                }
+                Memory::new(&memory)?;
             }
             CoreKind::Smt(core, memory) => {
                 core.check()?;
-                MemorySystem::new(*memory)?;
+                Memory::new(&memory)?;
             }
             CoreKind::Reference => {}
         }
@@ -250,6 +261,38 @@ impl MachineFile {
         self.section::<CoreKindParams>("core").contexts as usize
     }
 
+    /// Parameters of the memory system; with `overlaps` cores do not wait for their misses.
+    fn memory(&self, overlaps: bool) -> AnyMemoryConfig {
+        let system = self.system();
+        let cores = system.cores as usize;
+        let misses = || [self.section("l1i"), self.section("l1d")];
+        if system.memory == "directory" {
+            return AnyMemoryConfig::Directory(Box::new(DirectoryParams {
+                cores,
+                l1i: self.section("l1i"),
+                l1d: self.section("l1d"),
+                misses: misses(),
+                second: self.section("l2"),
+                third: self.section("l3"),
+                cluster: self.section("cluster"),
+                coherence: self.section("coherence"),
+                home: self.section("home"),
+                network: self.section("network"),
+                dram: self.section("dram"),
+                device: self.section("device"),
+            }));
+        }
+        AnyMemoryConfig::Shared(Box::new(MemoryConfig {
+            cores,
+            l1i: self.section("l1i"),
+            l1d: self.section("l1d"),
+            misses: overlaps.then(misses),
+            bus: overlaps.then(|| self.section("bus")),
+            l2: self.section("l2"),
+            memory: self.section("memory"),
+        }))
+    }
+
     /// Parameters of the cores and of the memory system.
     #[must_use]
     pub fn core(&self) -> CoreKind {
@@ -257,16 +300,7 @@ impl MachineFile {
         if common.kind == "reference" {
             return CoreKind::Reference;
         }
-        let misses = || [self.section("l1i"), self.section("l1d")];
-        let memory = Box::new(MemoryConfig {
-            cores: self.system().cores as usize,
-            l1i: self.section("l1i"),
-            l1d: self.section("l1d"),
-            misses: (common.kind == "smt").then(misses),
-            bus: (common.kind == "smt").then(|| self.section("bus")),
-            l2: self.section("l2"),
-            memory: self.section("memory"),
-        });
+        let memory = Box::new(self.memory(common.kind == "smt"));
         if common.kind == "smt" {
             let smt = SmtParams {
                 contexts: common.contexts,
@@ -332,30 +366,34 @@ fn sources(document: &DocumentMut) -> Vec<(String, String)> {
         .collect()
 }
 
-/// `core.kind`, which decides what other keys there are.
-fn kind_of_core(
+/// The word of a key that decides what other keys there are.
+fn chosen(
     path: &str,
     document: &DocumentMut,
     changes: &[(&str, &str)],
+    section: &str,
+    info: &ParamInfo,
 ) -> Result<String, Error> {
-    let changed = changes.iter().rev().find(|(key, _)| *key == "core.kind");
+    let key = format!("{section}.{}", info.name);
+    let changed = changes.iter().rev().find(|(changed, _)| *changed == key);
     let written = document
-        .get("core")
-        .and_then(|core| core.get("kind"))
+        .get(section)
+        .and_then(|table| table.get(info.name))
         .and_then(Item::as_str);
-    let kind = changed
-        .map(|(_, value)| *value)
-        .or(written)
-        .ok_or_else(|| {
-            Error::User(format!(
-                "{path}: core.kind is missing; a machine file says what kind of core it is about"
-            ))
-        })?;
-    let info = &CoreKindParams::infos()[0];
+    let default = match &info.default {
+        Some(ParamValue::Text(word)) => Some(word.as_str()),
+        _ => None,
+    };
+    let word = changed.map(|(_, value)| *value).or(written).or(default);
+    let word = word.ok_or_else(|| {
+        Error::User(format!(
+            "{path}: {key} is missing; a machine file says what kind of {section} it is about"
+        ))
+    })?;
     info.kind
-        .check(&ParamValue::Text(kind.to_owned()))
-        .map_err(|problem| Error::User(format!("{path}: core.kind: {problem}")))?;
-    Ok(kind.to_owned())
+        .check(&ParamValue::Text(word.to_owned()))
+        .map_err(|problem| Error::User(format!("{path}: {key}: {problem}")))?;
+    Ok(word.to_owned())
 }
 
 fn known_keys(sections: &[Section]) -> Vec<String> {

@@ -4,8 +4,12 @@ use loiter_cores::fgmt::{CoreParams, FgmtParams, FpuParams, LatencyParams};
 use loiter_cores::predict::{BranchParams, BtbParams};
 use loiter_cores::smt::{RefillParams, SmtCoreParams, SmtLatencyParams, SmtParams, SmtUnitParams};
 use loiter_cores::{DivideParams, WaitParams};
+use loiter_memory::coherence::{
+    ClusterParams, CoherenceParams, DeviceParams, DramParams, HomeParams, NetworkParams,
+    SecondParams, ThirdParams,
+};
 use loiter_memory::{
-    BusParams, L1MissParams, L1Params, L2Params, MemoryConfig, MemoryParams, TlbParams,
+    AnyMemoryConfig, BusParams, L1MissParams, L1Params, L2Params, MemoryParams, TlbParams,
     WalkerParams,
 };
 use loiter_types::{ParamInfo, Params, params};
@@ -19,6 +23,9 @@ params! {
         clock_mhz: int(1..=100000),
         /// Memory that programs see.
         ram_mib: int(1..=1048576),
+        /// shared_l2: all cores share one second level, as far from each; directory: private caches, homes, and a network
+        /// between them.
+        memory: choice("shared_l2", "directory") = "shared_l2",
         /// Ticks of the platform's timer (mtime) in a second. The core clock must be a multiple.
         timebase_hz: int(1000..=1000000000),
     }
@@ -51,8 +58,8 @@ params! {
 /// A section of a machine file: its name and its keys.
 pub(crate) type Section = (&'static str, Vec<ParamInfo>);
 
-/// The sections of a machine with this kind of core.
-pub(crate) fn sections(kind: &str) -> Vec<Section> {
+/// The sections of a machine with this kind of core and of memory.
+pub(crate) fn sections(kind: &str, memory: &str) -> Vec<Section> {
     let with_divides = |latency: Vec<ParamInfo>| [latency, DivideParams::infos()].concat();
     let mut sections = vec![
         ("system", SystemParams::infos()),
@@ -68,14 +75,9 @@ pub(crate) fn sections(kind: &str) -> Vec<Section> {
             ("itlb", TlbParams::infos()),
             ("dtlb", TlbParams::infos()),
             ("walker", WalkerParams::infos()),
-            ("l1i", L1Params::infos()),
-            ("l1d", L1Params::infos()),
-            ("l2", L2Params::infos()),
-            ("memory", MemoryParams::infos()),
         ]);
     }
     if kind == "smt" {
-        let first_level = || [L1Params::infos(), L1MissParams::infos()].concat();
         sections[2].1.extend(SmtCoreParams::infos());
         sections.extend([
             ("units", SmtUnitParams::infos()),
@@ -89,13 +91,38 @@ pub(crate) fn sections(kind: &str) -> Vec<Section> {
                 "walker",
                 [RefillParams::infos(), WalkerParams::infos()].concat(),
             ),
-            ("bus", BusParams::infos()),
-            ("l1i", first_level()),
-            ("l1d", first_level()),
-            ("l2", L2Params::infos()),
-            ("memory", MemoryParams::infos()),
         ]);
     }
+    if kind != "reference" {
+        sections.extend(memory_sections(kind, memory));
+    }
+    sections
+}
+
+fn memory_sections(kind: &str, memory: &str) -> Vec<Section> {
+    let overlaps = kind == "smt" || memory == "directory";
+    let first_level = || match overlaps {
+        true => [L1Params::infos(), L1MissParams::infos()].concat(),
+        false => L1Params::infos(),
+    };
+    let mut sections = vec![("l1i", first_level()), ("l1d", first_level())];
+    if memory == "directory" {
+        sections.extend([
+            ("l2", SecondParams::infos()),
+            ("l3", ThirdParams::infos()),
+            ("cluster", ClusterParams::infos()),
+            ("coherence", CoherenceParams::infos()),
+            ("home", HomeParams::infos()),
+            ("network", NetworkParams::infos()),
+            ("dram", DramParams::infos()),
+            ("device", DeviceParams::infos()),
+        ]);
+        return sections;
+    }
+    if kind == "smt" {
+        sections.insert(0, ("bus", BusParams::infos()));
+    }
+    sections.extend([("l2", L2Params::infos()), ("memory", MemoryParams::infos())]);
     sections
 }
 
@@ -105,9 +132,9 @@ pub enum CoreKind {
     /// No timing.
     Reference,
     /// Fine-grained multithreading.
-    Fgmt(Box<FgmtParams>, Box<MemoryConfig>),
+    Fgmt(Box<FgmtParams>, Box<AnyMemoryConfig>),
     /// Out of order, simultaneous multithreading.
-    Smt(Box<SmtParams>, Box<MemoryConfig>),
+    Smt(Box<SmtParams>, Box<AnyMemoryConfig>),
 }
 
 impl CoreKind {

@@ -2,9 +2,9 @@
 
 use loiter_cores::Chip;
 use loiter_cores::smt::{ModeGroup, total};
-use loiter_memory::{MemorySystem, TlbCounters, WalkerCounters};
+use loiter_memory::{Memory, TlbCounters, WalkerCounters};
 use loiter_observe::{Purpose, Recorder};
-use loiter_types::{CoreId, CounterSet, Cycle};
+use loiter_types::{CoreId, CounterSet, CounterVisitor, Cycle};
 use serde::Serialize;
 
 use crate::phases::{PhaseRow, Sample};
@@ -297,14 +297,18 @@ fn value_rows<C: CounterSet>(component: &str, values: Vec<u64>, out: &mut Vec<Co
     }
 }
 
+/// Rows of counters as they are visited.
+struct Rows(Vec<CounterRow>);
+
+impl CounterVisitor for Rows {
+    fn visit<C: CounterSet>(&mut self, component: &str, counters: &C) {
+        rows(component, counters, &mut self.0);
+    }
+}
+
 /// The counters of a chip and its memory system.
-pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow> {
+pub(crate) fn counter_rows(chip: &Chip, memory: &Memory) -> Vec<CounterRow> {
     let mut out = Vec::new();
-    let first_level = |CoreId(core), out: &mut Vec<CounterRow>| {
-        let (instructions, data) = memory.l1_counters(CoreId(core));
-        rows(&format!("core{core}.l1i"), instructions, out);
-        rows(&format!("core{core}.l1d"), data, out);
-    };
     let translation = |(CoreId(core), itlb, dtlb, walker): (_, &TlbCounters, &TlbCounters, _),
                        out: &mut Vec<CounterRow>| {
         rows(&format!("core{core}.itlb"), itlb, out);
@@ -315,7 +319,6 @@ pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow
         Chip::Fgmt(chip) => {
             for (core, counters) in chip.counters() {
                 rows(&format!("core{}", core.0), counters, &mut out);
-                first_level(core, &mut out);
             }
             for (core, counters) in chip.wait_counters() {
                 rows(&format!("core{}.wait", core.0), counters, &mut out);
@@ -327,15 +330,6 @@ pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow
         Chip::Smt(chip) => {
             for (core, counters) in chip.counters() {
                 rows(&format!("core{}", core.0), counters, &mut out);
-                first_level(core, &mut out);
-                let stores = memory.store_counters(core);
-                rows(&format!("core{}.l1d", core.0), stores, &mut out);
-                let [instructions, data] = memory.miss_counters(core);
-                rows(&format!("core{}.l1i", core.0), instructions, &mut out);
-                rows(&format!("core{}.l1d", core.0), data, &mut out);
-                if let Some(bus) = memory.bus_counters(core) {
-                    rows(&format!("core{}.bus", core.0), bus, &mut out);
-                }
             }
             for (core, counters) in chip.wait_counters() {
                 rows(&format!("core{}.wait", core.0), counters, &mut out);
@@ -358,8 +352,9 @@ pub(crate) fn counter_rows(chip: &Chip, memory: &MemorySystem) -> Vec<CounterRow
             }
         }
     }
-    rows("l2", memory.l2_counters(), &mut out);
-    out
+    let mut visitor = Rows(out);
+    memory.visit_counters(&mut visitor);
+    visitor.0
 }
 
 /// The accounts of a chip at `now`, in whose first contexts so many harts sit, or sat.

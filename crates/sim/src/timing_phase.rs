@@ -2,7 +2,7 @@
 
 use loiter_cores::{Chip, InstructionId, PipelineObserver, PipelineStep, Shared, fgmt, smt};
 use loiter_hart::{Hart, InstructionObserver, Nap, Performed, Retired, Trapped, Unobserved};
-use loiter_memory::{MemorySystem, Response};
+use loiter_memory::{Memory, Told};
 use loiter_observe::{Moment, Probe, ProbeObserver, Recorder};
 use loiter_types::{ContextId, Cycle, HartId};
 
@@ -25,7 +25,7 @@ const CORE_STEPS: u32 = 1 << 5;
 /// The timing model of a system.
 pub(crate) struct Timing {
     chip: Chip,
-    memory: MemorySystem,
+    memory: Memory,
     /// Instructions that can retire in a cycle, and a few more.
     most_retired: u64,
     /// While harts sit in the cores, since when.
@@ -37,7 +37,7 @@ pub(crate) struct Timing {
     /// Cycles of earlier phases of the cores.
     earlier_cycles: u64,
     /// Kept for its room.
-    performed: Vec<Response>,
+    told: Vec<Told>,
 }
 
 /// The recorder of probes, what ends the phase, and who watches instructions, and with `PIPELINE`
@@ -110,23 +110,14 @@ impl Timing {
     pub(crate) fn new(name: &str, core: CoreKind, now: Cycle) -> Result<Option<Self>, Error> {
         let built = match core {
             CoreKind::Reference => return Ok(None),
-            CoreKind::Fgmt(params, memory) => {
-                let (cores, line) = (memory.cores, memory.l2.line_bytes);
-                MemorySystem::new(*memory).and_then(|memory| {
-                    let fetch_line = memory.fetch_line_log2();
-                    let chip = fgmt::Chip::new(&params, cores, line, fetch_line, now)?;
-                    Ok((Chip::Fgmt(chip), memory))
-                })
-            }
-            CoreKind::Smt(params, memory) => {
-                let (cores, line) = (memory.cores, memory.l2.line_bytes);
-                MemorySystem::new(*memory).and_then(|memory| {
-                    let fetch_line = memory.fetch_line_log2();
-                    let lines = (line, fetch_line, memory.data_line_log2());
-                    let chip = smt::Chip::new(&params, cores, lines, now)?;
-                    Ok((Chip::Smt(chip), memory))
-                })
-            }
+            CoreKind::Fgmt(params, config) => Memory::new(&config).and_then(|memory| {
+                let chip = fgmt::Chip::new(&params, config.cores(), &memory, now)?;
+                Ok((Chip::Fgmt(chip), memory))
+            }),
+            CoreKind::Smt(params, config) => Memory::new(&config).and_then(|memory| {
+                let chip = smt::Chip::new(&params, config.cores(), &memory, now)?;
+                Ok((Chip::Smt(chip), memory))
+            }),
         };
         let (chip, memory) = built.map_err(|(section, problem)| {
             Error::User(format!("{name}: section {section}: {problem}"))
@@ -139,7 +130,7 @@ impl Timing {
             left: now,
             through: now,
             earlier_cycles: 0,
-            performed: Vec::new(),
+            told: Vec::new(),
         }))
     }
 
@@ -301,7 +292,7 @@ impl Timing {
         sleep: bool,
         until: Cycle,
     ) -> Result<Steps, Error> {
-        let performed = &mut self.performed;
+        let told = &mut self.told;
         let mut now = system.now;
         let mut timer = system.next_timer().unwrap_or(Cycle::NEVER);
         let max_cycles = Cycle(system.max_cycles);
@@ -351,9 +342,9 @@ impl Timing {
             }
             now = next.max(now);
             if shared.memory.next() <= now {
-                shared.memory.advance(now, performed);
-                for response in performed.drain(..) {
-                    self.chip.respond(response, now, &mut shared);
+                shared.memory.advance(now, told);
+                for told in told.drain(..) {
+                    self.chip.hear(told, now, &mut shared);
                 }
                 if shared.machine.ended().is_some() {
                     end = Some(now);
@@ -426,7 +417,7 @@ impl Timing {
         system: &mut System,
         watcher: &mut W,
     ) -> Result<Option<Exit>, Error> {
-        let performed = &mut self.performed;
+        let told = &mut self.told;
         let mut observers = Observers::<W, PIPELINE> {
             recorder: &mut system.recorder,
             awaited: &mut system.awaited,
@@ -450,9 +441,9 @@ impl Timing {
         while next != Cycle::NEVER {
             now = next.max(now);
             if shared.memory.next() <= now {
-                shared.memory.advance(now, performed);
-                for response in performed.drain(..) {
-                    self.chip.respond(response, now, &mut shared);
+                shared.memory.advance(now, told);
+                for told in told.drain(..) {
+                    self.chip.hear(told, now, &mut shared);
                 }
             }
             next = self.chip.drain(now, &mut shared);

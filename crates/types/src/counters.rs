@@ -20,6 +20,12 @@ pub trait CounterSet: Default {
     fn values(&self) -> Vec<u64>;
 }
 
+/// Takes the counters of components.
+pub trait CounterVisitor {
+    /// The counters of `component`.
+    fn visit<C: CounterSet>(&mut self, component: &str, counters: &C);
+}
+
 /// Declares the counters of one component.
 ///
 /// ```

@@ -11,7 +11,7 @@ mod ids;
 mod params;
 mod suggest;
 
-pub use counters::{CounterInfo, CounterSet};
+pub use counters::{CounterInfo, CounterSet, CounterVisitor};
 pub use ids::{AddressSpace, ContextId, CoreId, Cycle, HartId, PAGE_BYTES, PhysAddr, VirtAddr};
 pub use params::{FieldType, ParamInfo, ParamKind, ParamValue, Params};
 pub use suggest::{Unknown, nearest};

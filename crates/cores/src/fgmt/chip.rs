@@ -2,7 +2,7 @@
 
 use loiter_hart::{Hart, HartState, Nap};
 use loiter_machine::Machine;
-use loiter_memory::{TlbCounters, WalkerCounters};
+use loiter_memory::{Memory, TlbCounters, WalkerCounters};
 use loiter_observe::{Accounts, Change, Course, Doing};
 use loiter_types::{ContextId, CoreId, Cycle, HartId};
 
@@ -28,19 +28,18 @@ pub struct Chip {
 }
 
 impl Chip {
-    /// A chip of `cores` cores with vacant contexts, at cycle `now`. `line_bytes` is the line of the
-    /// second level, `fetch_line_log2` that of the instruction caches.
+    /// A chip of `cores` cores with vacant contexts before `memory`, at cycle `now`.
     ///
     /// # Errors
     /// The section and what contradicts what.
     pub fn new(
         params: &FgmtParams,
         cores: usize,
-        line_bytes: u64,
-        fetch_line_log2: u32,
+        memory: &Memory,
         now: Cycle,
     ) -> Result<Self, (&'static str, String)> {
         params.check()?;
+        let (line_bytes, fetch_line_log2) = (memory.line_bytes(), memory.fetch_line_log2());
         Ok(Self {
             cores: (0..cores)
                 .map(|id| Core::new(id, params, line_bytes, fetch_line_log2, now))

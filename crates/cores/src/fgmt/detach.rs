@@ -1,7 +1,7 @@
 //! Harts leave their contexts.
 
 use loiter_hart::{Hart, HartState, Retired};
-use loiter_memory::{MemorySystem, RequestKind};
+use loiter_memory::{Memory, RequestKind};
 use loiter_observe::{Activity, Slot};
 use loiter_types::{ContextId, Cycle};
 
@@ -56,7 +56,7 @@ impl Chip {
     }
 
     /// An instruction of the hart of `context` leaves its traces.
-    pub fn warm(&mut self, context: ContextId, event: &Retired<'_>, memory: &mut MemorySystem) {
+    pub fn warm(&mut self, context: ContextId, event: &Retired<'_>, memory: &mut Memory) {
         let per_core = self.cores[0].contexts.len();
         let core = &mut self.cores[context.index() / per_core];
         let c = context.index() % per_core;

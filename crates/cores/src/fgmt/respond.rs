@@ -2,12 +2,12 @@
 
 use loiter_memory::{Level, RequestKind, Response};
 use loiter_observe::Slot;
-use loiter_types::{Cycle, HartId};
+use loiter_types::{CoreId, Cycle, HartId};
 
 use super::chip::Chip;
 use super::context::{Context, Waits};
 use super::core::{Core, CoreState};
-use crate::shared::is_lock;
+use crate::shared::{is_lock, slot_of};
 use crate::wait::{Sleep, Wakes};
 use crate::{Observer, PipelineStep, Shared};
 
@@ -27,6 +27,16 @@ impl Chip {
         }
         let core_index = response.request.core.index();
         self.rescheduled(core_index, c);
+    }
+
+    /// `core` has lost line `line`.
+    pub fn lost<O: Observer>(&mut self, core: CoreId, line: u64, shared: &mut Shared<'_, O>) {
+        let line_log2 = shared.memory.data_line_log2();
+        for context in &self.cores[core.index()].contexts {
+            if let Some(hart) = context.hart {
+                shared.machine.watches.lose(hart, line, line_log2);
+            }
+        }
     }
 
     /// The line that `hart` watches was written by another.
@@ -142,9 +152,7 @@ impl Context {
         }
         self.slot = match (response.request.kind, response.level) {
             (RequestKind::Atomic, _) => Slot::Atomic,
-            (_, Level::L2) => Slot::L2Hit,
-            (_, Level::Memory) => Slot::L2Miss,
-            (_, Level::Device) => Slot::Device,
+            (_, level) => slot_of(level),
         };
         if self.run_now(core, now, shared) {
             let load = response.request.kind == RequestKind::Load;

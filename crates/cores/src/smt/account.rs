@@ -10,6 +10,7 @@ use super::core::{Core, CoreState};
 use super::counters::{Histograms, SmtCounters, SmtModeCounters, SmtPurposeCounters};
 use crate::WaitCounters;
 use crate::predict::BranchCounters;
+use crate::shared::slot_of;
 
 impl Chip {
     /// Charges every context up to `now`, and counts the cycles of cores up to there.
@@ -202,8 +203,7 @@ impl Context {
             Progress::Queued if core.queues.is_ready(entry.slot) => Slot::UnitBusy,
             Progress::Queued => Slot::Dependence,
             Progress::Walking => Slot::DtlbWalk,
-            Progress::Missing(loiter_memory::Level::Memory) => Slot::L2Miss,
-            Progress::Missing(_) => Slot::L2Hit,
+            Progress::Missing(level) => slot_of(level),
             Progress::Issued if entry.class == loiter_isa::Class::Load => Slot::LoadHit,
             Progress::Done if entry.due <= now && !self.buffer.is_empty() => Slot::StoreBuffer,
             _ => Slot::Executing,

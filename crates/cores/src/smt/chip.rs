@@ -3,6 +3,7 @@
 use loiter_hart::{Hart, HartState, Nap};
 use loiter_isa::SINK;
 use loiter_machine::Machine;
+use loiter_memory::Memory;
 use loiter_observe::{Course, Doing, Slot};
 use loiter_types::{ContextId, Cycle, HartId};
 
@@ -24,21 +25,20 @@ pub struct Chip {
 }
 
 impl Chip {
-    /// A chip of `cores` cores with vacant contexts, at cycle `now`. `lines` are those of the caches: bytes of the
-    /// second level's, log2 of the bytes of the instruction caches' and of the data caches'.
+    /// A chip of `cores` cores with vacant contexts before `memory`, at cycle `now`.
     ///
     /// # Errors
     /// The section and what contradicts what.
     pub fn new(
         params: &SmtParams,
         cores: usize,
-        lines: (u64, u32, u32),
+        memory: &Memory,
         now: Cycle,
     ) -> Result<Self, (&'static str, String)> {
         params.check()?;
         let mut all = Vec::with_capacity(cores);
         for id in 0..cores {
-            all.push(Core::new(id, params, lines, now)?);
+            all.push(Core::new(id, params, memory, now)?);
         }
         Ok(Self {
             cores: all,

@@ -1,7 +1,7 @@
 //! An out-of-order core, cycle by cycle.
 
 use loiter_isa::{Inst, decode};
-use loiter_memory::{Tlb, TlbParams, Wheel};
+use loiter_memory::{Memory, Tlb, TlbParams, Wheel};
 use loiter_observe::{Purpose, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
 
@@ -46,6 +46,16 @@ pub(super) struct InstructionEvent {
     pub(super) c: u8,
     pub(super) n: u64,
     pub(super) seq: u64,
+}
+
+/// A store that has performed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PerformedStore {
+    pub(super) hart: HartId,
+    pub(super) addr: PhysAddr,
+    pub(super) bytes: u64,
+    /// The core owned its lines, so that other cores have lost them before.
+    pub(super) owned: bool,
 }
 
 /// What the contexts of a core share.
@@ -124,8 +134,10 @@ pub(super) struct CoreState {
     pub(super) awake: ContextSet,
     /// When the first nap of the others ends by its limit.
     pub(super) naps_end: Cycle,
-    /// Stores that performed in this cycle: who, and where how many bytes.
-    pub(super) performed: Vec<(HartId, PhysAddr, u64)>,
+    /// Stores that performed in this cycle.
+    pub(super) performed: Vec<PerformedStore>,
+    /// Memory tells of lines that are lost: what crosses lines needs each of them.
+    pub(super) owns_lines: bool,
     due: Vec<InstructionEvent>,
     /// Contexts by what they are preferred by.
     pub(super) order: Ranked,
@@ -144,10 +156,11 @@ impl Core {
     pub(super) fn new(
         id: usize,
         params: &SmtParams,
-        (line_bytes, fetch_line_log2, data_line_log2): (u64, u32, u32),
+        memory: &Memory,
         now: Cycle,
     ) -> Result<Self, (&'static str, String)> {
         let contexts = params.contexts as usize;
+        let owns_lines = memory.tells_of_losses();
         let core = &params.core;
         let mut predictors = Predictors::new(&params.branch, &params.btb, contexts)?;
         let bypasses = |what| [what, "both"].contains(&core.kernel_bypasses.as_str());
@@ -162,14 +175,22 @@ impl Core {
         predictors.counters = Default::default();
         let window = core.reorder_entries as usize;
         let tlb = |params: &TlbParams| Tlb::new(params).expect("SmtParams::check has passed it");
-        let buffer = || StoreBuffer::new(core.store_buffer_entries as usize, line_bytes, false);
+        let buffer = || {
+            StoreBuffer::new(
+                core.store_buffer_entries as usize,
+                memory.line_bytes(),
+                false,
+            )
+            .splitting_lines(owns_lines)
+        };
         Ok(Self {
             state: CoreState {
                 order: Ranked::new(),
                 ready: Ranked::new(),
                 id: CoreId::new(id),
-                fetch_line_log2,
-                data_line_log2,
+                fetch_line_log2: memory.fetch_line_log2(),
+                data_line_log2: memory.data_line_log2(),
+                owns_lines,
                 registers: Registers::new(
                     31 * contexts + core.integer_registers as usize,
                     32 * contexts + core.fp_registers as usize,

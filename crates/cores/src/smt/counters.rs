@@ -138,7 +138,8 @@ impl SmtModeCounters {
     fn count_l2(&mut self, asked: &Result<Missed, Cycle>) {
         let Ok(missed) = asked else { return };
         self.l2_accesses += u64::from(!missed.merged);
-        self.l2_misses += u64::from(!missed.merged && missed.level == Level::Memory);
+        let missed_second = !matches!(missed.level, Level::L2 | Level::Home);
+        self.l2_misses += u64::from(!missed.merged && missed_second);
     }
 }
 

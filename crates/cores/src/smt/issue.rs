@@ -245,36 +245,67 @@ impl Context {
         let entry = self.entry_mut(n);
         entry.bytes = width.bytes();
         entry.data = from;
-        let seq = entry.seq;
         if let Forward::Value(value) = found {
             core.modes[self.mode].forwarded_loads += 1;
             self.loaded(c, n, value, now.after(1), core);
+        } else if let Some(missing) = self.other_line_missing(core, addr, width, shared) {
+            self.ask_for_line(c, n, missing, core, now, shared);
         } else if self.looks_up_data(core, |id| shared.memory.load(id, addr)) {
             let value = read(shared.machine, addr, width);
             self.loaded(c, n, value, now.after(1), core);
             core.purposes[self.entry(n).purpose as usize].load_lookups += 1;
         } else {
-            let request = Request {
-                kind: RequestKind::Load,
-                core: core.id,
-                context: self.id,
-                addr,
-                tag: seq,
-            };
-            let asked = shared.memory.miss(now, request);
-            core.modes[self.mode].count_data_miss(&asked);
-            match asked {
-                Ok(missed) => {
-                    let counters = &mut core.purposes[self.entry(n).purpose as usize];
-                    counters.load_lookups += 1;
-                    counters.load_misses += 1;
-                    self.entry_mut(n).progress = Progress::Missing(missed.level);
-                }
-                Err(until) => {
-                    // Until then it has not read, and stores find nothing to hold against it.
-                    self.entry_mut(n).bytes = 0;
-                    core.schedule(until, Event::Access, c, n, seq);
-                }
+            self.ask_for_line(c, n, addr, core, now, shared);
+        }
+    }
+
+    /// The address in the second of two lines of a load, if that line is not in the data cache and has to be.
+    #[inline(always)]
+    fn other_line_missing<O: Observer>(
+        &self,
+        core: &mut CoreState,
+        addr: PhysAddr,
+        width: Width,
+        shared: &mut Shared<'_, O>,
+    ) -> Option<PhysAddr> {
+        let second = lines(addr, width.bytes(), core.data_line_log2).second()?;
+        let second = PhysAddr(second << core.data_line_log2);
+        let missing =
+            core.owns_lines && !self.looks_up_data(core, |id| shared.memory.load(id, second));
+        missing.then_some(second)
+    }
+
+    /// Load `n` misses: the line of `addr` is asked for.
+    fn ask_for_line<O: Observer>(
+        &mut self,
+        c: usize,
+        n: u64,
+        addr: PhysAddr,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        let seq = self.entry(n).seq;
+        let request = Request {
+            kind: RequestKind::Load,
+            core: core.id,
+            context: self.id,
+            addr,
+            tag: seq,
+        };
+        let asked = shared.memory.miss(now, request);
+        core.modes[self.mode].count_data_miss(&asked);
+        match asked {
+            Ok(missed) => {
+                let counters = &mut core.purposes[self.entry(n).purpose as usize];
+                counters.load_lookups += 1;
+                counters.load_misses += 1;
+                self.entry_mut(n).progress = Progress::Missing(missed.level);
+            }
+            Err(until) => {
+                // Until then it has not read, and stores find nothing to hold against it.
+                self.entry_mut(n).bytes = 0;
+                core.schedule(until, Event::Access, c, n, seq);
             }
         }
     }
@@ -379,6 +410,18 @@ impl Context {
         }
         let (addr, op) = (entry.addr, entry.inst.op);
         let width = access_width(op).expect("a load has a width");
+        if core.owns_lines
+            && lines(addr, width.bytes(), core.data_line_log2)
+                .second()
+                .is_some()
+        {
+            // Both lines have to be there in the cycle in which it reads.
+            let entry = self.entry_mut(n);
+            entry.bytes = 0;
+            entry.progress = Progress::Issued;
+            core.schedule(at, Event::Access, c, n, seq);
+            return;
+        }
         let value = read(shared.machine, addr, width);
         self.loaded(c, n, value, at, core);
     }

@@ -26,6 +26,12 @@ impl Lines {
         bit(self.0) | bit(self.1)
     }
 
+    /// The second line, if there are two.
+    #[inline(always)]
+    pub(super) fn second(self) -> Option<u64> {
+        (self.0 != self.1).then_some(self.1)
+    }
+
     /// Whether a line is one of both.
     #[inline(always)]
     fn meets(self, other: Lines) -> bool {
@@ -35,7 +41,8 @@ impl Lines {
 
 impl Chip {
     /// Loads that have read a line which a store of another hart has just written read it again,
-    /// unless all before them has retired.
+    /// unless all before them has retired. Where memory tells cores of lines that they lose, other cores hear of it
+    /// from there.
     #[inline(always)]
     pub(super) fn tell_of_stores(&mut self, core_index: usize) {
         if !self.cores[core_index].state.performed.is_empty() {
@@ -45,12 +52,16 @@ impl Chip {
 
     fn tell_of_performed(&mut self, core_index: usize) {
         let mut performed = std::mem::take(&mut self.cores[core_index].state.performed);
-        for (hart, addr, bytes) in performed.drain(..) {
-            for core in &mut self.cores {
+        for store in performed.drain(..) {
+            let concerned = match store.owned {
+                true => core_index..core_index + 1,
+                false => 0..self.cores.len(),
+            };
+            for core in &mut self.cores[concerned] {
                 let line_log2 = core.state.data_line_log2;
-                let lines = lines(addr, bytes, line_log2);
+                let lines = lines(store.addr, store.bytes, line_log2);
                 for context in &mut core.contexts {
-                    if context.hart != Some(hart) {
+                    if context.hart != Some(store.hart) {
                         context.written(lines, line_log2);
                     }
                 }
@@ -61,6 +72,11 @@ impl Chip {
 }
 
 impl Context {
+    /// Its core has lost a line.
+    pub(super) fn loses(&mut self, line: u64, line_log2: u32) {
+        self.written(Lines(line, line), line_log2);
+    }
+
     /// A store of another hart has written these lines.
     fn written(&mut self, written: Lines, line_log2: u32) {
         if self.lines_read & written.bits() == 0 {

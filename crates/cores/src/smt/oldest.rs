@@ -10,7 +10,7 @@ use loiter_observe::{Doing, Slot};
 use loiter_types::{Cycle, HartId, PhysAddr, VirtAddr};
 
 use super::context::{Context, How, Oldest};
-use super::core::{CoreState, Event};
+use super::core::{CoreState, Event, PerformedStore};
 use super::registers::NONE;
 use super::rename::is_fp;
 use super::retire::Oldness;
@@ -82,11 +82,14 @@ impl Context {
                 };
                 core.active = true;
                 let asked = match kind {
-                    RequestKind::Device => Ok(shared.memory.send(now, request)),
+                    RequestKind::Device => {
+                        shared.memory.send(now, request);
+                        Ok(())
+                    }
                     _ => {
                         let asked = shared.memory.miss(now, request);
                         core.modes[self.mode].count_data_miss(&asked);
-                        asked.map(|missed| missed.level)
+                        asked.map(|_| ())
                     }
                 };
                 match asked {
@@ -219,7 +222,12 @@ impl Context {
         exec.finish();
         let stored = port.stored;
         for &(addr, bytes) in stored.parts() {
-            core.performed.push((self.seated(), addr, bytes));
+            core.performed.push(PerformedStore {
+                hart: self.seated(),
+                addr,
+                bytes,
+                owned: core.owns_lines && class == Class::Atomic,
+            });
             self.squash_violations(c, n, (addr, bytes), core, now);
         }
         if let Flow::Trap(trap) = flow {

@@ -3,7 +3,7 @@
 
 use loiter_isa::Width;
 use loiter_memory::{RequestKind, Response};
-use loiter_types::{Cycle, HartId, PhysAddr};
+use loiter_types::{CoreId, Cycle, HartId, PhysAddr};
 
 use super::chip::Chip;
 use super::context::{Fetch, Oldest};
@@ -47,6 +47,20 @@ impl Chip {
         }
         self.tell_of_stores(core_index);
         self.rescheduled(core_index, now);
+    }
+
+    /// `core` has lost line `line`.
+    pub fn lost<O: Observer>(&mut self, core: CoreId, line: u64, shared: &mut Shared<'_, O>) {
+        let Core { state, contexts } = &mut self.cores[core.index()];
+        for context in contexts {
+            if let Some(hart) = context.hart {
+                shared
+                    .machine
+                    .watches
+                    .lose(hart, line, state.data_line_log2);
+                context.loses(line, state.data_line_log2);
+            }
+        }
     }
 
     /// The line that `hart` watches was written by another.

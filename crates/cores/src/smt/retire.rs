@@ -7,7 +7,7 @@ use loiter_observe::{Doing, Slot};
 use loiter_types::{AddressSpace, Cycle, VirtAddr};
 
 use super::context::{Context, Fetch, How, Oldest, Progress};
-use super::core::{Core, CoreState};
+use super::core::{Core, CoreState, PerformedStore};
 use super::registers::{File, NONE};
 use super::rename::is_fp;
 use super::squash;
@@ -126,7 +126,12 @@ impl Context {
         self.buffer.acknowledge();
         self.owning = false;
         self.fenced &= !self.buffer.is_empty();
-        core.performed.push((hart, store.addr, store.bytes));
+        core.performed.push(PerformedStore {
+            hart,
+            addr: store.addr,
+            bytes: store.bytes,
+            owned: core.owns_lines,
+        });
     }
 
     /// Takes a pending interrupt, if the oldest instruction is not in the middle of an access. Returns

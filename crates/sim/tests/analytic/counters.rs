@@ -183,7 +183,45 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
         ),
         (Bench::new("t2"), rewritten),
         (Bench::new("t1"), crowded),
+        (small_caches("cluster", 8), shared()),
+        (small_caches("homes", 1), shared()),
+        (small_caches("homes", 8).set("l3.inclusive=false"), shared()),
     ]
+}
+
+/// A `p-core` of two cores with caches that its harts' data do not fit into, in clusters of so many.
+fn small_caches(third: &str, cores: u64) -> Bench {
+    let set = [
+        format!("l3.shared_by={third}"),
+        format!("cluster.cores={cores}"),
+        "l3.inclusive=true".to_owned(),
+        "l3.size_kib=16".to_owned(),
+        "l2.size_kib=8".to_owned(),
+        "l1d.size_kib=4".to_owned(),
+        "l1i.size_kib=4".to_owned(),
+        "l1d.mshrs=2".to_owned(),
+    ];
+    let bench = Bench::new("p-core");
+    set.iter().fold(bench, |bench, change| bench.set(change))
+}
+
+/// Harts that read and write the same lines, each in an order of its own.
+fn shared() -> Vec<(usize, String)> {
+    let code = |hart: usize| {
+        let code = format!(
+            "li a0, {DATA}; li a2, {}; li a4, 32704; li a5, 0; li s1, 600
+             again: add a5, a5, a2; and a5, a5, a4; add a3, a0, a5; ld t0, 0(a3); add t1, t0, t0
+             sd t1, 8(a3); ld t2, 0(a0); sd t2, 0(a0); addi s1, s1, -1; bnez s1, again",
+            64 * (2 * hart + 3)
+        );
+        let end = if hart == 0 {
+            "exit".to_owned()
+        } else {
+            "done: wfi; j done".to_owned()
+        };
+        (hart, format!("{code}; {end}"))
+    };
+    (0..4).map(code).collect()
 }
 
 /// Name of a component without the number of its core and without modes.

@@ -4,6 +4,7 @@
 mod accounts;
 mod caches;
 mod counters;
+mod crossing;
 mod in_flight;
 mod latency;
 mod misses;

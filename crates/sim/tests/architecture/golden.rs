@@ -92,6 +92,8 @@ fn golden_runs_count_what_was_reviewed() {
         (Machine::Smt8, 1, 8),
         (Machine::PCore, 1, 2),
         (Machine::T1, 2, 8),
+        (Machine::T2, 2, 16),
+        (Machine::Smt8, 2, 16),
         (Machine::PCore, 2, 4),
     ] {
         compare(machine, cores, harts);

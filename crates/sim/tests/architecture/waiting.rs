@@ -9,7 +9,7 @@ use crate::handmade::{A0, A1, A2, FREE, FULL_FENCE, Guest, S0, S1, T0, T1, T2, r
 use crate::machines::{Machine, assert_passed, run_to_end, try_run};
 
 /// Delays of the waker, in instructions, that are tried one by one.
-const DELAYS: usize = 200;
+const DELAYS: usize = 400;
 /// More than any of these programs needs.
 const MAX_CYCLES: u64 = 20_000_000;
 

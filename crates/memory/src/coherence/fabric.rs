@@ -1,0 +1,197 @@
+//! What carries messages between nodes, and what happens in coming cycles.
+
+use std::collections::VecDeque;
+
+use loiter_types::Cycle;
+
+use super::Event;
+use super::dram::Dram;
+use super::message::{Body, Message, Node};
+use super::network::Network;
+use crate::bus::Calendar;
+use crate::request::Told;
+use crate::wheel::Wheel;
+
+/// Between the cores of a cluster and its home.
+#[derive(Debug)]
+pub(crate) struct Inside {
+    /// From a core to the home of its cluster.
+    pub(crate) up_cycles: u64,
+    /// Back.
+    pub(crate) down_cycles: u64,
+    /// Cycles for which a line that comes keeps a core's port.
+    pub(crate) line_cycles: u64,
+    /// By core: when its port is taken, and when the last message to it arrives.
+    pub(crate) ports: Vec<(Calendar, Cycle)>,
+}
+
+/// Networks, memory, and events to come.
+#[derive(Debug)]
+pub(crate) struct Fabric {
+    pub(crate) cores: usize,
+    /// Cores of a cluster, if there are clusters.
+    pub(crate) cluster_cores: Option<usize>,
+    pub(crate) homes: usize,
+    /// The first home of memory.
+    pub(crate) first_home: usize,
+    /// log2 of the lines that follow each other in one home.
+    pub(crate) interleave_log2: u32,
+    pub(crate) inside: Inside,
+    pub(crate) network: Network,
+    /// Memory controllers, which are nodes after the homes; without, homes have memory of their own.
+    pub(crate) controllers: usize,
+    /// The memory of each home or controller.
+    pub(crate) drams: Vec<Dram>,
+    pub(crate) events: Wheel<Event>,
+    /// Time stands still: messages arrive at once, in the order in which they were sent.
+    pub(crate) instant: bool,
+    pub(crate) at_once: VecDeque<Event>,
+}
+
+impl Fabric {
+    fn is_core(&self, node: Node) -> bool {
+        node.index() < self.cores
+    }
+
+    /// The home of `line` among those of memory: its number, and that of the line there.
+    fn place(&self, line: u64) -> (usize, u64) {
+        let homes = self.homes as u64;
+        let block = line >> self.interleave_log2;
+        let low = line & ((1 << self.interleave_log2) - 1);
+        let number = (block / homes) << self.interleave_log2 | low;
+        ((block % homes) as usize, number)
+    }
+
+    fn first_controller(&self) -> usize {
+        self.first_home + self.homes
+    }
+
+    /// The controller of the memory that has `line`, and the number of the line there.
+    fn controller(&self, line: u64) -> Option<(usize, u64)> {
+        let controllers = self.controllers as u64;
+        (controllers > 0).then(|| ((line % controllers) as usize, line / controllers))
+    }
+
+    /// The home that `node` asks for `line`.
+    pub(crate) fn home_of(&self, node: Node, line: u64) -> Node {
+        match self.cluster_cores {
+            Some(cores) if self.is_core(node) => Node((self.cores + node.index() / cores) as u16),
+            _ => Node((self.first_home + self.place(line).0) as u16),
+        }
+    }
+
+    /// When a message that leaves at `at` arrives.
+    fn arrival(&mut self, at: Cycle, from: Node, to: Node, has_line: bool) -> Cycle {
+        if self.cluster_cores.is_none() {
+            return self.network.send(at, from, to, has_line);
+        }
+        if self.is_core(from) {
+            return at.after(self.inside.up_cycles);
+        }
+        if !self.is_core(to) {
+            return self.network.send(at, from, to, has_line);
+        }
+        let (port, last) = &mut self.inside.ports[to.index()];
+        let mut arrives = at.after(self.inside.down_cycles);
+        if has_line && self.inside.line_cycles > 0 {
+            arrives = port.book(at, arrives, self.inside.line_cycles);
+        }
+        *last = arrives.max(*last);
+        *last
+    }
+}
+
+/// Where what a node does in a cycle goes.
+pub(crate) struct Out<'a> {
+    pub(crate) now: Cycle,
+    pub(crate) fabric: &'a mut Fabric,
+    pub(crate) told: &'a mut Vec<Told>,
+}
+
+impl Out<'_> {
+    /// One, but for what is done without time, which is not counted.
+    #[inline(always)]
+    pub(crate) fn one(&self) -> u64 {
+        u64::from(!self.fabric.instant)
+    }
+
+    fn schedule(&mut self, at: Cycle, event: Event) {
+        if self.fabric.instant {
+            self.fabric.at_once.push_back(event);
+        } else {
+            self.fabric.events.insert(at, event);
+        }
+    }
+
+    /// Sends a message, which leaves `cycles` from now.
+    pub(crate) fn send(&mut self, from: Node, to: Node, line: u64, body: Body, cycles: u64) {
+        let at = self.arrival(from, to, body.carries_line(), cycles);
+        let message = Message {
+            from,
+            to,
+            line,
+            body,
+        };
+        self.schedule(at, Event::Arrives(message));
+    }
+
+    /// Sends a message to the home of its line.
+    pub(crate) fn send_home(&mut self, from: Node, line: u64, body: Body, cycles: u64) {
+        let home = self.fabric.home_of(from, line);
+        self.send(from, home, line, body, cycles);
+    }
+
+    /// When a message arrives that leaves `cycles` from now.
+    pub(crate) fn arrival(&mut self, from: Node, to: Node, has_line: bool, cycles: u64) -> Cycle {
+        match self.fabric.instant {
+            true => self.now,
+            false => self
+                .fabric
+                .arrival(self.now.after(cycles), from, to, has_line),
+        }
+    }
+
+    /// The value of `line` is in the home `node` at `at`.
+    pub(crate) fn value_at(&mut self, node: Node, line: u64, at: Cycle) {
+        self.schedule(at, Event::Value(node, line));
+    }
+
+    /// Memory reads `line` for its home. Returns when the value is there.
+    pub(crate) fn read_memory(&mut self, line: u64) -> Cycle {
+        if self.fabric.instant {
+            return self.now;
+        }
+        let (home, n) = self.fabric.place(line);
+        let Some((controller, n)) = self.fabric.controller(line) else {
+            return self.fabric.drams[home].read(self.now, n);
+        };
+        let [here, there] = [
+            self.fabric.first_home + home,
+            self.fabric.first_controller() + controller,
+        ];
+        let [here, there] = [here, there].map(|node| Node(node as u16));
+        let network = &mut self.fabric.network;
+        let arrives = network.send(self.now, here, there, false);
+        let read = self.fabric.drams[controller].read(arrives, n);
+        self.fabric.network.send(read, there, here, true)
+    }
+
+    /// Memory writes `line`.
+    pub(crate) fn write_memory(&mut self, line: u64) {
+        if self.fabric.instant {
+            return;
+        }
+        let (home, n) = self.fabric.place(line);
+        let Some((controller, n)) = self.fabric.controller(line) else {
+            self.fabric.drams[home].write(self.now, n);
+            return;
+        };
+        let [here, there] = [
+            self.fabric.first_home + home,
+            self.fabric.first_controller() + controller,
+        ];
+        let [here, there] = [here, there].map(|node| Node(node as u16));
+        let arrives = self.fabric.network.send(self.now, here, there, true);
+        self.fabric.drams[controller].write(arrives, n);
+    }
+}

@@ -1,0 +1,110 @@
+//! The home of a cluster as a child of the homes of memory: what it asks them for, gives up, and lends.
+
+use super::super::directory::{Keep, Want, lend, recall, supplied};
+use super::super::message::Body;
+use super::super::state::State;
+use super::{Home, Line, Out, Purpose};
+use crate::request::Level;
+
+impl Home {
+    /// A line that neither its children nor its cache have is given up.
+    pub(super) fn release(&mut self, line: u64, out: &mut Out<'_>) {
+        if self.rules.has_above && self.line(line).entry.is_empty() && !self.cached(line) {
+            self.give_up(line, out);
+        }
+    }
+
+    /// No child has the line, nor has the cache: the home above has it.
+    pub(super) fn give_up(&mut self, line: u64, out: &mut Out<'_>) {
+        if !self.rules.has_above {
+            return;
+        }
+        let Some(Line { state, .. }) = self.lines.remove(&line) else {
+            return;
+        };
+        if state.supplies() || self.rules.tells_clean {
+            self.leaving.push((line, state));
+            out.send_home(self.node, line, Body::Put { state }, 0);
+        }
+    }
+
+    /// The home above knows of a line that was given up.
+    pub(crate) fn put_done(&mut self, line: u64) {
+        let at = self.leaving.iter().position(|leaving| leaving.0 == line);
+        self.leaving.swap_remove(at.expect("it was put"));
+    }
+
+    /// The home above grants what it was asked for.
+    pub(crate) fn granted(&mut self, line: u64, state: State, level: Level, out: &mut Out<'_>) {
+        let mut known = self.line(line);
+        known.state = state;
+        self.set(line, known);
+        if self.rules.inclusive {
+            self.cache_line(line, out);
+        }
+        let busy = self.busy.get_mut(&line).expect("it has asked");
+        let request = busy.above.take().expect("it has asked");
+        let from_above = (level != Level::Home).then_some(level);
+        self.serve(line, request, from_above, out);
+        self.settle(line, out);
+    }
+
+    /// The home above asks for the line, and for what is kept of it to be as `keep` says.
+    pub(super) fn snooped(&mut self, line: u64, keep: Keep, supply: bool, out: &mut Out<'_>) {
+        let protocol = self.rules.protocol_above;
+        if let Some(leaving) = self.leaving.iter_mut().find(|leaving| leaving.0 == line) {
+            let before = leaving.1;
+            let (after, dirty) = supplied(protocol, before, keep);
+            leaving.1 = after;
+            let supplies = supply && before.can_read();
+            out.send_home(self.node, line, Body::Reply { supplies, dirty }, 0);
+            return;
+        }
+        match self.busy.get_mut(&line) {
+            Some(busy) if busy.gather.is_some() => {
+                debug_assert!(busy.snoop.is_none(), "one snoop of a line at a time");
+                busy.snoop = Some((keep, supply));
+            }
+            _ => {
+                self.begin_reply(line, keep, supply, out);
+                self.settle(line, out);
+            }
+        }
+    }
+
+    /// Gathers from its children what the home above asks for.
+    pub(super) fn begin_reply(&mut self, line: u64, keep: Keep, supply: bool, out: &mut Out<'_>) {
+        let known = self.known(line);
+        let step = match keep {
+            Keep::Nothing => recall(self.rules.protocol, known),
+            Keep::Copy | Keep::All => lend(self.rules.protocol, known, keep),
+        };
+        self.gather(line, Purpose::Reply { keep, supply }, step, None, out);
+    }
+
+    /// Its children have done what the home above asks for.
+    pub(super) fn reply(&mut self, line: u64, keep: Keep, supply: bool, out: &mut Out<'_>) {
+        let mut known = self.line(line);
+        let before = known.state;
+        let (after, dirty) = supplied(self.rules.protocol_above, before, keep);
+        known.state = after;
+        self.set(line, known);
+        if !after.can_read()
+            && let Some(cache) = &mut self.cache
+        {
+            cache.invalidate(line);
+        }
+        let supplies = supply && before.can_read();
+        let cycles = if supplies { self.rules.data_cycles } else { 0 };
+        out.send_home(self.node, line, Body::Reply { supplies, dirty }, cycles);
+    }
+}
+
+/// What the home of a cluster asks above for, to serve such a request.
+pub(super) fn want_above(want: Want) -> Want {
+    match want {
+        Want::Own | Want::AtHome => Want::Own,
+        Want::Read | Want::Walk => Want::Read,
+        Want::Fetch => Want::Fetch,
+    }
+}

@@ -1,0 +1,165 @@
+//! A memory system made of messages: private caches, homes, and the network between them.
+//!
+//! ```text
+//!   core  core     core  core        private.rs: first levels, optionally a second
+//!     \    /         \    /          fabric.rs: a constant latency, and a port for each core
+//!    cluster        cluster          home.rs: an optional shared cache with a directory of its cores
+//!        \            /              network.rs: bus, crossbar, ring, mesh, sockets
+//!     home  home  home  home         home.rs: a slice of the directory, optionally of a cache; dram.rs: memory
+//! ```
+//!
+//! Invariants: a line that a core may write, no other core may read. A request gets exactly one
+//! [`Told::Performs`](crate::Told). A core is told of every line that it loses, in the cycle in which it does.
+
+mod directory;
+mod dram;
+mod fabric;
+mod home;
+mod layout;
+mod message;
+mod network;
+mod params;
+mod private;
+mod state;
+mod system;
+
+pub use directory::{
+    Entry, Keep, Known, Protocol, Step, Supply, Want, lend, recall, step, supplied,
+};
+pub use dram::{DramCounters, DramParams};
+pub use home::HomeCounters;
+pub use message::Node;
+pub use network::{NetworkConfig, NetworkCounters, Topology};
+pub use params::{
+    ClusterParams, CoherenceParams, DeviceParams, DirectoryParams, HomeParams, NetworkParams,
+    SecondParams, ThirdParams,
+};
+pub use state::{Holders, MOST_CHILDREN, State};
+pub use system::Coherent;
+
+use loiter_types::CoreId;
+
+use fabric::Out;
+use message::Message;
+
+use crate::request::{Level, Request};
+
+/// What becomes of a request that missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// It has been sent.
+    Sent,
+    /// Its line is outstanding already; it performs with that.
+    Merged,
+    /// There is no miss register: [`Told::Retry`](crate::Told) follows, and the request comes again.
+    Full,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A message arrives.
+    Arrives(Message),
+    /// A home has looked a message up.
+    LookedUp(Message),
+    /// A core has looked its second level up.
+    Second(CoreId, u64),
+    /// The value of a home's cache or memory is there.
+    Value(Node, u64),
+    /// A device responds.
+    Device(Request),
+}
+
+/// The geometry of a cache.
+#[derive(Clone, Debug)]
+pub struct CacheConfig {
+    /// Capacity.
+    pub size_kib: u64,
+    /// Associativity.
+    pub ways: u64,
+    /// Which line of a set is replaced.
+    pub replacement: String,
+}
+
+/// The private caches of each core.
+#[derive(Clone, Debug)]
+pub struct PrivateConfig {
+    /// Instruction cache.
+    pub l1i: CacheConfig,
+    /// Data cache.
+    pub l1d: CacheConfig,
+    /// Lines that can be outstanding to the instruction cache and to the data cache.
+    pub mshrs: [usize; 2],
+    /// Every access of the instruction cache, or of the data cache, hits.
+    pub perfect: [bool; 2],
+    /// A second level, which includes both.
+    pub second: Option<CacheConfig>,
+    /// From a first-level miss to its departure, or to its hit in the second level.
+    pub lookup_cycles: u64,
+    /// From a snoop to the departure of its reply.
+    pub snoop_cycles: u64,
+}
+
+/// A home of a cluster or of memory.
+#[derive(Clone, Debug)]
+pub struct HomeConfig {
+    /// Its cache; the home of a cluster has one.
+    pub cache: Option<CacheConfig>,
+    /// What its cache is to cores.
+    pub level: Level,
+    /// Whoever holds a line, the cache has it too; else it takes what children give up.
+    pub inclusive: bool,
+    /// Between it and its children.
+    pub protocol: Protocol,
+    /// Its children tell it of shared copies that they give up.
+    pub children_tell_clean: bool,
+    /// From the beginning of a look-up to its result.
+    pub tag_cycles: u64,
+    /// From there to the value, if the cache has it.
+    pub data_cycles: u64,
+    /// Cycles for which a message keeps its bank from beginning the next.
+    pub busy_cycles: u64,
+    /// Banks; lines are interleaved over them.
+    pub banks: u64,
+}
+
+/// Clusters of cores.
+#[derive(Clone, Debug)]
+pub struct ClusterConfig {
+    /// Cores of a cluster.
+    pub cores: usize,
+    /// The home of each.
+    pub home: HomeConfig,
+    /// From a core to the home of its cluster.
+    pub up_cycles: u64,
+    /// Back.
+    pub down_cycles: u64,
+    /// Cycles for which a line that comes keeps a core's port.
+    pub line_cycles: u64,
+}
+
+/// A memory system.
+#[derive(Clone, Debug)]
+pub struct CoherenceConfig {
+    /// Number of cores.
+    pub cores: usize,
+    /// Bytes of a line of every cache, a power of two.
+    pub line_bytes: u64,
+    /// Private caches.
+    pub private: PrivateConfig,
+    /// Clusters, if cores are not children of memory's homes themselves.
+    pub cluster: Option<ClusterConfig>,
+    /// Number of homes of memory.
+    pub homes: usize,
+    /// Each of them.
+    pub home: HomeConfig,
+    /// Bytes that follow each other in one home, at least a line, a power of two.
+    pub interleave_bytes: u64,
+    /// Between clusters, or cores where there are none, and memory's homes. Nodes are cores, then clusters, then homes.
+    pub network: NetworkConfig,
+    /// Memory controllers that are nodes of the network, after the homes; without, each home has memory of its own.
+    pub controllers: usize,
+    /// The memory of each home or controller.
+    pub dram: DramParams,
+    /// An access to a device.
+    pub device_latency_cycles: u64,
+}

@@ -1,0 +1,494 @@
+//! The private caches of a core: what it hits, what it misses, and what it gives up.
+//!
+//! With a second level, that includes both first ones and has the state of each line. Without, the data cache has it,
+//! and a line that only the instruction cache has is a shared copy.
+
+use loiter_types::{CoreId, Cycle};
+
+use super::directory::{Keep, Protocol, Want, supplied};
+use super::message::{Body, Node};
+use super::state::State;
+use super::{Asked, Out};
+use crate::cache::{Cache, Lookup};
+use crate::counters::{L1Counters, MissCounters, SecondCounters, StoreCounters};
+use crate::request::{Level, Lost, Request, RequestKind, Response, Told};
+
+const INSTRUCTIONS: usize = 0;
+const DATA: usize = 1;
+
+/// The first-level cache that a request is for.
+fn cache_of(kind: RequestKind) -> usize {
+    match kind {
+        RequestKind::Fetch => INSTRUCTIONS,
+        _ => DATA,
+    }
+}
+
+/// Rules of a core's private caches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PrivateRules {
+    pub(crate) protocol: Protocol,
+    /// Home is told of shared copies that are given up.
+    pub(crate) tells_clean: bool,
+    /// Lines that can be outstanding to the instruction cache and to the data cache.
+    pub(crate) mshrs: [usize; 2],
+    /// Every access of either hits.
+    pub(crate) perfect: [bool; 2],
+    /// From a first-level miss to its departure, or to its hit in the second level.
+    pub(crate) lookup_cycles: u64,
+    /// From a snoop to the departure of its reply.
+    pub(crate) snoop_cycles: u64,
+}
+
+/// What a core's private caches count. A look-up that misses counts when its request is taken.
+#[derive(Debug, Default)]
+pub(crate) struct PrivateCounters {
+    /// Of the instruction cache and of the data cache.
+    pub(crate) first: [L1Counters; 2],
+    pub(crate) stores: StoreCounters,
+    pub(crate) misses: [MissCounters; 2],
+    pub(crate) second: SecondCounters,
+}
+
+/// Tags, and the state of each line.
+#[derive(Debug)]
+struct Stated {
+    tags: Cache,
+    state: Vec<State>,
+}
+
+impl Stated {
+    fn new(tags: Cache) -> Self {
+        Self {
+            state: vec![State::Invalid; tags.lines()],
+            tags,
+        }
+    }
+
+    fn state(&self, line: u64) -> State {
+        match self.tags.find(line) {
+            Lookup::Hit(index) => self.state[index],
+            Lookup::Miss => State::Invalid,
+        }
+    }
+
+    fn set_state(&mut self, line: u64, state: State) {
+        if let Lookup::Hit(index) = self.tags.find(line) {
+            self.state[index] = state;
+        }
+    }
+}
+
+/// A line that is outstanding.
+#[derive(Debug)]
+struct Miss {
+    line: u64,
+    since: Cycle,
+    /// Whether home has been asked; the second level is looked up until then.
+    sent: bool,
+    /// Who waits, in the order in which they asked.
+    waiters: Vec<Request>,
+}
+
+/// A copy that has been given up, of which home does not know yet.
+#[derive(Debug)]
+struct Leaving {
+    line: u64,
+    state: State,
+}
+
+/// The private caches of a core.
+#[derive(Debug)]
+pub(crate) struct Private {
+    core: CoreId,
+    node: Node,
+    rules: PrivateRules,
+    instructions: Cache,
+    data: Stated,
+    second: Option<Stated>,
+    misses: Vec<Miss>,
+    leaving: Vec<Leaving>,
+    /// A miss found no register, so that its core is to be told of the next free one.
+    refused: bool,
+    pub(crate) counters: PrivateCounters,
+    /// Kept for their room.
+    spare: Vec<Vec<Request>>,
+}
+
+impl Private {
+    pub(crate) fn new(
+        core: CoreId,
+        node: Node,
+        rules: PrivateRules,
+        [instructions, data]: [Cache; 2],
+        second: Option<Cache>,
+    ) -> Self {
+        Self {
+            core,
+            node,
+            rules,
+            instructions,
+            data: Stated::new(data),
+            second: second.map(Stated::new),
+            misses: Vec::new(),
+            leaving: Vec::new(),
+            refused: false,
+            counters: PrivateCounters::default(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Whether nothing is outstanding.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.misses.is_empty() && self.leaving.is_empty()
+    }
+
+    /// Whether there is a second level.
+    pub(crate) fn has_second(&self) -> bool {
+        self.second.is_some()
+    }
+
+    /// Looks up the instruction cache.
+    #[inline]
+    pub(crate) fn fetch(&mut self, line: u64) -> bool {
+        let hit =
+            self.instructions.access(line) != Lookup::Miss || self.rules.perfect[INSTRUCTIONS];
+        self.counters.first[INSTRUCTIONS].accesses += u64::from(hit);
+        hit
+    }
+
+    /// Looks up the data cache for a load.
+    #[inline]
+    pub(crate) fn load(&mut self, line: u64) -> bool {
+        let hit = self.data.tags.access(line) != Lookup::Miss || self.rules.perfect[DATA];
+        self.counters.first[DATA].accesses += u64::from(hit);
+        hit
+    }
+
+    /// Looks up the data cache for a store: whether it may perform now. If so the line is modified.
+    #[inline]
+    pub(crate) fn store(&mut self, line: u64) -> bool {
+        match self.data.tags.access(line) {
+            Lookup::Hit(index) if self.data.state[index].can_write() => {
+                self.counters.stores.stores += 1;
+                if self.data.state[index] == State::Exclusive {
+                    self.set_state(line, State::Modified);
+                }
+                true
+            }
+            _ => {
+                self.counters.stores.stores += u64::from(self.rules.perfect[DATA]);
+                self.rules.perfect[DATA]
+            }
+        }
+    }
+
+    /// What these caches may do with `line`.
+    pub(crate) fn state(&self, line: u64) -> State {
+        if let Some(second) = &self.second {
+            return second.state(line);
+        }
+        match self.data.state(line) {
+            State::Invalid if self.instructions.find(line) != Lookup::Miss => State::Shared,
+            state => state,
+        }
+    }
+
+    /// Whether a first-level cache has a line that the second does not have.
+    #[cfg(test)]
+    pub(crate) fn breaks_inclusion(&self, line: u64) -> bool {
+        let first =
+            self.data.state(line).can_read() || self.instructions.find(line) != Lookup::Miss;
+        let second = self.second.as_ref();
+        second.is_some_and(|second| first && !second.state(line).can_read())
+    }
+
+    fn set_state(&mut self, line: u64, state: State) {
+        self.data.set_state(line, state);
+        if let Some(second) = &mut self.second {
+            second.set_state(line, state);
+        }
+    }
+
+    /// A request that missed the first level. The first for its line is followed by [`Private::looked_up`].
+    pub(crate) fn ask(&mut self, now: Cycle, line: u64, request: Request) -> Asked {
+        let asked = self.register(now, line, request);
+        let cache = cache_of(request.kind);
+        let misses = &mut self.counters.misses[cache];
+        match asked {
+            Asked::Full => {
+                misses.refused_misses += 1;
+                return asked;
+            }
+            Asked::Merged => misses.merged_misses += 1,
+            Asked::Sent => {}
+        }
+        match request.kind {
+            RequestKind::Own => {
+                self.counters.stores.stores += 1;
+                self.counters.stores.store_misses += 1;
+            }
+            RequestKind::Walk => {}
+            _ => {
+                self.counters.first[cache].accesses += 1;
+                self.counters.first[cache].misses += 1;
+            }
+        }
+        asked
+    }
+
+    fn register(&mut self, now: Cycle, line: u64, request: Request) -> Asked {
+        if let Some(miss) = self.misses.iter_mut().find(|miss| miss.line == line) {
+            miss.waiters.push(request);
+            return Asked::Merged;
+        }
+        let cache = cache_of(request.kind);
+        let taken = self.misses.iter().filter(|miss| {
+            let mut waiters = miss.waiters.iter();
+            waiters.any(|waiter| cache_of(waiter.kind) == cache)
+        });
+        if taken.count() >= self.rules.mshrs[cache] {
+            self.refused = true;
+            return Asked::Full;
+        }
+        let mut waiters = self.spare.pop().unwrap_or_default();
+        waiters.push(request);
+        self.misses.push(Miss {
+            line,
+            since: now,
+            sent: false,
+            waiters,
+        });
+        Asked::Sent
+    }
+
+    /// From a first-level miss to [`Private::looked_up`].
+    pub(crate) fn lookup_cycles(&self) -> u64 {
+        self.rules.lookup_cycles
+    }
+
+    /// The second level has been looked up: it has the line, or home is asked.
+    pub(crate) fn looked_up(&mut self, line: u64, out: &mut Out<'_>) {
+        let state = self.state(line);
+        if let Some(second) = &mut self.second {
+            let hit = second.tags.access(line) != Lookup::Miss;
+            self.counters.second.accesses += 1;
+            self.counters.second.misses += u64::from(!hit);
+        }
+        self.serve(line, state, Level::L2, out);
+    }
+
+    /// Home grants a request.
+    pub(crate) fn granted(&mut self, line: u64, state: State, level: Level, out: &mut Out<'_>) {
+        self.set_state(line, state);
+        self.serve(line, state, level, out);
+    }
+
+    /// All waiters for `line` perform whom `state` allows to, in the order in which they asked; for the rest home is
+    /// asked.
+    fn serve(&mut self, line: u64, mut state: State, level: Level, out: &mut Out<'_>) {
+        let at = self.misses.iter().position(|miss| miss.line == line);
+        let at = at.expect("a line that comes is outstanding");
+        let mut waiters = std::mem::take(&mut self.misses[at].waiters);
+        let mut wanted = [false; 2];
+        waiters.retain(|&request| {
+            let owns = request.kind == RequestKind::Own;
+            if !state.can_read() || owns && !state.can_write() {
+                return true;
+            }
+            wanted[cache_of(request.kind)] |= request.kind != RequestKind::Walk;
+            if owns {
+                state = State::Modified;
+            }
+            out.told.push(Told::Performs(Response {
+                request,
+                done: out.now,
+                level,
+            }));
+            false
+        });
+        let held = state.can_read() && self.hold(line, state, wanted, out);
+        if state.can_read() && !held {
+            // It has been used once.
+            self.drop_copies(line);
+            self.leave(line, state, out);
+        }
+        if waiters.is_empty() {
+            let miss = self.misses.swap_remove(at);
+            self.counters.misses[usize::from(wanted[DATA])].outstanding_misses +=
+                out.now.since(miss.since);
+            self.spare.push(waiters);
+            if std::mem::take(&mut self.refused) {
+                out.told.push(Told::Retry(self.core));
+            }
+            return;
+        }
+        let any = |is: fn(RequestKind) -> bool| waiters.iter().any(|request| is(request.kind));
+        let want = if any(|kind| kind == RequestKind::Own) {
+            Want::Own
+        } else if any(|kind| kind != RequestKind::Fetch) {
+            Want::Read
+        } else {
+            Want::Fetch
+        };
+        self.misses[at].waiters = waiters;
+        self.misses[at].sent = true;
+        let body = Body::Get {
+            want,
+            has_copy: held,
+            request: None,
+        };
+        out.send_home(self.node, line, body, 0);
+    }
+
+    /// Puts a line into the caches that are to have it. Returns whether the outermost one has room.
+    fn hold(&mut self, line: u64, state: State, wanted: [bool; 2], out: &mut Out<'_>) -> bool {
+        let has_second = self.second.is_some();
+        let mut held = true;
+        if has_second {
+            held = self.hold_in_second(line, state, out);
+        }
+        if held && wanted[INSTRUCTIONS] && self.instructions.find(line) == Lookup::Miss {
+            let misses = &self.misses;
+            let stays = |other| !has_second && is_sent(misses, other);
+            match self.instructions.room_for(line, stays) {
+                Some((index, old)) => {
+                    self.replace_in_first(old, INSTRUCTIONS, out);
+                    self.instructions.put(index, line);
+                }
+                None => held = false,
+            }
+        }
+        if held && wanted[DATA] && self.data.tags.find(line) == Lookup::Miss {
+            let misses = &self.misses;
+            let stays = |other| !has_second && is_sent(misses, other);
+            match self.data.tags.room_for(line, stays) {
+                Some((index, old)) => {
+                    self.replace_in_first(old, DATA, out);
+                    self.data.tags.put(index, line);
+                }
+                None => held = false,
+            }
+        }
+        if held {
+            self.set_state(line, state);
+        }
+        held
+    }
+
+    fn hold_in_second(&mut self, line: u64, state: State, out: &mut Out<'_>) -> bool {
+        let misses = &self.misses;
+        let second = self.second.as_mut().expect("there is one");
+        let index = match second.tags.find(line) {
+            Lookup::Hit(index) => index,
+            Lookup::Miss => {
+                let stays = |other| is_sent(misses, other);
+                let Some((index, old)) = second.tags.room_for(line, stays) else {
+                    return false;
+                };
+                if let Some(old) = old {
+                    let state = second.state[index];
+                    self.drop_copies(old);
+                    self.leave(old, state, out);
+                }
+                let second = self.second.as_mut().expect("there is one");
+                second.tags.put(index, line);
+                index
+            }
+        };
+        self.second.as_mut().expect("there is one").state[index] = state;
+        true
+    }
+
+    /// A first-level cache replaces `old`: without a second level, these caches give it up.
+    fn replace_in_first(&mut self, old: Option<u64>, cache: usize, out: &mut Out<'_>) {
+        let Some(old) = old else { return };
+        if self.second.is_some() {
+            return;
+        }
+        let state = self.state(old);
+        let other_has = cache == INSTRUCTIONS && self.data.state(old).can_read();
+        if !other_has {
+            self.drop_copies(old);
+            self.leave(old, state, out);
+        }
+    }
+
+    /// Takes a line out of all caches. Returns which of the first-level caches had it.
+    fn drop_copies(&mut self, line: u64) -> [bool; 2] {
+        let instructions = self.instructions.invalidate(line);
+        self.data.set_state(line, State::Invalid);
+        let data = self.data.tags.invalidate(line);
+        if let Some(second) = &mut self.second {
+            second.set_state(line, State::Invalid);
+            second.tags.invalidate(line);
+        }
+        [instructions, data]
+    }
+
+    /// The instruction cache loses all lines.
+    pub(crate) fn empty_instructions(&mut self) {
+        self.counters.first[INSTRUCTIONS].invalidations += self.instructions.clear();
+    }
+
+    /// A copy in `state` has been given up: home is told where it counts on it.
+    fn leave(&mut self, line: u64, state: State, out: &mut Out<'_>) {
+        if state.supplies() || self.rules.tells_clean {
+            self.leaving.push(Leaving { line, state });
+            out.send_home(self.node, line, Body::Put { state }, 0);
+        }
+        self.tell_lost(line, Lost::Evicted, out);
+    }
+
+    fn tell_lost(&self, line: u64, why: Lost, out: &mut Out<'_>) {
+        out.told.push(Told::Lost {
+            core: self.core,
+            line,
+            why,
+        });
+    }
+
+    /// Home knows of a copy that was given up.
+    pub(crate) fn put_done(&mut self, line: u64) {
+        let at = self.leaving.iter().position(|leaving| leaving.line == line);
+        self.leaving.swap_remove(at.expect("it was put"));
+    }
+
+    /// Home asks for the copy to be kept only as `keep` says, and to `supply` it.
+    pub(crate) fn snooped(&mut self, line: u64, keep: Keep, supply: bool, out: &mut Out<'_>) {
+        let protocol = self.rules.protocol;
+        let leaving = self.leaving.iter_mut().find(|leaving| leaving.line == line);
+        let (before, dirty) = if let Some(leaving) = leaving {
+            let before = leaving.state;
+            let (after, dirty) = supplied(protocol, before, keep);
+            leaving.state = after;
+            (before, dirty)
+        } else {
+            let before = self.state(line);
+            let (after, dirty) = supplied(protocol, before, keep);
+            if after == State::Invalid && before.can_read() {
+                let lost = self.drop_copies(line);
+                for (counters, lost) in self.counters.first.iter_mut().zip(lost) {
+                    counters.invalidations += out.one() * u64::from(lost);
+                }
+                self.tell_lost(line, Lost::Written, out);
+            } else if after != before {
+                self.set_state(line, after);
+                if before.can_write() {
+                    self.tell_lost(line, Lost::Read, out);
+                }
+            }
+            (before, dirty)
+        };
+        let body = Body::Reply {
+            supplies: supply && before.can_read(),
+            dirty,
+        };
+        out.send_home(self.node, line, body, self.rules.snoop_cycles);
+    }
+}
+
+/// Whether home has been asked for `line`.
+fn is_sent(misses: &[Miss], line: u64) -> bool {
+    misses.iter().any(|miss| miss.line == line && miss.sent)
+}

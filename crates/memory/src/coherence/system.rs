@@ -1,0 +1,470 @@
+//! The parts of the memory system put together, and what cores ask of it.
+
+use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr};
+
+use super::dram::Dram;
+use super::fabric::{Fabric, Inside, Out};
+use super::home::{Home, HomeRules};
+use super::message::{Body, Message, Node};
+use super::network::Network;
+use super::private::{Private, PrivateRules};
+use super::state::MOST_CHILDREN;
+use super::{Asked, CacheConfig, CoherenceConfig, Event, HomeConfig, State};
+use crate::bus::Calendar;
+use crate::cache::Cache;
+use crate::request::{Level, Request, RequestKind, Response, Told};
+use crate::wheel::Wheel;
+
+/// A memory system made of messages.
+#[derive(Debug)]
+pub struct Coherent {
+    line_log2: u32,
+    pub(super) private: Vec<Private>,
+    /// Homes of clusters, then those of memory.
+    pub(super) homes: Vec<Home>,
+    pub(super) fabric: Fabric,
+    device_latency_cycles: u64,
+    /// Kept for their room.
+    due: Vec<Event>,
+    unheard: Vec<Told>,
+}
+
+/// What is impossible about a configuration: the section, and why.
+type Impossible = (&'static str, String);
+
+fn cache(
+    section: &'static str,
+    config: &CacheConfig,
+    line_bytes: u64,
+) -> Result<Cache, Impossible> {
+    let bytes = config.size_kib * 1024;
+    Cache::new(bytes, config.ways, line_bytes, &config.replacement)
+        .map_err(|problem| (section, problem))
+}
+
+impl Coherent {
+    /// An idle memory system with empty caches.
+    ///
+    /// # Errors
+    /// The section and what is impossible about it.
+    pub fn new(config: &CoherenceConfig) -> Result<Self, Impossible> {
+        let line = config.line_bytes;
+        let clusters = match &config.cluster {
+            Some(cluster) if cluster.cores == 0 || !config.cores.is_multiple_of(cluster.cores) => {
+                let cores = config.cores;
+                let each = cluster.cores;
+                return Err((
+                    "cluster",
+                    format!("cores = {cores} do not fill clusters of {each}"),
+                ));
+            }
+            Some(cluster) => config.cores / cluster.cores,
+            None => 0,
+        };
+        let children = if clusters > 0 { clusters } else { config.cores };
+        let most = config.cluster.as_ref().map_or(0, |cluster| cluster.cores);
+        if children.max(most) > MOST_CHILDREN {
+            return Err((
+                "home",
+                format!("a home can have {MOST_CHILDREN} children, not {children}"),
+            ));
+        }
+        let nodes = config.cores + clusters + config.homes + config.controllers;
+        if config.network.stops.len() != nodes {
+            let stops = config.network.stops.len();
+            return Err(("network", format!("{stops} nodes have a stop, of {nodes}")));
+        }
+        let above = &config.home;
+        let near = config
+            .cluster
+            .as_ref()
+            .map_or(above, |cluster| &cluster.home);
+        let rules = PrivateRules {
+            protocol: near.protocol,
+            tells_clean: near.children_tell_clean,
+            mshrs: config.private.mshrs,
+            perfect: config.private.perfect,
+            lookup_cycles: config.private.lookup_cycles,
+            snoop_cycles: config.private.snoop_cycles,
+        };
+        let private = (0..config.cores).map(|core| {
+            let first = [
+                cache("l1i", &config.private.l1i, line)?,
+                cache("l1d", &config.private.l1d, line)?,
+            ];
+            let second = config.private.second.as_ref();
+            let second = second
+                .map(|config| cache("private_l2", config, line))
+                .transpose()?;
+            let node = Node(core as u16);
+            Ok(Private::new(CoreId::new(core), node, rules, first, second))
+        });
+        let private = private.collect::<Result<_, Impossible>>()?;
+        let home = |n: usize| {
+            let is_cluster = n < clusters;
+            let (section, home): (_, &HomeConfig) = match &config.cluster {
+                Some(cluster) if is_cluster => ("cluster", &cluster.home),
+                _ => ("home", above),
+            };
+            let (first_child, children) = match (is_cluster, &config.cluster) {
+                (true, Some(cluster)) => (n * cluster.cores, cluster.cores),
+                (false, Some(_)) => (config.cores, clusters),
+                (_, None) => (0, config.cores),
+            };
+            if !home.inclusive && is_cluster && !home.children_tell_clean {
+                let problem =
+                    "without the lines of its children it must be told of those that they give up";
+                return Err((section, problem.to_owned()));
+            }
+            let rules = HomeRules {
+                protocol: home.protocol,
+                protocol_above: above.protocol,
+                first_child: first_child as u16,
+                children: children as u16,
+                has_above: is_cluster,
+                level: home.level,
+                inclusive: home.inclusive,
+                tells_clean: above.children_tell_clean,
+                tag_cycles: home.tag_cycles,
+                data_cycles: home.data_cycles,
+                busy_cycles: home.busy_cycles,
+                banks: home.banks,
+            };
+            let config_of_cache = home.cache.as_ref();
+            let cache = config_of_cache
+                .map(|config| cache(section, config, line))
+                .transpose()?;
+            Ok(Home::new(Node((config.cores + n) as u16), rules, cache))
+        };
+        let homes = (0..clusters + config.homes).map(home);
+        let homes = homes.collect::<Result<_, Impossible>>()?;
+        let network =
+            Network::new(config.network.clone()).map_err(|problem| ("network", problem))?;
+        let cluster = config.cluster.as_ref();
+        let fabric = Fabric {
+            cores: config.cores,
+            cluster_cores: cluster.map(|cluster| cluster.cores),
+            homes: config.homes,
+            first_home: config.cores + clusters,
+            interleave_log2: (config.interleave_bytes / line).trailing_zeros(),
+            inside: Inside {
+                up_cycles: cluster.map_or(0, |cluster| cluster.up_cycles),
+                down_cycles: cluster.map_or(0, |cluster| cluster.down_cycles),
+                line_cycles: cluster.map_or(0, |cluster| cluster.line_cycles),
+                ports: (0..config.cores)
+                    .map(|_| (Calendar::default(), Cycle(0)))
+                    .collect(),
+            },
+            network,
+            controllers: config.controllers,
+            drams: (0..match config.controllers {
+                0 => config.homes,
+                controllers => controllers,
+            })
+                .map(|_| Dram::new(&config.dram, line))
+                .collect(),
+            events: Wheel::default(),
+            instant: false,
+            at_once: Default::default(),
+        };
+        Ok(Self {
+            line_log2: line.trailing_zeros(),
+            private,
+            homes,
+            fabric,
+            device_latency_cycles: config.device_latency_cycles,
+            due: Vec::new(),
+            unheard: Vec::new(),
+        })
+    }
+
+    /// The number of the line that holds `addr`.
+    #[inline(always)]
+    #[must_use]
+    pub fn line(&self, addr: PhysAddr) -> u64 {
+        addr.block(self.line_log2)
+    }
+
+    /// Looks up the instruction cache: whether `addr` can be fetched now. A miss is followed by [`Coherent::ask`].
+    #[inline]
+    pub fn fetch(&mut self, core: CoreId, addr: PhysAddr) -> bool {
+        let line = self.line(addr);
+        self.private[core.index()].fetch(line)
+    }
+
+    /// Looks up the data cache for a load; the same rule.
+    #[inline]
+    pub fn load(&mut self, core: CoreId, addr: PhysAddr) -> bool {
+        let line = self.line(addr);
+        self.private[core.index()].load(line)
+    }
+
+    /// Looks up the data cache for a store: whether it may perform now. A miss is followed by [`Coherent::ask`] with
+    /// [`RequestKind::Own`].
+    #[inline]
+    pub fn store(&mut self, core: CoreId, addr: PhysAddr) -> bool {
+        let line = self.line(addr);
+        self.private[core.index()].store(line)
+    }
+
+    /// log2 of the bytes of a line that instructions are fetched from.
+    #[must_use]
+    pub fn fetch_line_log2(&self) -> u32 {
+        self.line_log2
+    }
+
+    /// log2 of the bytes of a line.
+    #[must_use]
+    pub fn data_line_log2(&self) -> u32 {
+        self.line_log2
+    }
+
+    /// The instruction cache of `core` loses all lines.
+    pub fn empty_instructions(&mut self, core: CoreId) {
+        self.private[core.index()].empty_instructions();
+    }
+
+    /// Where a line that the first level of `core` does not have is now, which is where it will come from if nobody
+    /// else takes it before.
+    #[must_use]
+    pub fn whereabouts(&self, core: CoreId, addr: PhysAddr) -> Level {
+        let line = self.line(addr);
+        let private = &self.private[core.index()];
+        if private.state(line).can_read() {
+            return if private.has_second() {
+                Level::L2
+            } else {
+                Level::Home
+            };
+        }
+        let mut node = Node(core.0);
+        loop {
+            let home = self.fabric.home_of(node, line);
+            let found = self.homes[home.index() - self.private.len()].whereabouts(line);
+            if found != Level::Memory || home.index() >= self.fabric.first_home {
+                return found;
+            }
+            node = home;
+        }
+    }
+
+    /// Shows `visitor` the counters of all parts.
+    pub fn visit_counters(&self, visitor: &mut impl CounterVisitor) {
+        for (n, private) in self.private.iter().enumerate() {
+            let counters = &private.counters;
+            for (cache, name) in ["l1i", "l1d"].into_iter().enumerate() {
+                let name = format!("core{n}.{name}");
+                visitor.visit(&name, &counters.first[cache]);
+                if cache == 1 {
+                    visitor.visit(&name, &counters.stores);
+                }
+                visitor.visit(&name, &counters.misses[cache]);
+            }
+            if private.has_second() {
+                visitor.visit(&format!("core{n}.l2"), &counters.second);
+            }
+        }
+        let clusters = self.fabric.first_home - self.private.len();
+        for (n, home) in self.homes.iter().enumerate() {
+            let name = match n.checked_sub(clusters) {
+                None => format!("cluster{n}"),
+                Some(n) => format!("home{n}"),
+            };
+            visitor.visit(&name, &home.counters);
+        }
+        for (n, dram) in self.fabric.drams.iter().enumerate() {
+            visitor.visit(&format!("dram{n}"), &dram.counters);
+        }
+        visitor.visit("network", &self.fabric.network.counters);
+    }
+
+    /// What the private caches of `core` may do with the line of `addr`.
+    #[must_use]
+    pub fn state(&self, core: CoreId, addr: PhysAddr) -> State {
+        self.private[core.index()].state(self.line(addr))
+    }
+
+    /// A request that missed the first level, or passes it.
+    pub fn ask(&mut self, now: Cycle, request: Request) -> Asked {
+        let line = self.line(request.addr);
+        let events = &mut self.fabric.events;
+        match request.kind {
+            RequestKind::Device => {
+                // It performs a cycle before its requester continues.
+                let at = now.after(self.device_latency_cycles - 1);
+                events.insert(at, Event::Device(request));
+                Asked::Sent
+            }
+            RequestKind::Atomic | RequestKind::Store => self.ask_home(now, request, line),
+            RequestKind::Walk if !self.private[request.core.index()].has_second() => {
+                self.ask_home(now, request, line)
+            }
+            _ => {
+                let private = &mut self.private[request.core.index()];
+                let asked = private.ask(now, line, request);
+                if asked == Asked::Sent {
+                    // Whoever asks is told in a later cycle.
+                    let at = now.after(private.lookup_cycles().max(1));
+                    events.insert(at, Event::Second(request.core, line));
+                }
+                asked
+            }
+        }
+    }
+
+    fn ask_home(&mut self, now: Cycle, request: Request, line: u64) -> Asked {
+        let mut told = Vec::new();
+        let mut out = Out {
+            now,
+            fabric: &mut self.fabric,
+            told: &mut told,
+        };
+        let body = Body::Get {
+            want: match request.kind {
+                RequestKind::Walk => super::Want::Walk,
+                _ => super::Want::AtHome,
+            },
+            has_copy: false,
+            request: Some(request),
+        };
+        out.send_home(Node(request.core.0), line, body, 0);
+        Asked::Sent
+    }
+
+    /// The earliest cycle in which something happens.
+    #[inline(always)]
+    #[must_use]
+    pub fn next(&self) -> Cycle {
+        self.fabric.events.next()
+    }
+
+    /// Goes to cycle `now`; puts what cores are told into `told`, in order.
+    #[inline]
+    pub fn advance(&mut self, now: Cycle, told: &mut Vec<Told>) {
+        let mut due = std::mem::take(&mut self.due);
+        self.fabric.events.advance(now, &mut due);
+        for event in due.drain(..) {
+            self.happens(now, event, told);
+        }
+        self.due = due;
+    }
+
+    fn happens(&mut self, now: Cycle, event: Event, told: &mut Vec<Told>) {
+        let mut out = Out {
+            now,
+            fabric: &mut self.fabric,
+            told,
+        };
+        match event {
+            Event::Arrives(message) => self.arrives(now, message, told),
+            Event::LookedUp(message) => {
+                let home = &mut self.homes[message.to.index() - self.private.len()];
+                home.receive(message, &mut out);
+            }
+            Event::Second(core, line) => self.private[core.index()].looked_up(line, &mut out),
+            Event::Value(node, line) => {
+                let home = &mut self.homes[node.index() - self.private.len()];
+                home.value_arrives(line, &mut out);
+            }
+            Event::Device(request) => told.push(Told::Performs(Response {
+                request,
+                done: now.after(1),
+                level: Level::Device,
+            })),
+        }
+    }
+
+    fn arrives(&mut self, now: Cycle, message: Message, told: &mut Vec<Told>) {
+        let Message { to, line, body, .. } = message;
+        let mut out = Out {
+            now,
+            fabric: &mut self.fabric,
+            told,
+        };
+        if let Some(private) = self.private.get_mut(to.index()) {
+            match body {
+                Body::Grant { state, level } => private.granted(line, state, level, &mut out),
+                Body::Snoop { keep, supply } => private.snooped(line, keep, supply, &mut out),
+                Body::PutDone => private.put_done(line),
+                body => unreachable!("a core is no home: {body:?}"),
+            }
+            return;
+        }
+        let home = &mut self.homes[to.index() - self.private.len()];
+        match body {
+            Body::Get { .. } | Body::Put { .. } | Body::Snoop { .. } if out.fabric.instant => {
+                home.receive(message, &mut out);
+            }
+            Body::Get { .. } | Body::Put { .. } | Body::Snoop { .. } => {
+                let at = home.looks_up(now, line);
+                out.fabric.events.insert(at, Event::LookedUp(message));
+            }
+            Body::Reply { dirty, .. } => home.replied(line, dirty, &mut out),
+            Body::Grant { state, level } => home.granted(line, state, level, &mut out),
+            Body::PutDone => home.put_done(line),
+        }
+    }
+
+    /// `core` has made an access to RAM at `addr`, without time: lines are where they would be. Nothing is counted,
+    /// and nothing may be outstanding.
+    pub fn warm(&mut self, core: CoreId, kind: RequestKind, addr: PhysAddr) {
+        let line = self.line(addr);
+        let private = &mut self.private[core.index()];
+        let counters = std::mem::take(&mut private.counters);
+        self.warm_line(core, kind, addr, line);
+        self.private[core.index()].counters = counters;
+    }
+
+    fn warm_line(&mut self, core: CoreId, kind: RequestKind, addr: PhysAddr, line: u64) {
+        let private = &mut self.private[core.index()];
+        let hit = match kind {
+            RequestKind::Fetch => private.fetch(line),
+            RequestKind::Load => private.load(line),
+            RequestKind::Own => private.store(line),
+            _ => false,
+        };
+        if hit {
+            return;
+        }
+        debug_assert!(self.is_idle(), "warming while something is outstanding");
+        self.fabric.instant = true;
+        let request = Request {
+            kind,
+            core,
+            context: Default::default(),
+            addr,
+            tag: 0,
+        };
+        let mut told = std::mem::take(&mut self.unheard);
+        let at_home = matches!(kind, RequestKind::Atomic | RequestKind::Store);
+        if at_home || kind == RequestKind::Walk && !self.private[core.index()].has_second() {
+            self.ask_home(Cycle(0), request, line);
+        } else {
+            let asked = self.private[core.index()].ask(Cycle(0), line, request);
+            debug_assert_eq!(asked, Asked::Sent);
+            self.happens(Cycle(0), Event::Second(core, line), &mut told);
+        }
+        while let Some(event) = self.fabric.at_once.pop_front() {
+            self.happens(Cycle(0), event, &mut told);
+        }
+        told.clear();
+        self.unheard = told;
+        self.fabric.instant = false;
+    }
+
+    /// Whether nothing is outstanding.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.private.iter().all(Private::is_idle)
+            && self.homes.iter().all(Home::is_idle)
+            && self.fabric.events.next() == Cycle::NEVER
+    }
+}
+
+#[cfg(test)]
+#[path = "closed_tests.rs"]
+mod closed_tests;
+
+#[cfg(test)]
+#[path = "random_tests.rs"]
+mod random_tests;

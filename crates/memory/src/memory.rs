@@ -1,0 +1,177 @@
+//! The memory system of a machine, of whichever kind it has.
+
+use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr};
+
+use crate::coherence::{Asked, Coherent, DirectoryParams};
+use crate::request::{Missed, Request, RequestKind, Told};
+use crate::system::{MemoryConfig, MemorySystem};
+
+/// Parameters of a memory system.
+#[derive(Clone, Debug)]
+pub enum AnyMemoryConfig {
+    /// First levels and one second level that all cores share, at the same distance from each.
+    Shared(Box<MemoryConfig>),
+    /// Private caches, homes and a network between them.
+    Directory(Box<DirectoryParams>),
+}
+
+/// A memory system. What cores ask of it is asked here.
+pub enum Memory {
+    /// First levels and one second level that all cores share, at the same distance from each.
+    Shared(Box<MemorySystem>),
+    /// Private caches, homes and a network between them.
+    Coherent(Box<Coherent>),
+}
+
+macro_rules! each {
+    ($memory:expr, $inner:ident => $body:expr) => {
+        match $memory {
+            Memory::Shared($inner) => $body,
+            Memory::Coherent($inner) => $body,
+        }
+    };
+}
+
+impl AnyMemoryConfig {
+    /// Number of cores.
+    #[must_use]
+    pub fn cores(&self) -> usize {
+        match self {
+            AnyMemoryConfig::Shared(config) => config.cores,
+            AnyMemoryConfig::Directory(params) => params.cores,
+        }
+    }
+}
+
+impl Memory {
+    /// An idle memory system with empty caches.
+    ///
+    /// # Errors
+    /// The section and what is impossible about it.
+    pub fn new(config: &AnyMemoryConfig) -> Result<Self, (&'static str, String)> {
+        Ok(match config {
+            AnyMemoryConfig::Shared(config) => {
+                Self::Shared(Box::new(MemorySystem::new(MemoryConfig::clone(config))?))
+            }
+            AnyMemoryConfig::Directory(params) => {
+                Self::Coherent(Box::new(Coherent::new(&params.config()?)?))
+            }
+        })
+    }
+
+    /// Whether a core is told of each line that it loses. If not, it has to be told of stores themselves.
+    #[inline(always)]
+    #[must_use]
+    pub fn tells_of_losses(&self) -> bool {
+        matches!(self, Memory::Coherent(_))
+    }
+
+    /// Bytes of the lines that cores keep coherent.
+    #[must_use]
+    pub fn line_bytes(&self) -> u64 {
+        match self {
+            Memory::Shared(memory) => memory.l2_line_bytes(),
+            Memory::Coherent(memory) => 1 << memory.data_line_log2(),
+        }
+    }
+
+    /// log2 of the bytes of an instruction-cache line.
+    #[must_use]
+    pub fn fetch_line_log2(&self) -> u32 {
+        each!(self, memory => memory.fetch_line_log2())
+    }
+
+    /// log2 of the bytes of a data-cache line.
+    #[must_use]
+    pub fn data_line_log2(&self) -> u32 {
+        each!(self, memory => memory.data_line_log2())
+    }
+
+    /// Looks up the instruction cache: whether `addr` can be fetched now. A miss must be followed by
+    /// a [`Memory::send`] or [`Memory::miss`].
+    #[inline]
+    pub fn fetch(&mut self, core: CoreId, addr: PhysAddr) -> bool {
+        each!(self, memory => memory.fetch(core, addr))
+    }
+
+    /// Looks up the data cache for a load; the same rule.
+    #[inline]
+    pub fn load(&mut self, core: CoreId, addr: PhysAddr) -> bool {
+        each!(self, memory => memory.load(core, addr))
+    }
+
+    /// Looks up the data cache for a store of a core that owns what it stores to: whether it may perform
+    /// now. If not, [`RequestKind::Own`] must be sent.
+    #[inline]
+    pub fn store(&mut self, core: CoreId, addr: PhysAddr) -> bool {
+        each!(self, memory => memory.store(core, addr))
+    }
+
+    /// Sends a fetch, a load or [`RequestKind::Own`] that missed the first level, if there is a miss
+    /// register for it. Returns what will serve it, as far as that is known.
+    ///
+    /// # Errors
+    /// A cycle in which a miss register may be free, when there is none; nothing was sent, and the look-up
+    /// does not count: it comes again.
+    pub fn miss(&mut self, now: Cycle, request: Request) -> Result<Missed, Cycle> {
+        match self {
+            Memory::Shared(memory) => memory.miss(now, request),
+            Memory::Coherent(memory) => {
+                let level = memory.whereabouts(request.core, request.addr);
+                match memory.ask(now, request) {
+                    Asked::Sent => Ok(Missed {
+                        level,
+                        merged: false,
+                    }),
+                    Asked::Merged => Ok(Missed {
+                        level,
+                        merged: true,
+                    }),
+                    Asked::Full => Err(now.after(1)),
+                }
+            }
+        }
+    }
+
+    /// Sends a request, which performs when [`Memory::advance`] says.
+    pub fn send(&mut self, now: Cycle, request: Request) {
+        match self {
+            Memory::Shared(memory) => {
+                memory.send(now, request);
+            }
+            Memory::Coherent(memory) => {
+                let asked = memory.ask(now, request);
+                debug_assert_eq!(asked, Asked::Sent, "{request:?}");
+            }
+        }
+    }
+
+    /// The instruction cache of `core` loses all lines.
+    pub fn empty_instructions(&mut self, core: CoreId) {
+        each!(self, memory => memory.empty_instructions(core));
+    }
+
+    /// The earliest cycle in which something happens.
+    #[inline(always)]
+    #[must_use]
+    pub fn next(&self) -> Cycle {
+        each!(self, memory => memory.next())
+    }
+
+    /// Goes to cycle `now`; puts what cores are told into `told`, in order.
+    #[inline]
+    pub fn advance(&mut self, now: Cycle, told: &mut Vec<Told>) {
+        each!(self, memory => memory.advance(now, told));
+    }
+
+    /// `core` has made an access to RAM at `addr`, without time: tags are as if it had. A store is
+    /// [`RequestKind::Store`] where stores write through, and else [`RequestKind::Own`].
+    pub fn warm(&mut self, core: CoreId, kind: RequestKind, addr: PhysAddr) {
+        each!(self, memory => memory.warm(core, kind, addr));
+    }
+
+    /// Shows `visitor` the counters of all parts.
+    pub fn visit_counters(&self, visitor: &mut impl CounterVisitor) {
+        each!(self, memory => memory.visit_counters(visitor));
+    }
+}
