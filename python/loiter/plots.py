@@ -69,6 +69,20 @@ def draw_shares(names: Sequence[str], shares: Sequence[tuple[str, Mapping[str, f
     return found
 
 
+def draw_matrix(title: str, across: str, down: str, values: Sequence[Sequence[float]], unit: str, kind: str) -> bytes:
+    """A heat map of a square of values, as `png`, `svg` or `pdf`."""
+    with matplotlib.rc_context(_STYLE):
+        figure, axes = plt.subplots(figsize=(7.2, 6.2), layout="constrained")
+        image = axes.imshow(values, cmap="viridis", interpolation="nearest")
+        axes.set_title(title)
+        axes.set_xlabel(across)
+        axes.set_ylabel(down)
+        figure.colorbar(image, ax=axes, label=unit)
+        found = _bytes(figure, kind)
+        plt.close(figure)
+    return found
+
+
 _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": "loiter"},
     "svg": {"Date": None, "Creator": "loiter"},

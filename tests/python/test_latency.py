@@ -1,0 +1,129 @@
+"""`loiter latency`: what it measures, against closed forms and against the sources of presets."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+import loiter
+from loiter import cli, latency
+from loiter.latency import Latencies
+from loiter.machines import Machine
+
+pytestmark = pytest.mark.simulator
+
+
+def mean(found: Latencies, operation: str, state: str, distance: str) -> float:
+    """Cycles of one row of the table."""
+    (row,) = [
+        each for each in found.table if (each.operation, each.state, each.distance) == (operation, state, distance)
+    ]
+    return row.mean_cycles
+
+
+def number(machine: Machine, key: str) -> int:
+    return int(machine.value(key))
+
+
+def test_what_a_directory_costs_has_a_closed_form() -> None:
+    machine = loiter.machine("p-core", "system.cores=3")
+    shares: list[float] = []
+    found = latency.measure(machine, shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    way = number(machine, "cluster.request_cycles") + number(machine, "cluster.reply_cycles")
+    looks_up = number(machine, "l2.lookup_cycles") + number(machine, "cluster.tag_cycles")
+    load = number(machine, "latency.load_cycles")
+    transfer = looks_up + 2 * way + number(machine, "coherence.snoop_cycles")
+    for state in ("modified", "exclusive"):
+        assert mean(found, "load", state, "own core") == pytest.approx(load, abs=0.2)
+        assert mean(found, "load", state, "same core") == pytest.approx(load, abs=0.2)
+        assert mean(found, "load", state, "same cluster") == pytest.approx(load - 1 + transfer, abs=0.5)
+        for operation in latency.OPERATIONS[2:]:
+            assert mean(found, operation, state, "same cluster") == pytest.approx(transfer + 2, abs=0.5)
+    # Somebody else has a copy, who has to give it up; a load needs nothing.
+    for operation in latency.OPERATIONS[1:]:
+        assert mean(found, operation, "shared", "same cluster") > transfer
+    assert mean(found, "load", "shared", "same cluster") < 2 * load + 1
+    for asker in found.cores:
+        for holder in found.cores:
+            expected = load if asker == holder else load - 1 + transfer
+            assert found.matrix[asker][holder] == pytest.approx(expected, abs=0.5)
+
+
+def test_a_shared_second_level_has_what_its_preset_says() -> None:
+    machine = loiter.machine("t1", "system.cores=2")
+    found = latency.measure(machine)
+    hit, miss = number(machine, "l2.hit_latency_cycles"), number(machine, "l2.miss_latency_cycles")
+    assert mean(found, "load", "modified", "other core") == pytest.approx(hit, abs=0.5)
+    assert mean(found, "load", "uncached", "memory") == pytest.approx(miss, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "sources"),
+    [
+        # Chips and Cheese and core-to-core-latency, as in the file of the machine: nanoseconds, but for the first level.
+        (
+            "knl",
+            (),
+            [
+                ("load", "modified", "own core", 4 / 1.3),
+                ("compare and swap", "modified", "same cluster", 41),
+                ("compare and swap", "modified", "other core", 91),
+                ("load", "uncached", "memory", 147),
+            ],
+        ),
+        # core-to-core-latency on a 7950X: half of a round trip within a core complex; memory of a desktop.
+        (
+            "p-core",
+            ("system.cores=8",),
+            [
+                ("load", "modified", "own core", 4 / 4.5),
+                ("compare and swap", "modified", "same cluster", 15.7),
+                ("load", "uncached", "memory", 73),
+            ],
+        ),
+    ],
+)
+def test_presets_are_within_five_percent_of_their_sources(
+    name: str, changes: tuple[str, ...], sources: list[tuple[str, str, str, float]]
+) -> None:
+    found = latency.measure(loiter.machine(name, *changes))
+    for operation, state, distance, published_ns in sources:
+        ours_ns = found.nanoseconds(mean(found, operation, state, distance))
+        assert ours_ns == pytest.approx(published_ns, rel=0.05), (operation, state, distance)
+
+
+def run(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(shlex.split(command))
+    said = capsys.readouterr()
+    return int(ended.value.code or 0), said.out, said.err
+
+
+def test_the_command_prints_a_table_and_draws_the_cores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = f"latency -m p-core --set system.cores=2 --out {tmp_path}/drawn"
+    status, out, _ = run(command, capsys)
+    assert status == 0
+    assert all(operation in out for operation in latency.OPERATIONS)
+    assert "same cluster" in out
+    assert (tmp_path / "drawn" / "cores.png").read_bytes().startswith(b"\x89PNG")
+    assert "core that loads" in (tmp_path / "drawn" / "cores.svg").read_text()
+    status, out, _ = run("latency -m p-core --set system.cores=2 --json", capsys)
+    assert status == 0
+    found = json.loads(out)
+    assert len(found["load_modified_cycles"]) == 2
+    assert {each["distance"] for each in found["latencies"]} >= {"own core", "same core", "same cluster", "memory"}
+
+
+def test_mistakes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, said = run("latency -m virt", capsys)
+    assert status == 2
+    assert "virt has no timing" in said
+    (tmp_path / "file").touch()
+    status, _, said = run(f"latency -m p-core --out {tmp_path}/file", capsys)
+    assert status == 2
+    assert "a file of that name exists" in said
