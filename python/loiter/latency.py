@@ -56,12 +56,12 @@ class Latencies:
 
     def nanoseconds(self, cycles: float) -> float:
         """Cycles of the machine as time."""
-        return cycles * 1000 / float(self.machine.value("system.clock_mhz"))
+        return cycles * 1000 / self.machine.count("system.clock_mhz", 1)
 
 
 def measure(machine: Machine, done: Callable[[float], None] = lambda share: None) -> Latencies:
     """Measures a machine. `done` hears the share of the runs that have been carried out."""
-    if machine.value("core.kind") == "reference":
+    if not machine.is_timed:
         raise UserFault(f"{machine.name} has no timing; take a machine whose core.kind is another than reference.")
     per_core = machine.contexts_per_core
     cores = tuple(range(machine.contexts // per_core))
@@ -82,8 +82,8 @@ def measure(machine: Machine, done: Callable[[float], None] = lambda share: None
     matrix: tuple[tuple[float, ...], ...] = ()
     if len(cores) > 1:
         firsts = [core * per_core for core in cores]
-        found = _run(machine, firsts, 0, 0, LINES, 0)
-        matrix = tuple(tuple(found[asker][holder] for holder in firsts) for asker in firsts)
+        pairs = _run(machine, firsts, 0, 0, LINES, 0)
+        matrix = tuple(tuple(pairs[asker][holder] for holder in firsts) for asker in firsts)
     done(1.0)
     return Latencies(machine, tuple(table), cores, matrix)
 
@@ -127,4 +127,4 @@ def _cluster_cores(machine: Machine) -> int | None:
         return None
     if "cluster" not in (machine.value("l2.shared_by"), machine.value("l3.shared_by")):
         return None
-    return int(machine.value("cluster.cores"))
+    return machine.count("cluster.cores", 1)

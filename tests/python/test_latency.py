@@ -25,7 +25,7 @@ def mean(found: Latencies, operation: str, state: str, distance: str) -> float:
 
 
 def number(machine: Machine, key: str) -> int:
-    return int(machine.value(key))
+    return machine.count(key, 0)
 
 
 def test_what_a_directory_costs_has_a_closed_form() -> None:
@@ -65,7 +65,7 @@ def test_a_shared_second_level_has_what_its_preset_says() -> None:
 @pytest.mark.parametrize(
     ("name", "changes", "sources"),
     [
-        # Chips and Cheese and core-to-core-latency, as in the file of the machine: nanoseconds, but for the first level.
+        # Chips and Cheese and core-to-core-latency, as in the file of the machine: nanoseconds.
         (
             "knl",
             (),

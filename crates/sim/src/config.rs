@@ -96,7 +96,7 @@ impl MachineFile {
         let memory = memory.expect("it is declared");
         let memory = chosen(path, &document, &changes, "system", memory)?;
         let sections = sections(&kind, &memory);
-        refuse_unknown(path, &document, &sections, &kind)?;
+        refuse_unknown(path, &document, &sections, &kind, &memory)?;
         refuse_unknown_sets(&changes, &sections)?;
         let mut entries = Vec::new();
         for (section, infos) in sections {
@@ -412,6 +412,7 @@ fn refuse_unknown(
     document: &DocumentMut,
     sections: &[Section],
     kind: &str,
+    memory: &str,
 ) -> Result<(), Error> {
     let keys = known_keys(sections);
     for (section, item) in document.iter() {
@@ -428,7 +429,7 @@ fn refuse_unknown(
             let names = sections.iter().map(|(name, _)| *name);
             let unknown = Unknown::new("section", section, names);
             return Err(Error::User(format!(
-                "{path}: {unknown} (core.kind is \"{kind}\")"
+                "{path}: {unknown} (core.kind is \"{kind}\", system.memory is \"{memory}\")"
             )));
         }
         for (key, _) in table.iter() {
@@ -437,7 +438,7 @@ fn refuse_unknown(
             if !about && !keys.contains(&full) {
                 let unknown = Unknown::new("key", &full, keys.iter().map(String::as_str));
                 return Err(Error::User(format!(
-                    "{path}: {unknown} (core.kind is \"{kind}\")"
+                    "{path}: {unknown} (core.kind is \"{kind}\", system.memory is \"{memory}\")"
                 )));
             }
         }

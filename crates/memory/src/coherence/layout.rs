@@ -142,3 +142,77 @@ fn links(params: &NetworkParams) -> Result<Vec<(u16, u16, u64)>, String> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(topology: &str, layout: &str, links: &str) -> NetworkParams {
+        NetworkParams {
+            topology: topology.to_owned(),
+            homes_at: "own".to_owned(),
+            layout: layout.to_owned(),
+            links: links.to_owned(),
+            sockets: 2,
+            latency_cycles: 5,
+            vertical_cycles: 1,
+            horizontal_cycles: 2,
+            stop_cycles: 1,
+            control_cycles: 1,
+            line_cycles: 1,
+        }
+    }
+
+    #[test]
+    fn stops_are_where_the_layout_has_them() {
+        let placed = place(&params("mesh", "CH. BM.", ""), 2, 2).unwrap();
+        // Children, homes, controllers, row by row.
+        assert_eq!(placed.stops, [0, 3, 1, 3, 4]);
+        assert_eq!(placed.controllers, 1);
+        let smaller = place(&params("mesh", "CH. BM.", ""), 1, 1).unwrap();
+        assert_eq!(smaller.stops, [0, 1, 4]);
+        let apart = place(&params("crossbar", "", ""), 3, 2).unwrap();
+        assert_eq!(apart.stops, [0, 1, 2, 3, 4]);
+        let mut with_cores = params("ring", "", "");
+        with_cores.homes_at = "cores".to_owned();
+        let shared = place(&with_cores, 4, 2).unwrap();
+        assert_eq!(shared.stops, [0, 1, 2, 3, 0, 2]);
+        let sockets = place(&params("sockets", "", "0-1:80"), 4, 2).unwrap();
+        let Topology::Sockets { socket, links, .. } = sockets.topology else {
+            panic!("{:?}", sockets.topology)
+        };
+        assert_eq!(socket, [0, 0, 1, 1, 0, 1]);
+        assert_eq!(links, [(0, 1, 80)]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        for (params, problem) in [
+            (params("mesh", "", ""), "layout: a mesh has rows"),
+            (
+                params("mesh", "BB B", ""),
+                "layout: row 2 is not as long as the first, 2",
+            ),
+            (params("mesh", "BX BB", ""), "layout: 'X' is not known"),
+            (
+                params("mesh", "B", ""),
+                "layout: the mesh has 1 stops for clusters or cores, of which there are 2",
+            ),
+            (
+                params("mesh", "CC", ""),
+                "layout: the mesh has 0 stops for homes, of which there are 1",
+            ),
+            (
+                params("sockets", "", "0:1"),
+                "links: \"0:1\" is not such as 0-1:80",
+            ),
+            (
+                params("sockets", "", "0-2:80"),
+                "links: \"0-2:80\" names socket 2, of 2",
+            ),
+        ] {
+            let found = place(&params, 2, 1).unwrap_err();
+            assert!(found.starts_with(problem), "{found}");
+        }
+    }
+}

@@ -250,7 +250,9 @@ impl<'a> Router<'a> {
                 let (mut at, there) = (socket[from] as usize, socket[to] as usize);
                 while at != there {
                     let Some(directed) = self.next[at * self.sockets + there] else {
-                        return Err(format!("no link leads from socket {at} to socket {there}"));
+                        return Err(format!(
+                            "links: no link leads from socket {at} to socket {there}"
+                        ));
                     };
                     let (one, other, latency) = links[directed / 2];
                     take(self.stops + directed, latency);

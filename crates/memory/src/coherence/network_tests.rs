@@ -104,6 +104,6 @@ fn sockets_without_a_route_are_named() {
     });
     assert_eq!(
         unreachable.unwrap_err(),
-        "no link leads from socket 0 to socket 1"
+        "links: no link leads from socket 0 to socket 1"
     );
 }

@@ -93,9 +93,7 @@ impl Coherent {
                 cache("l1d", &config.private.l1d, line)?,
             ];
             let second = config.private.second.as_ref();
-            let second = second
-                .map(|config| cache("private_l2", config, line))
-                .transpose()?;
+            let second = second.map(|config| cache("l2", config, line)).transpose()?;
             let node = Node(core as u16);
             Ok(Private::new(CoreId::new(core), node, rules, first, second))
         });
@@ -131,6 +129,7 @@ impl Coherent {
                 banks: home.banks,
             };
             let config_of_cache = home.cache.as_ref();
+            let section = if home.level == Level::L2 { "l2" } else { "l3" };
             let cache = config_of_cache
                 .map(|config| cache(section, config, line))
                 .transpose()?;
