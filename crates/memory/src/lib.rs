@@ -1,12 +1,14 @@
-//! Timing of the memory system: private first-level caches, translation look-aside buffers, a shared
-//! banked second level with its interconnect, and memory channels. Tags and time, no data.
+//! Timing of memory: caches, translation look-aside buffers, interconnects and DRAM. Tags and time, no data.
 //!
-//! May depend on `loiter-types` only.
+//! [`Memory`] is what cores ask. There are two kinds of it: [`MemorySystem`], private first levels before one second
+//! level that is as far from every core, which knows the whole future of a request when it is sent; and
+//! [`coherence`], private caches and homes that send one another messages.
 //!
-//! Invariants: a request is answered by exactly one [`Response`], in the cycle in which the access
-//! *performs*, which is when the asker moves the value; responses of one cycle come in the order in
-//! which their requests were sent; a line that a store of another core has overwritten is lost to a
-//! first-level cache no later than the reply that reports the store.
+//! May depend on `loiter-types` and general libraries only.
+//!
+//! Invariants: a request gets exactly one [`Response`], in the cycle in which the access *performs*, which is when
+//! its requester moves the value. A line that a store of another core has overwritten is lost to a first-level cache
+//! no later than the reply that reports the store; with [`coherence`], before the store performs.
 
 mod bus;
 mod cache;

@@ -91,6 +91,8 @@ struct Gather {
     level: Level,
     /// A reply had a newer value than home.
     dirty: bool,
+    /// A reply had the value.
+    supplied: bool,
 }
 
 /// A request that waits for the home above.
@@ -377,6 +379,7 @@ impl Home {
             awaited: 0,
             level: from_above.unwrap_or(self.rules.level),
             dirty: false,
+            supplied: false,
         };
         for child in step.lose.iter() {
             gather.awaited += 1;
@@ -447,7 +450,10 @@ impl Home {
     }
 
     /// A child replies to a snoop.
-    pub(crate) fn replied(&mut self, line: u64, dirty: bool, out: &mut Out<'_>) {
+    pub(crate) fn replied(&mut self, line: u64, supplies: bool, dirty: bool, out: &mut Out<'_>) {
+        let busy = self.busy.get_mut(&line).expect("it is awaited");
+        let gather = busy.gather.as_mut().expect("it is awaited");
+        gather.supplied |= supplies;
         self.arrived(line, dirty, out);
     }
 
@@ -473,7 +479,10 @@ impl Home {
                 }
                 self.gathered(line, gather, out);
             } else if let Some((keep, supply)) = busy.snoop.take() {
-                self.begin_reply(line, keep, supply, out);
+                // The gathering may have been to give the line up.
+                if !self.reply_leaving(line, keep, supply, out) {
+                    self.begin_reply(line, keep, supply, out);
+                }
             } else if busy.above.is_some() {
                 return;
             } else if let Some((since, message)) = busy.queue.pop_front() {
@@ -487,6 +496,11 @@ impl Home {
 
     /// All replies and the value are there.
     fn gathered(&mut self, line: u64, gather: Gather, out: &mut Out<'_>) {
+        let counts_on_child = matches!(gather.step.supply, Supply::Child(_));
+        assert!(
+            gather.supplied || !counts_on_child,
+            "line {line:#x}: a child that home counts on has no copy"
+        );
         let mut known = self.line(line);
         known.entry = gather.step.after;
         self.set(line, known);

@@ -398,7 +398,7 @@ impl Coherent {
                 let at = home.looks_up(now, line);
                 out.fabric.events.insert(at, Event::LookedUp(message));
             }
-            Body::Reply { dirty, .. } => home.replied(line, dirty, &mut out),
+            Body::Reply { supplies, dirty } => home.replied(line, supplies, dirty, &mut out),
             Body::Grant { state, level } => home.granted(line, state, level, &mut out),
             Body::PutDone => home.put_done(line),
         }

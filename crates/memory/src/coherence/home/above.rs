@@ -51,13 +51,7 @@ impl Home {
 
     /// The home above asks for the line, and for what is kept of it to be as `keep` says.
     pub(super) fn snooped(&mut self, line: u64, keep: Keep, supply: bool, out: &mut Out<'_>) {
-        let protocol = self.rules.protocol_above;
-        if let Some(leaving) = self.leaving.iter_mut().find(|leaving| leaving.0 == line) {
-            let before = leaving.1;
-            let (after, dirty) = supplied(protocol, before, keep);
-            leaving.1 = after;
-            let supplies = supply && before.can_read();
-            out.send_home(self.node, line, Body::Reply { supplies, dirty }, 0);
+        if self.reply_leaving(line, keep, supply, out) {
             return;
         }
         match self.busy.get_mut(&line) {
@@ -70,6 +64,26 @@ impl Home {
                 self.settle(line, out);
             }
         }
+    }
+
+    /// Replies from a copy that has been given up, of which the home above does not know yet. Returns whether there is
+    /// one.
+    pub(super) fn reply_leaving(
+        &mut self,
+        line: u64,
+        keep: Keep,
+        supply: bool,
+        out: &mut Out<'_>,
+    ) -> bool {
+        let Some(leaving) = self.leaving.iter_mut().find(|leaving| leaving.0 == line) else {
+            return false;
+        };
+        let before = leaving.1;
+        let (after, dirty) = supplied(self.rules.protocol_above, before, keep);
+        leaving.1 = after;
+        let supplies = supply && before.can_read();
+        out.send_home(self.node, line, Body::Reply { supplies, dirty }, 0);
+        true
     }
 
     /// Gathers from its children what the home above asks for.
