@@ -117,18 +117,14 @@ impl Memory {
         match self {
             Memory::Shared(memory) => memory.miss(now, request),
             Memory::Coherent(memory) => {
-                let level = memory.whereabouts(request.core, request.addr);
-                match memory.ask(now, request) {
-                    Asked::Sent => Ok(Missed {
-                        level,
-                        merged: false,
-                    }),
-                    Asked::Merged => Ok(Missed {
-                        level,
-                        merged: true,
-                    }),
-                    Asked::Full => Err(now.after(1)),
+                let asked = memory.ask(now, request);
+                if asked == Asked::Full {
+                    return Err(now.after(1));
                 }
+                Ok(Missed {
+                    level: memory.whereabouts(request.core, request.addr),
+                    merged: asked == Asked::Merged,
+                })
             }
         }
     }

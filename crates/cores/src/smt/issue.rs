@@ -275,7 +275,7 @@ impl Context {
         missing.then_some(second)
     }
 
-    /// Load `n` misses: the line of `addr` is asked for.
+    /// Load `n` misses: requests the line of `addr`.
     fn ask_for_line<O: Observer>(
         &mut self,
         c: usize,

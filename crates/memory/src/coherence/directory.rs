@@ -8,9 +8,8 @@
 //!      +----------- owner (O/F) and sharers, or sharers only --------------+
 //! ```
 //!
-//! Sources: Sorin, Hill and Wood, A Primer on Memory Consistency and Cache Coherence, 2011, chapter 8, for a directory
-//! with MESI and MOESI; Goodman and Hum, MESIF: A Two-Hop Cache Coherency Protocol, 2009, for the F state, which the
-//! newest sharer has.
+//! The states are those that machines are said to have; who keeps what in which case is assumed. In particular the
+//! newest sharer has the F state, and an owner keeps the O state when others read.
 
 use super::state::{Holders, State};
 

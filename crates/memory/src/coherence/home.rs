@@ -1,6 +1,6 @@
 //! A home: the one place where requests for a line meet.
 //!
-//! A line is free or busy. A request for a free line begins at once: those who hold the line are asked for their
+//! A line is free or busy. A request for a free line begins at once: home snoops those who hold the line for their
 //! copies, memory or the home above for the value; when all of that is there, the request is granted and the next of
 //! the line's queue begins, in order of arrival.
 //!
@@ -256,8 +256,9 @@ impl Home {
                 if let Some(busy) = self.busy.get_mut(&line) {
                     busy.queue.push_back((out.now, message));
                     let length = busy.queue.len() as u64;
-                    self.counters.queued_requests += u64::from(!puts);
-                    self.counters.longest_queue = self.counters.longest_queue.max(length);
+                    self.counters.queued_requests += out.one() * u64::from(!puts);
+                    self.counters.longest_queue =
+                        self.counters.longest_queue.max(out.one() * length);
                 } else {
                     self.begin(message, out);
                     self.settle(line, out);

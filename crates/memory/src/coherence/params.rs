@@ -182,6 +182,12 @@ impl DirectoryParams {
             );
             return Err(("home", problem));
         }
+        let dram = &self.dram;
+        if dram.row_miss_cycles < dram.row_hit_cycles {
+            let (miss, hit) = (dram.row_miss_cycles, dram.row_hit_cycles);
+            let problem = format!("row_miss_cycles = {miss} is less than row_hit_cycles = {hit}");
+            return Err(("dram", problem));
+        }
         let [by_second, by_third] = [&self.second.shared_by, &self.third.shared_by];
         if by_second == "cluster" && by_third == "cluster" {
             let problem = "shared_by = \"cluster\", as that of l2; one level can be of a cluster";

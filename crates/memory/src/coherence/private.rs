@@ -488,7 +488,7 @@ impl Private {
     }
 }
 
-/// Whether home has been asked for `line`.
+/// Whether a request for `line` has gone to its home.
 fn is_sent(misses: &[Miss], line: u64) -> bool {
     misses.iter().any(|miss| miss.line == line && miss.sent)
 }

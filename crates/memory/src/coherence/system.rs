@@ -341,9 +341,12 @@ impl Coherent {
     #[inline]
     pub fn advance(&mut self, now: Cycle, told: &mut Vec<Told>) {
         let mut due = std::mem::take(&mut self.due);
-        self.fabric.events.advance(now, &mut due);
-        for event in due.drain(..) {
-            self.happens(now, event, told);
+        // A value that takes no time is there in the same cycle.
+        while self.fabric.events.next() <= now {
+            self.fabric.events.advance(now, &mut due);
+            for event in due.drain(..) {
+                self.happens(now, event, told);
+            }
         }
         self.due = due;
     }

@@ -34,7 +34,7 @@ impl Home {
         self.leaving.swap_remove(at.expect("it was put"));
     }
 
-    /// The home above grants what it was asked for.
+    /// The home above grants a request.
     pub(crate) fn granted(&mut self, line: u64, state: State, level: Level, out: &mut Out<'_>) {
         let mut known = self.line(line);
         known.state = state;
