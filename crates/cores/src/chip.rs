@@ -44,11 +44,7 @@ impl Chip {
     /// have anything to do by themselves. When it is never, and memory has nothing to deliver either, every
     /// hart can be detached.
     pub fn drain<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
-        match self {
-            // What is in flight continues when memory responds.
-            Chip::Fgmt(_) => Cycle::NEVER,
-            Chip::Smt(chip) => chip.drain(now, shared),
-        }
+        each!(self, chip => chip.drain(now, shared))
     }
 
     /// Takes `hart`, whose core has drained, from its context, which is vacant from `now` on. If it slept,

@@ -131,6 +131,7 @@ impl StoreBuffer {
         if self.joins_bytes
             && let Some(last) = self.entries.back_mut()
             && last.addr.0 + last.bytes == addr.0
+            && !(self.splits_lines && addr.0.trailing_zeros() >= self.line_log2)
         {
             last.value |= (value & 0xff) << (8 * last.bytes);
             last.bytes += 1;

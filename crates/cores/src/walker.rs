@@ -298,8 +298,9 @@ impl<P: Copy> Walker<P> {
                 walk.due = until;
                 return;
             }
-        } else {
-            shared.memory.send(now, request);
+        } else if let Err(until) = shared.memory.walk(now, request) {
+            walk.due = until;
+            return;
         }
         self.counters.reads += 1;
     }

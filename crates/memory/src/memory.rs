@@ -129,6 +129,23 @@ impl Memory {
         }
     }
 
+    /// Sends the read of an entry of a page table past the data cache.
+    ///
+    /// # Errors
+    /// A cycle in which a miss register may be free, when it needs one and there is none.
+    pub fn walk(&mut self, now: Cycle, request: Request) -> Result<(), Cycle> {
+        match self {
+            Memory::Shared(memory) => {
+                memory.send(now, request);
+                Ok(())
+            }
+            Memory::Coherent(memory) => match memory.ask(now, request) {
+                Asked::Full => Err(now.after(1)),
+                Asked::Sent | Asked::Merged => Ok(()),
+            },
+        }
+    }
+
     /// Sends a request, which performs when [`Memory::advance`] says.
     pub fn send(&mut self, now: Cycle, request: Request) {
         match self {

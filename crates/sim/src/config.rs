@@ -139,11 +139,6 @@ impl MachineFile {
         match self.core() {
             CoreKind::Fgmt(core, memory) => {
                 core.check()?;
-                if system.memory == "directory" {
-                    let problem = "memory = \"directory\" is not possible with core.kind = \"fgmt\", whose stores write \
-                                   through; take core.kind = \"smt\", or memory = \"shared_l2\"";
-                    return Err(("system", problem.to_owned()));
-                }
                 Memory::new(&memory)?;
             }
             CoreKind::Smt(core, memory) => {

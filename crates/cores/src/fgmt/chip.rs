@@ -39,10 +39,9 @@ impl Chip {
         now: Cycle,
     ) -> Result<Self, (&'static str, String)> {
         params.check()?;
-        let (line_bytes, fetch_line_log2) = (memory.line_bytes(), memory.fetch_line_log2());
         Ok(Self {
             cores: (0..cores)
-                .map(|id| Core::new(id, params, line_bytes, fetch_line_log2, now))
+                .map(|id| Core::new(id, params, memory, now))
                 .collect(),
             next: vec![Cycle::NEVER; cores],
             awake: Vec::with_capacity(cores),

@@ -1,7 +1,7 @@
 //! A fine-grained multithreaded core: selection of contexts, cycle by cycle.
 
 use loiter_isa::decode;
-use loiter_memory::{Tlb, TlbParams};
+use loiter_memory::{Memory, Tlb, TlbParams};
 use loiter_observe::Slot;
 use loiter_types::{ContextId, CoreId, Cycle};
 
@@ -9,6 +9,7 @@ use super::context::{Chance, Context, Waits};
 use super::counters::CoreCounters;
 use super::fills::Fills;
 use super::holes::Holes;
+use super::ownership::Port;
 use super::params::{CLASSES, FgmtParams, MAX_PIPES, Simple};
 use super::units::{ChipFpu, CoreUnits, LOAD_STORE, UNITS};
 use crate::store_buffer::StoreBuffer;
@@ -30,7 +31,9 @@ pub(super) struct CoreState {
     pub(super) walker: Walker<()>,
     /// Lines that have returned for loads.
     pub(super) fills: Fills,
-    /// When something happens that needs no slot: of walks and fills the first. [`CoreState::note_due`] keeps it.
+    /// Stores that drain into the data cache, and requests without a miss register.
+    pub(super) port: Port,
+    /// When something happens that needs no slot: of walks, fills and stores the first. [`CoreState::note_due`] keeps it.
     pub(super) due: Cycle,
     /// Kept for its room.
     pub(super) ended_walks: Vec<Ended<()>>,
@@ -163,18 +166,17 @@ pub(super) struct Core {
 impl CoreState {
     /// Notes when something happens that needs no slot, after anything that may have changed it.
     pub(super) fn note_due(&mut self) {
-        self.due = self.walker.due.min(self.fills.due);
+        self.due = self.earliest_due();
+    }
+
+    fn earliest_due(&self) -> Cycle {
+        self.walker.due.min(self.fills.due).min(self.port.due)
     }
 }
 
 impl Core {
-    pub(super) fn new(
-        id: usize,
-        params: &FgmtParams,
-        line_bytes: u64,
-        fetch_line_log2: u32,
-        now: Cycle,
-    ) -> Self {
+    pub(super) fn new(id: usize, params: &FgmtParams, memory: &Memory, now: Cycle) -> Self {
+        let (line_bytes, owns_lines) = (memory.line_bytes(), memory.tells_of_losses());
         let contexts = params.contexts as usize;
         let nothing = decode(0);
         let stores = || {
@@ -183,12 +185,13 @@ impl Core {
                 line_bytes,
                 params.core.store_pipelining == "same_line",
             )
+            .splitting_lines(owns_lines)
         };
         let tlb = |params: &TlbParams| Tlb::new(params).expect("FgmtParams::check has passed it");
         Self {
             state: CoreState {
                 id: CoreId::new(id),
-                fetch_line_log2,
+                fetch_line_log2: memory.fetch_line_log2(),
                 units: CoreUnits::new(&params.fpu, &params.core),
                 latency: params.latency.table(&params.wait),
                 simple: params.latency.simple_table(),
@@ -199,6 +202,7 @@ impl Core {
                 dtlb: tlb(&params.dtlb),
                 walker: Walker::new(&params.walker, CoreId::new(id), params.latency.load_cycles),
                 fills: Fills::new(&params.core),
+                port: Port::new(owns_lines, line_bytes, contexts),
                 due: Cycle::NEVER,
                 ended_walks: Vec::new(),
                 params: params.clone(),
@@ -278,10 +282,7 @@ impl Core {
             "{}: a context was changed without notice",
             self.state.id
         );
-        debug_assert_eq!(
-            self.state.due,
-            self.state.walker.due.min(self.state.fills.due)
-        );
+        debug_assert_eq!(self.state.due, self.state.earliest_due());
         self.hear(now);
         if self.state.due <= now {
             self.continue_without_a_slot(now, shared);
@@ -313,7 +314,7 @@ impl Core {
         Cycle(earliest)
     }
 
-    /// What needs no slot: page walks and returned lines.
+    /// What needs no slot: page walks, returned lines, and stores that drain.
     #[cold]
     fn continue_without_a_slot<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         if self.state.walker.due <= now {
@@ -321,6 +322,9 @@ impl Core {
         }
         if self.state.fills.due <= now {
             self.fill(now);
+        }
+        if self.state.port.due <= now {
+            self.use_port(now, shared);
         }
         self.state.note_due();
     }

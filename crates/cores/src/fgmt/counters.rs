@@ -29,6 +29,9 @@ counters! {
         wait_slots: "slots",
         /// Cycles in which a returned line could not fill for a load, or a store, in the execute stage.
         fill_waits: "cycles",
+        /// Cycles in which a buffered store waited as that of another context had the data cache, where cores own what they
+        /// store to.
+        store_port_wait_cycles: "cycles",
         /// Loads whose value came from the context's own store buffer.
         forwarded_loads: "instructions",
         /// Cycles that a pipe lost because another pipe, an atomic or a line that fills had a shared unit.

@@ -9,6 +9,7 @@ use super::chip::Chip;
 use super::context::Waits;
 use crate::walker::Granted;
 use crate::warm::{Fetched, Traces};
+use crate::{Observer, Shared};
 
 impl Chip {
     /// A bound of the instructions that can retire in a cycle: one of each context.
@@ -16,6 +17,19 @@ impl Chip {
     pub fn most_retired_in_a_cycle(&self) -> u64 {
         let contexts = self.cores.iter().map(|core| core.contexts.len() as u64);
         contexts.sum()
+    }
+
+    /// A cycle in which harts are about to leave: stores drain, and nothing is begun. Returns the next in which the cores
+    /// have anything to do by themselves.
+    pub fn drain<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
+        let mut next = Cycle::NEVER;
+        for core in &mut self.cores {
+            if core.state.port.due <= now {
+                core.use_port(now, shared);
+            }
+            next = next.min(core.state.port.due);
+        }
+        next
     }
 
     /// Takes `hart` from its context, which is vacant from `now` on. Memory has delivered all that cores
@@ -61,13 +75,17 @@ impl Chip {
         let core = &mut self.cores[context.index() / per_core];
         let c = context.index() % per_core;
         let state = &mut core.state;
+        let (stores, atomics) = match state.port.owns_lines {
+            true => (RequestKind::Own, RequestKind::Own),
+            false => (RequestKind::Store, RequestKind::Atomic),
+        };
         let mut traces = Traces {
             core: state.id,
             itlb: &mut state.itlb,
             dtlb: &mut state.dtlb,
             memory,
-            stores: RequestKind::Store,
-            atomics: RequestKind::Atomic,
+            stores,
+            atomics,
             fetched: &mut core.contexts[c].warmed,
         };
         traces.leave(event);

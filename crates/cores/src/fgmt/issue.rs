@@ -119,9 +119,10 @@ impl Context {
                 core.counters.atomics += 1;
                 self.data_granted = Granted::NOTHING;
                 match self.data_addr {
-                    DataAddr::At(addr) => {
+                    DataAddr::At(addr) if !core.port.owns_lines => {
                         self.send(core, now, RequestKind::Atomic, addr, Slot::Atomic, shared);
                     }
+                    DataAddr::At(addr) => self.issue_owned_atomic(core, now, addr, shared),
                     DataAddr::Split(_) | DataAddr::Nowhere => {
                         self.run_now(core, now, shared);
                     }
@@ -150,7 +151,7 @@ impl Context {
         self.reconsider(now, &shared.harts[self.hart_index], Doing::Executing);
     }
 
-    fn send<O: Observer>(
+    pub(super) fn send<O: Observer>(
         &mut self,
         core: &mut CoreState,
         now: Cycle,
@@ -167,7 +168,7 @@ impl Context {
             addr,
             tag: 0,
         };
-        shared.memory.send(now, request);
+        core.ask(now, request, shared);
         self.block(now.after(1), Waits::Access, slot);
     }
 
@@ -193,7 +194,11 @@ impl Context {
         }
         let latency = &core.params.latency;
         let (mut cycles, mut confirmed) = (latency.load_cycles, latency.load_confirmed_cycles);
-        let hits = forwards || shared.memory.load(core.id, addr);
+        let missing = match forwards {
+            true => None,
+            false => self.missing_line(core, shared),
+        };
+        let hits = missing.is_none();
         let fp = matches!(self.inst.rd, 32..64);
         if fp {
             (cycles, confirmed) = (latency.fp_load_cycles, latency.fp_load_confirmed_cycles);
@@ -204,8 +209,8 @@ impl Context {
             };
             core.units.claim_fp(self.seat, done);
         }
-        if !hits {
-            self.send(core, now, RequestKind::Load, addr, Slot::L2Hit, shared);
+        if let Some(line) = missing {
+            self.send(core, now, RequestKind::Load, line, Slot::L2Hit, shared);
             self.miss_slots_left = core.params.core.miss_slots;
             if self.miss_slots_left > 0 {
                 // Where contexts wait for operands, the next instruction need not be one that uses the load.
@@ -252,13 +257,16 @@ impl Context {
         }
     }
 
-    /// Sends those stores of this context to the second level that may go now.
+    /// Sends those stores of this context to the second level that may go now, or begins to drain them.
     pub(super) fn send_stores<O: Observer>(
         &mut self,
         core: &mut CoreState,
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
+        if core.port.owns_lines {
+            return self.drain_from(core, now.after(1));
+        }
         while let Some(addr) = self.stores.send_next() {
             let request = Request {
                 kind: RequestKind::Store,
@@ -386,7 +394,14 @@ impl Context {
     /// The context pays for an instruction: it stalls for the latency, or, for a result that later
     /// instructions can be ahead of, notes when the result is there.
     #[inline]
-    fn pay(&mut self, core: &mut CoreState, now: Cycle, cycles: u64, slot: Slot, runs_on: bool) {
+    pub(super) fn pay(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        cycles: u64,
+        slot: Slot,
+        runs_on: bool,
+    ) {
         self.waits = Waits::Time;
         self.slot = slot;
         let done = now.after(cycles);

@@ -28,7 +28,7 @@
 //!   load or store (`core.fill_waits_for`), which it stops in the end (`core.fill_urgent_cycles`).
 //! - What an instruction waits for may be known a cycle too late for selection (`core.wait_costs_slot`).
 //! - Stores go through a store buffer; atomics are performed by the second-level cache after the store
-//!   buffer has drained.
+//!   buffer has drained. Where memory grants lines, stores and atomics perform in the core's own data cache.
 
 mod chip;
 mod context;
@@ -40,6 +40,7 @@ mod holes;
 mod issue;
 mod obstacle;
 mod outside;
+mod ownership;
 mod params;
 mod pipeline;
 mod respond;

@@ -122,7 +122,7 @@ impl Context {
 
     /// What the fetched load, store or atomic accesses, and how.
     #[inline(always)]
-    fn access<O: Observer>(&self, shared: &Shared<'_, O>) -> (VirtAddr, Width, Access) {
+    pub(super) fn access<O: Observer>(&self, shared: &Shared<'_, O>) -> (VirtAddr, Width, Access) {
         let width = access_width(self.inst.op).expect("a load, store or atomic has a width");
         let access = match (self.class, self.inst.op) {
             (Class::Load, _) => Access::Load,
@@ -375,7 +375,7 @@ impl Context {
             addr,
             tag: 0,
         };
-        shared.memory.send(now, request);
+        core.ask(now, request, shared);
         self.block(now, Waits::Fetch, Slot::FetchMiss);
         true
     }

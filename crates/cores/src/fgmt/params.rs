@@ -90,6 +90,8 @@ params! {
         store_cycles: int(1..=1000),
         /// Floating-point store into the store buffer.
         fp_store_cycles: int(1..=1000),
+        /// Atomic whose line the core owns, where memory grants lines.
+        atomic_cycles: int(1..=1000) = 1,
         /// Fence that orders no earlier store before a later load.
         fence_cycles: int(1..=1000),
         /// Fence that does, after its wait for the store buffer.

@@ -1,12 +1,14 @@
 //! Events from outside a core: memory responses, lost watches, interrupts.
 
-use loiter_memory::{Level, RequestKind, Response};
+use loiter_isa::Class;
+use loiter_memory::{Level, Request, RequestKind, Response};
 use loiter_observe::Slot;
 use loiter_types::{CoreId, Cycle, HartId};
 
 use super::chip::Chip;
 use super::context::{Context, Waits};
 use super::core::{Core, CoreState};
+use super::ownership::OF_STORE;
 use crate::shared::{is_lock, slot_of};
 use crate::wait::{Sleep, Wakes};
 use crate::{Observer, PipelineStep, Shared};
@@ -102,9 +104,11 @@ impl Context {
                     .entry_arrives(response.request.tag, done, shared);
                 core.note_due();
             }
-            RequestKind::Own => unreachable!("stores write through"),
+            RequestKind::Own if response.request.tag == OF_STORE => {
+                self.perform_owned_store(core, now, shared);
+            }
             RequestKind::Walk => unreachable!("an entry arrives for a walk"),
-            RequestKind::Load | RequestKind::Atomic | RequestKind::Device => {
+            RequestKind::Load | RequestKind::Own | RequestKind::Atomic | RequestKind::Device => {
                 self.perform(core, response, now, shared);
             }
             RequestKind::Store => {
@@ -115,14 +119,7 @@ impl Context {
             RequestKind::Acknowledge => {
                 self.stores.acknowledge();
                 self.send_stores(core, now, shared);
-                let satisfied = match self.waits {
-                    Waits::StoreEntry => true,
-                    Waits::Drain => self.stores.is_empty(),
-                    _ => false,
-                };
-                if satisfied {
-                    self.unblock(now);
-                }
+                self.store_left(now);
             }
         }
     }
@@ -145,17 +142,31 @@ impl Context {
             }
             return;
         }
+        if response.request.kind == RequestKind::Load
+            && self.second_line(core, shared).is_some()
+            && let Some(addr) = self.missing_line(core, shared)
+        {
+            // Both lines have to be there in the cycle in which it reads.
+            return core.ask(
+                now,
+                Request {
+                    addr,
+                    ..response.request
+                },
+                shared,
+            );
+        }
         let device = response.level == Level::Device;
         if device || is_lock(self.inst.op) {
             shared.set_clock(self.seated(), now);
             shared.device_accessed |= device;
         }
         self.slot = match (response.request.kind, response.level) {
-            (RequestKind::Atomic, _) => Slot::Atomic,
+            _ if self.class == Class::Atomic && !device => Slot::Atomic,
             (_, level) => slot_of(level),
         };
         if self.run_now(core, now, shared) {
-            let load = response.request.kind == RequestKind::Load;
+            let load = self.class == Class::Load && !device;
             let fp = load && self.moves_fp();
             if load && core.fills.wait() {
                 self.waits = Waits::Fill;
@@ -163,7 +174,14 @@ impl Context {
                 core.note_due();
             } else {
                 let extra = core.params.latency.fp_load_miss_extra_cycles;
-                self.unblock(response.done.after(if fp { extra } else { 0 }));
+                // One that performs in the second level has its latency from there.
+                let near = core.port.owns_lines && !device && self.class == Class::Atomic;
+                let cycles = match (fp, near) {
+                    (true, _) => extra,
+                    (_, true) => core.params.latency.atomic_cycles,
+                    _ => 0,
+                };
+                self.unblock(response.done.after(cycles));
             }
             if O::PIPELINE {
                 let when = (now, response.done);

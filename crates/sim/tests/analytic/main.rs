@@ -6,6 +6,7 @@ mod caches;
 mod counters;
 mod crossing;
 mod in_flight;
+mod in_order;
 mod latency;
 mod misses;
 mod purposes;

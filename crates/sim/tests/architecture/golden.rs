@@ -95,6 +95,7 @@ fn golden_runs_count_what_was_reviewed() {
         (Machine::T2, 2, 16),
         (Machine::Smt8, 2, 16),
         (Machine::PCore, 2, 4),
+        (Machine::InOrder, 2, 8),
     ] {
         compare(machine, cores, harts);
     }

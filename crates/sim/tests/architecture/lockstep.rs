@@ -103,7 +103,13 @@ fn one_hart_retires_what_the_reference_engine_does() {
     let mut retired = 0;
     for seed in seeds(1) {
         let program = program(seed, 1, 200);
-        for machine in [Machine::T1, Machine::T2, Machine::Smt8, Machine::PCore] {
+        for machine in [
+            Machine::T1,
+            Machine::T2,
+            Machine::Smt8,
+            Machine::PCore,
+            Machine::InOrder,
+        ] {
             retired += compare(&program, machine, 1, &[], false);
         }
     }
@@ -123,6 +129,7 @@ fn busy_contexts_do_not_disturb_one_another() {
             (Machine::Smt8, 1),
             (Machine::Smt8, 2),
             (Machine::PCore, 4),
+            (Machine::InOrder, 2),
         ] {
             retired += compare(&program, machine, cores, &[], false);
         }
@@ -139,6 +146,35 @@ fn timing_parameters_do_not_change_results() {
             for (machine, cores) in [(Machine::T1, 2), (Machine::T2, 1)] {
                 assert!(compare(&program, machine, cores, set, false) > 10_000);
             }
+        }
+    }
+}
+
+/// The same for in-order cores that own what they store to.
+const OWNING_VARIANTS: &[&[&str]] = &[
+    &[
+        "l1d.size_kib=1",
+        "l1i.size_kib=1",
+        "l1d.mshrs=1",
+        "l1i.mshrs=1",
+        "core.store_buffer_entries=1",
+    ],
+    &["core.pipes=1", "core.stall=issue", "coherence.states=msi"],
+    &[
+        "latency.atomic_cycles=40",
+        "home.count=1",
+        "home.busy_cycles=30",
+        "coherence.tells_clean=false",
+        "walker.reads=l2",
+    ],
+];
+
+#[test]
+fn parameters_of_in_order_cores_that_own_lines_do_not_change_results() {
+    for seed in seeds(9).step_by(PROGRAMS as usize) {
+        let program = program(seed, HARTS, 12);
+        for &set in OWNING_VARIANTS {
+            assert!(compare(&program, Machine::InOrder, 2, set, false) > 10_000);
         }
     }
 }

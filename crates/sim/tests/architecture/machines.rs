@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use loiter_sim::{Error, ExitReason, Observation, Request, RunResult, machine_text, run};
 
-/// The machine files of the repository.
+/// Machine files of the repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Machine {
     /// The reference engine.
@@ -16,6 +16,8 @@ pub(crate) enum Machine {
     Smt2,
     Superscalar,
     PCore,
+    /// In-order cores that own what they store to, on a directory; for tests only.
+    InOrder,
 }
 
 impl Machine {
@@ -28,13 +30,19 @@ impl Machine {
             Machine::Smt2 => "smt2",
             Machine::Superscalar => "superscalar",
             Machine::PCore => "p-core",
+            Machine::InOrder => "in-order",
         }
     }
 
     /// A request for so many cores with the contexts that the machine has.
     pub(crate) fn request(self, cores: usize) -> Request {
-        let presets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
-        let path = presets.join(format!("{}.toml", self.name()));
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let presets = here.join("../../machines");
+        let folder = match self {
+            Machine::InOrder => here.join("tests/machines"),
+            _ => presets.clone(),
+        };
+        let path = folder.join(format!("{}.toml", self.name()));
         Request {
             machine_name: self.name().into(),
             machine_toml: machine_text(self.name(), &path, &presets).expect("a preset"),

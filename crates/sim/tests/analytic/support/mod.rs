@@ -27,7 +27,7 @@ pub const PAUSE: u64 = 20_000;
 /// Cycles after which a program that ought to end itself hangs.
 const HANGS: u64 = 20_000_000;
 
-/// A preset with changes, and a program for some of its harts.
+/// A machine with changes, and a program for some of its harts.
 #[derive(Clone)]
 pub struct Bench {
     machine: String,
@@ -83,8 +83,16 @@ impl Bench {
     }
 
     fn preset(&self) -> String {
-        let presets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
-        let path = presets.join(format!("{}.toml", self.machine));
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let presets = here.join("../../machines");
+        let file = format!("{}.toml", self.machine);
+        // Some machines are for tests only.
+        let own = here.join("tests/machines").join(&file);
+        let path = if own.exists() {
+            own
+        } else {
+            presets.join(&file)
+        };
         machine_text(&self.machine, &path, &presets).unwrap()
     }
 

@@ -74,6 +74,11 @@ const P_CORE: &[Setting] = &[
     setting(Machine::PCore, 2, [0, 1, 2, 3]),
     setting(Machine::PCore, 2, [0, 2, 1, 3]),
 ];
+const IN_ORDER: &[Setting] = &[
+    setting(Machine::InOrder, 1, [0, 2, 1, 3]),
+    setting(Machine::InOrder, 4, [0, 4, 8, 12]),
+    mixed(Machine::InOrder, [5, 0, 4, 2]),
+];
 const SUPERSCALAR: &[Setting] = &[setting(Machine::Superscalar, 4, [0, 1, 2, 3])];
 
 /// What the cores of `machine` promise (docs/model.md and docs/smt.md).
@@ -90,7 +95,7 @@ fn promise(machine: Machine) -> Promise {
 fn rounds(machine: Machine) -> i64 {
     match machine {
         _ if cfg!(debug_assertions) => 40,
-        Machine::T1 | Machine::T2 => 600,
+        Machine::T1 | Machine::T2 | Machine::InOrder => 600,
         Machine::Superscalar => 600,
         _ => 300,
     }
@@ -99,7 +104,7 @@ fn rounds(machine: Machine) -> i64 {
 /// How far apart harts begin: farther than they leave a barrier apart.
 fn delay(machine: Machine) -> Delay {
     match machine {
-        Machine::Virt | Machine::T1 | Machine::T2 => Delay {
+        Machine::Virt | Machine::T1 | Machine::T2 | Machine::InOrder => Delay {
             coarse_bits: 0,
             fine_bits: 6,
             late: false,
@@ -273,4 +278,5 @@ litmus! {
     smt2: SMT2
     p_core: P_CORE
     superscalar: SUPERSCALAR
+    in_order: IN_ORDER
 }
