@@ -40,6 +40,9 @@ need "${CROSS}gcc" gcc-riscv64-linux-gnu
 # The launcher of commands speaks to the kernel, whose headers the compiler only recommends.
 { command -v "${CROSS}gcc" && echo '#include <asm/ptrace.h>' | "${CROSS}gcc" -E -; } > /dev/null 2>&1 ||
     missing+=(linux-libc-dev-riscv64-cross)
+# It knows ELF from the C library's headers, as do programs for Linux, which tests compile.
+{ command -v "${CROSS}gcc" && echo '#include <elf.h>' | "${CROSS}gcc" -E -; } > /dev/null 2>&1 ||
+    missing+=(libc6-dev-riscv64-cross)
 if [ "$1" != build ]; then
     need cpio cpio
     need depmod kmod
@@ -57,8 +60,6 @@ if [ "$1" = test ]; then
     need gdb-multiarch gdb-multiarch
     need callgrind_annotate valgrind
     need chromium chromium
-    # A program for Linux is compiled, which needs the headers of its C library.
-    echo '#include <stdio.h>' | "${CROSS}gcc" -E - > /dev/null 2>&1 || missing+=(libc6-dev-riscv64-cross)
 fi
 [ ${#missing[@]} -gt 0 ] || exit 0
 

@@ -213,8 +213,9 @@ def exec_request(
         phases=phases,
         waiting=None if waiting is None else str(waiting),
     )
-    found = programs.image(image, packages, Console(stderr=True))
-    asked = programs.request(engine, *seat(engine, on, harts, memory_mib), found, wish)
+    machine, count = seat(engine, on, harts, memory_mib)
+    found = programs.image(image, packages, count, Console(stderr=True))
+    asked = programs.request(engine, machine, count, found, wish)
     return CommandRun(asked, stdin.encode() if isinstance(stdin, str) else stdin, timeout_s)
 
 

@@ -337,11 +337,11 @@ def test_patches_are_applied_in_order(tmp_path: Path) -> None:
     second, first = directory / "0002-b.patch", directory / "0001-a.patch"
     first.write_text(PATCH.format(old="two", new="TWO"))
     second.write_text(PATCH.format(old="TWO", new="2"))
-    small_kernel.patch(tree, [second, first])
+    tools.patch(tree, [second, first])
     assert source.read_text() == "one\n2\nthree\n"
     with pytest.raises(RunFault, match=r"patch 0001-a\.patch: patch ended with status 1"):
-        small_kernel.patch(tree, [first])
-    small_kernel.patch(tree, [])
+        tools.patch(tree, [first])
+    tools.patch(tree, [])
 
 
 def test_options_that_the_kernel_does_not_take_are_found() -> None:

@@ -10,7 +10,7 @@ import pytest
 from fake_tools import FakeTools
 from loiter.errors import RunFault, UserFault
 from loiter.images import sources
-from loiter.images.apt import Apt, Deb
+from loiter.images.apt import Apt, Deb, Package
 
 DEBS = {"curl_8.14_riscv64.deb": b"curl", "libc6_1%3a2.41-12+deb13u4_riscv64.deb": b"the C library"}
 HASHES = {name: hashlib.sha256(data).hexdigest() for name, data in DEBS.items()}
@@ -79,6 +79,42 @@ def test_packages_are_chosen_downloaded_and_verified(host: Host) -> None:
     # What is there is not fetched again.
     assert apt.download(chosen) == debs
     assert len([call for call in host.tools.called() if " download " in call]) == 1
+
+
+ORIG = b"the authors' archive"
+ORIG_HASH = hashlib.sha256(ORIG).hexdigest()
+SOURCE = f"""cat <<'END'
+'http://mirror.test/opensbi_1.6.orig.tar.gz' opensbi_1.6.orig.tar.gz {len(ORIG)} SHA256:{ORIG_HASH}
+END"""
+
+
+def test_a_source_is_the_authors_archive_of_the_packages_version(host: Host) -> None:
+    apt = host.apt()
+    apt.update()
+    (host.directory / "orig").write_bytes(ORIG)
+    host.apt_get(uris=SOURCE, download=f'cp "{host.directory}/orig" opensbi_1.6.orig.tar.gz')
+    firmware = Package("opensbi", "1.6-1", "all", "opensbi_1.6-1_all.deb", 1, "")
+    found = apt.source(firmware)
+    assert (found.package.version, found.package.architecture, found.package.sha256) == ("1.6", "source", ORIG_HASH)
+    assert found.path.read_bytes() == ORIG
+    calls = [call for call in host.tools.called() if " source " in call]
+    assert all(call.endswith("--tar-only --only-source opensbi=1.6-1") for call in calls)
+    assert len(calls) == 2
+    # Later updates fetch no lists of sources, and what is there is not fetched again.
+    assert "Types: deb\n" in (host.directory / "own" / "debian.sources").read_text()
+    assert apt.source(firmware) == found
+    assert len([call for call in host.tools.called() if "--download-only" in call]) == 1
+
+
+def test_a_source_that_is_not_as_listed_is_refused(host: Host) -> None:
+    apt = host.apt()
+    firmware = Package("opensbi", "1.6-1", "all", "opensbi_1.6-1_all.deb", 1, "")
+    host.apt_get(uris=SOURCE, download="printf other > opensbi_1.6.orig.tar.gz")
+    with pytest.raises(RunFault, match=r"not what the signed lists say: opensbi_1\.6\.orig\.tar\.gz"):
+        apt.source(firmware)
+    host.apt_get(uris=":")
+    with pytest.raises(RunFault, match=r"trixie has no authors' archive of opensbi 1\.6-1"):
+        apt.source(firmware)
 
 
 def test_a_damaged_download_is_fetched_again_and_a_wrong_one_refused(host: Host) -> None:

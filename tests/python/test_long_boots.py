@@ -12,6 +12,7 @@ import pytest
 
 from debian_programs import PROGRAMS, Program
 from linux_guest import LOITER
+from loiter import store
 
 pytestmark = [pytest.mark.simulator, pytest.mark.long]
 
@@ -29,6 +30,15 @@ def console(*arguments: str, stdin: bytes = b"") -> bytes:
 def test_a_shell_on_so_many_harts(harts: int) -> None:
     said = console("--harts", str(harts), stdin=b"echo harts=$(nproc); poweroff -f\n")
     assert f"harts={harts}\r\n".encode() in said
+
+
+@pytest.mark.parametrize(("machine", "harts"), [("t2", 64), ("knl", 256)])
+def test_linux_runs_on_every_context_of_a_machine(machine: str, harts: int, tmp_path: Path) -> None:
+    command = [*LOITER, "exec", "-m", machine, "--harts", str(harts), "--out", str(tmp_path / "out"), "--", "nproc"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=LIMIT_SECONDS)
+    assert (done.returncode, done.stdout) == (0, f"{harts}\n".encode()), done.stderr
+    accounts = {row["context"] for row in store.read(tmp_path / "out").rows("accounts")}
+    assert accounts == set(range(harts))
 
 
 @pytest.mark.parametrize(("machine", "contexts"), [("t1", 4), ("t2", 8)])

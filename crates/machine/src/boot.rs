@@ -24,9 +24,11 @@ use crate::map::{PAGE_BYTES, RAM_BASE};
 /// A kernel lies on a multiple of this, of a page in the larger of its page tables.
 const KERNEL_ALIGN_BYTES: u64 = 2 << 20;
 /// What the firmware takes at run time, more than its file. OpenSBI 1.6 prints 514 KB for 16 harts, 736
-/// KB for 32 and 1240 KB for 64.
+/// KB for 32 and 1240 KB for 64. Every hart has a queue with room for a request to flush its TLB of
+/// every other (`fw_platform_calculate_heap_size`), of 56 bytes with masks of 256 harts.
 const FIRMWARE_BYTES: u64 = 512 << 10;
 const FIRMWARE_BYTES_PER_HART: u64 = 16 << 10;
+const FIRMWARE_BYTES_PER_PAIR_OF_HARTS: u64 = 56;
 /// Firmware adds to the device tree in place: reserved memory, and some words for each hart. Assumed
 /// to be enough.
 const TREE_ROOM_BYTES: u64 = 64 << 10;
@@ -126,7 +128,9 @@ impl Machine {
     /// harts make the firmware larger.
     #[must_use]
     pub fn kernel_addr(&self) -> PhysAddr {
-        let firmware = FIRMWARE_BYTES + FIRMWARE_BYTES_PER_HART * self.config.harts as u64;
+        let harts = self.config.harts as u64;
+        let each = FIRMWARE_BYTES_PER_HART + FIRMWARE_BYTES_PER_PAIR_OF_HARTS * harts;
+        let firmware = FIRMWARE_BYTES + each * harts;
         PhysAddr(RAM_BASE + firmware.next_multiple_of(KERNEL_ALIGN_BYTES))
     }
 

@@ -101,7 +101,7 @@ fn a_boot_without_an_initial_file_system() {
 
 #[test]
 fn many_harts_make_the_firmware_larger_and_move_the_kernel() {
-    for (harts, mib) in [(1, 2), (96, 2), (97, 4), (224, 4), (225, 6)] {
+    for (harts, mib) in [(1, 2), (76, 2), (77, 4), (148, 4), (149, 6), (256, 8)] {
         let mut machine = Machine::new(&MachineConfig {
             ram_bytes: 64 << 20,
             harts,

@@ -112,8 +112,9 @@ def execute(
         symbols=symbols or [],
         names_functions=observation.names_functions,
     )
-    image = programs.image(system.image, packages or [], err())
-    program = programs.request(engine, *system.seated(engine), image, wish)
+    machine, harts = system.seated(engine)
+    image = programs.image(system.image, packages or [], harts, err())
+    program = programs.request(engine, machine, harts, image, wish)
     observation = observation.of_region(program.roi is not Roi.ALL)
     boot = program.boot
     stdin = None if no_stdin else _stdin(boot.machine.count(MEMORY, 0) << 20)

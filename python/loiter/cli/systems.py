@@ -15,7 +15,7 @@ from loiter.engine import Engine, Json
 from loiter.errors import UserFault
 from loiter.machines import Machine
 from loiter.resources import readable
-from loiter.systems.request import DEFAULT_IMAGE, Boot, Disk, booted_by_debians_firmware, command_line, seat
+from loiter.systems.request import Boot, Disk, command_line, seat
 
 DEFAULT_MACHINE = "virt"
 
@@ -44,7 +44,8 @@ ImageOption = Annotated[
     typer.Option(
         "--image",
         metavar="NAME",
-        help="An image (see [bold]loiter image list[/]). Default: debian.",
+        help="An image (see [bold]loiter image list[/]). Default: debian; with more harts than its kernel is made for, "
+        "debian-small-kernel.",
         autocompletion=complete.images,
     ),
 ]
@@ -140,10 +141,10 @@ class BootOptions(SystemOptions):
     def request(self, engine: Engine) -> Boot:
         """The request. Builds the image if it is missing."""
         from loiter import images, waiting
+        from loiter.images.image import FIRMWARE_HARTS
+        from loiter.images.kinds import SMALL_KERNEL
 
         machine, harts = self.seated(engine)
-        if self.firmware is None:
-            booted_by_debians_firmware(harts)
         given = tuple(disk(text) for text in self.disks or [])
         kernel, initrd, firmware = (
             None if path is None else readable(path, option)
@@ -153,17 +154,18 @@ class BootOptions(SystemOptions):
         symbols: tuple[Path, ...] = ()
         table = None
         if self.image is not None or kernel is None:
-            image = images.ensure(self.image or DEFAULT_IMAGE, err())
+            image = images.default(harts, err()) if self.image is None else images.ensure(self.image, err())
             if kernel is None:
                 kernel, symbols = image.kernel, (image.system_map,) if image.system_map else ()
                 table = waiting.of_kernel(image.manifest["kernel_release"]) if image.system_map else None
             initrd = initrd or image.initrd
-            firmware = firmware or image.firmware
+            firmware = firmware or image.firmware_for(harts)
             words = image.command_line
             disks = ((Disk(image.root),) if image.root is not None else ()) + given
             identity = image.identity()
         elif firmware is None:
-            firmware = images.ensure("kernel", err()).firmware
+            kind = "kernel" if harts <= FIRMWARE_HARTS else SMALL_KERNEL
+            firmware = images.ensure(kind, err()).firmware_for(harts)
         return Boot(
             machine=machine,
             harts=harts,

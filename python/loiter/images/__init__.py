@@ -6,7 +6,7 @@ image = images.ensure("debian", console)   builds it then
 
 from __future__ import annotations
 
-from loiter.images.builder import build, ensure, is_current, recipe_of
+from loiter.images.builder import build, default, default_recipe, ensure, is_current, recipe_of
 from loiter.images.cache import find, lookup, names, remove, remove_downloads, root
 from loiter.images.image import Image
 from loiter.images.recipe import SUITE, Recipe
@@ -16,6 +16,8 @@ __all__ = [
     "Image",
     "Recipe",
     "build",
+    "default",
+    "default_recipe",
     "ensure",
     "find",
     "is_current",

@@ -21,6 +21,8 @@ ARCHITECTURE = "riscv64"
 Share = Callable[[float, str], None]
 Say = Callable[[str], None]
 
+# The archive of a source package as its authors released it, without what Debian puts beside it.
+_SOURCE = re.compile(r"^'(?P<uri>[^']+)' (?P<file>\S+\.orig\.tar\.\w+) (?P<bytes>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$")
 _PRINTED = re.compile(r"^'(?P<uri>[^']+)' (?P<file>\S+) (?P<bytes>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$")
 _STATUS = re.compile(r"^dlstatus:[^:]*:(?P<percent>[0-9.]+):(?P<text>.*)$")
 _UNLOCATED = re.compile(r"E: Unable to locate package (?P<name>\S+)")
@@ -151,6 +153,33 @@ class Apt:
             raise RunFault(f"downloaded, but not what the signed lists say: {', '.join(damaged)}. Try again later.")
         return [Deb(each, self.archives / each.file) for each in wanted]
 
+    def source(self, package: Package, share: Share | None = None) -> Deb:
+        """Downloads the authors' archive that a package's version is built from."""
+        words = ["--tar-only", "--only-source", f"{package.name}={package.version}"]
+        what = f"source of {package.name}"
+        try:
+            # The lists of sources leave with the next update, which nobody may begin until the archive is here.
+            with cache.guard(cache.LISTS):
+                self._write_source(self._lists, "deb deb-src")
+                self._call(["apt-get", "update", "--error-on=any"], f"sources of {self.suite}", share)
+                said = self._call(["apt-get", "source", "--print-uris", *words], what, directory=self._nothing)
+                found = next((match for match in map(_SOURCE.match, said.splitlines()) if match), None)
+                if found is None:
+                    raise RunFault(f"{self.suite} has no authors' archive of {package.name} {package.version}.")
+                upstream = package.version.rpartition("-")[0]
+                size, digest = int(found["bytes"]), found["sha256"]
+                source = Package(package.name, upstream, "source", found["file"], size, digest)
+                if not self._whole(source):
+                    (self.archives / source.file).unlink(missing_ok=True)
+                    self._call(["apt-get", "source", "--download-only", *words], what, share, directory=self.archives)
+        except RunFault as fault:
+            raise self._explain(str(fault), fault) from None
+        finally:
+            self._write_source(self._lists)
+        if not self._whole(source):
+            raise RunFault(f"downloaded, but not what the signed lists say: {source.file}. Try again later.")
+        return Deb(source, self.archives / source.file)
+
     def _whole(self, package: Package) -> bool:
         path = self.archives / package.file
         return path.is_file() and path.stat().st_size == package.bytes and sha256(path) == package.sha256
@@ -183,9 +212,10 @@ class Apt:
             on_line=on_line,
         )
 
-    def _write_source(self, suite: str) -> None:
+    def _write_source(self, suite: str, types: str = "deb") -> None:
+        self._lists = suite
         self._source_file.write_text(
-            f"Types: deb\nURIs: {self._source.mirror}\nSuites: {suite}\nComponents: main\n"
+            f"Types: {types}\nURIs: {self._source.mirror}\nSuites: {suite}\nComponents: main\n"
             f"Architectures: {ARCHITECTURE}\nSigned-By: {self._source.keyring}\n"
         )
 

@@ -44,6 +44,19 @@ def ensure(name: str, console: Console | None = None) -> Image:
     return build(name, recipe_of(name), console)
 
 
+def default_recipe(harts: int) -> tuple[str, Recipe]:
+    """What a system of so many harts boots where no image is named, and the name of its image: Debian with its own
+    kernel as far as that and its firmware go."""
+    if harts <= images.FIRMWARE_HARTS:
+        return "debian", Recipe("debian")
+    return f"debian-{kinds.SMALL_KERNEL}", Recipe("debian", kernel=kinds.SMALL_KERNEL)
+
+
+def default(harts: int, console: Console | None = None) -> Image:
+    """That image."""
+    return build(*default_recipe(harts), console)
+
+
 def build(name: str, recipe: Recipe, console: Console | None = None, *, again: bool = False) -> Image:
     """Builds an image under a name, unless it is there already; `again` builds it in any case, of today's packages."""
     cache.check_name(name)

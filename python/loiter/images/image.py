@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loiter.engine import Json
+from loiter.errors import UserFault
 
 MANIFEST = "manifest.json"
 HOST = "host.json"
@@ -16,10 +17,17 @@ SCHEMA = 1
 # Names in every image's directory.
 KERNEL = "Image"
 FIRMWARE = "fw_dynamic.bin"
+# The same, built for more harts than Debian's is.
+MANY_HARTS_FIRMWARE = "fw_dynamic.many-harts.bin"
 INITRD = "initrd.cpio"
 ROOT = "root.ext4"
 SYSTEM_MAP = "System.map"
 CONFIG = "config"
+
+# SBI_HARTMASK_MAX_BITS of OpenSBI 1.6, include/sbi/sbi_hartmask.h, as Debian builds it, and as our patch in
+# guests/linux/firmware has it.
+FIRMWARE_HARTS = 128
+MANY_HARTS = 256
 
 # Kernel messages and the interactive shell are on the UART.
 CONSOLE = "console=ttyS0"
@@ -60,6 +68,19 @@ class Image:
     def firmware(self) -> Path:
         """OpenSBI, as fw_dynamic."""
         return self.path / FIRMWARE
+
+    def firmware_for(self, harts: int) -> Path:
+        """The firmware that boots so many harts: Debian's as far as it can. With more harts than it is made for, all of
+        them would hang without a word."""
+        if harts <= FIRMWARE_HARTS:
+            return self.firmware
+        found = self._optional(MANY_HARTS_FIRMWARE)
+        if found is None:
+            raise UserFault(
+                f"--harts {harts}: Debian's OpenSBI and kernel, which image {self.name} has, are made for at most "
+                f"{FIRMWARE_HARTS} harts. An image that is built with --kernel small-kernel boots {MANY_HARTS}."
+            )
+        return found
 
     @property
     def initrd(self) -> Path | None:

@@ -116,6 +116,23 @@ def run(
     return out
 
 
+def extract(archive: Path, tree: Path) -> None:
+    """Unpacks the one directory of an archive of sources as `tree`."""
+    tree.mkdir()
+    words: list[str | Path] = ["tar", "--extract", "--file", archive, "--strip-components=1", "--directory", tree]
+    run(words, "unpacking the source")
+
+
+def patch(tree: Path, patches: Iterable[Path]) -> None:
+    """Applies patches in the order of their names. One that does not fit exactly ends the build."""
+    for path in sorted(patches):
+        run(
+            ["patch", "--strip=1", "--fuzz=0", "--forward", "--batch", "--input", path.resolve()],
+            f"patch {path.name}",
+            directory=tree,
+        )
+
+
 def failure(what: str, command: str, status: int, said: Iterable[str]) -> RunFault:
     """The fault of a tool that failed: its own last words, and advice where the reason is known."""
     lines = [line for line in said if line.strip()]

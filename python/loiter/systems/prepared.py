@@ -21,7 +21,7 @@ from loiter.images import Image, agent, cache
 from loiter.machines import Machine
 from loiter.runs.request import digest
 from loiter.systems import ending
-from loiter.systems.request import Boot, Disk, booted_by_debians_firmware, command_line
+from loiter.systems.request import Boot, Disk, command_line
 from loiter.systems.rest import WINDOW_SECONDS, Rest
 from loiter.systems.watch import Watch
 
@@ -47,8 +47,8 @@ def request(
     """The system that `loiter exec` runs programs on."""
     return Boot(
         machine=machine,
-        harts=booted_by_debians_firmware(harts),
-        firmware=image.firmware,
+        harts=harts,
+        firmware=image.firmware_for(harts),
         kernel=image.kernel,
         initrd=image.initrd,
         bootargs=command_line(image.agent_command_line, append),

@@ -28,7 +28,7 @@ from loiter.results import FILES
 from loiter.runs.request import SCHEMA, Finished, digest
 from loiter.systems import elf, execute, prepared, results
 from loiter.systems.facts import booting, facts
-from loiter.systems.request import DEFAULT_IMAGE, Boot
+from loiter.systems.request import Boot
 from loiter.systems.roi import Roi, of_program
 
 # File systems allow 255 bytes for a name.
@@ -177,21 +177,23 @@ def request(engine: Engine, machine: Machine, harts: int, image: Image, wish: Wi
     return LinuxProgram(boot, tuple(command), tuple(files), variables, tuple(wish.get), region, phases)
 
 
-def image(name: str | None, packages: Sequence[str], console: Console) -> Image:
-    """The image that programs run on: one by its name, or Debian with other packages beside its own."""
+def image(name: str | None, packages: Sequence[str], harts: int, console: Console) -> Image:
+    """The image that programs run on: one by its name, or Debian with other packages beside its own and the kernel that
+    so many harts need."""
     words = sorted({word.strip() for text in packages for word in text.split(",")} - {""})
     if not words:
-        found = images.ensure(name or DEFAULT_IMAGE, console)
+        found = images.ensure(name, console) if name is not None else images.default(harts, console)
     elif name is not None:
         raise UserFault(
             f"--packages and --image {name} contradict each other: an image has the packages it was built with. "
             f"`loiter image build {name} --packages ...` builds it with others."
         )
     else:
-        title = f"{DEFAULT_IMAGE}+{'+'.join(words)}"[:_NAME_LENGTH]
-        found = images.build(title, images.Recipe("debian", packages=tuple(words)), console)
+        base, recipe = images.default_recipe(harts)
+        title = f"{base}+{'+'.join(words)}"[:_NAME_LENGTH]
+        found = images.build(title, replace(recipe, packages=tuple(words)), console)
     if found.root is None:
-        raise UserFault(f"image {found.name} has no root file system, so no programs; {DEFAULT_IMAGE} has.")
+        raise UserFault(f"image {found.name} has no root file system, so no programs; debian has.")
     return found
 
 

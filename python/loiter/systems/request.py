@@ -8,15 +8,12 @@ from pathlib import Path
 from loiter import machines
 from loiter.engine import Engine, Json
 from loiter.errors import UserFault
+from loiter.images.image import MANY_HARTS
 from loiter.machines import Machine
 from loiter.waiting import Table
 
-DEFAULT_IMAGE = "debian"
 CORES = "system.cores"
 MEMORY = "system.ram_mib"
-
-# SBI_HARTMASK_MAX_BITS of OpenSBI 1.6, include/sbi/sbi_hartmask.h.
-FIRMWARE_HARTS = 128
 
 # A kernel that panics asks for a reset at once, which ends the run; by default it would halt for ever.
 PANIC = "panic=-1"
@@ -87,14 +84,10 @@ def _absolute(path: Path | None) -> str | None:
     return None if path is None else str(path.absolute())
 
 
-# As many as a machine has (docs/linux.md).
-_MOST_HARTS = 256
-
-
 def seat(engine: Engine, machine: Machine, harts: int | None, memory_mib: int | None) -> tuple[Machine, int]:
     """The machine with room for so many harts, by default those of one core, and so much memory."""
-    if harts is not None and harts > _MOST_HARTS:
-        raise UserFault(f"--harts {harts}: a machine has {_MOST_HARTS} at most.")
+    if harts is not None and harts > MANY_HARTS:
+        raise UserFault(f"--harts {harts}: a machine has {MANY_HARTS} at most.")
     sets = list(machine.sets)
     said = {each.partition("=")[0].strip() for each in sets}
     if memory_mib is not None:
@@ -113,16 +106,6 @@ def seat(engine: Engine, machine: Machine, harts: int | None, memory_mib: int | 
         harts = harts or contexts
         sets.append(f"{CORES}={-(-harts // contexts)}")
     return machines.changed(engine, machine, sets), harts
-
-
-def booted_by_debians_firmware(harts: int) -> int:
-    """As many harts, if Debian's OpenSBI can boot them; with more, all of them hang without a word."""
-    if harts > FIRMWARE_HARTS:
-        raise UserFault(
-            f"--harts {harts}: Debian's OpenSBI is made for at most {FIRMWARE_HARTS} harts. Give firmware that is made "
-            "for more with --firmware."
-        )
-    return harts
 
 
 def command_line(*parts: str | None) -> str:

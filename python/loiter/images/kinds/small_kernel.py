@@ -1,4 +1,5 @@
-"""A small kernel from Debian's source, with a configuration and patches of ours: boots fast, and can be changed."""
+"""A small kernel from Debian's source, with a configuration and patches of ours: boots fast, and can be changed. And
+OpenSBI, as Debian has it and for more harts."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from loiter import resources
 from loiter.errors import RunFault
-from loiter.images import image, initramfs, linux, modules, tools
+from loiter.images import firmware, image, initramfs, linux, modules, tools
 from loiter.images.apt import Deb
 from loiter.images.initramfs import TIMESTAMP
 from loiter.images.kinds import Outcome, Work
@@ -20,8 +21,8 @@ from loiter.images.recipe import Recipe, files
 
 DESCRIPTION = "a small kernel from Debian's source, with patches; OpenSBI and a busybox shell"
 HAS_ROOT = False
-FILES = ("initramfs/*", "kernel/**/*")
-CODE = ("kinds/small_kernel.py", "linux.py", "initramfs.py", "symbols.py")
+FILES = ("initramfs/*", "kernel/**/*", "firmware/**/*")
+CODE = ("kinds/small_kernel.py", "firmware.py", "linux.py", "initramfs.py", "symbols.py")
 TOOLS = (
     *("apt-get", "apt-cache", "dpkg-deb", "cpio", "tar", "xz", "patch"),
     *("make", "cc", "riscv64-linux-gnu-gcc", "flex", "bison", "bc"),
@@ -44,7 +45,7 @@ def steps(recipe: Recipe) -> list[Step]:
     """The steps of a build."""
     return [
         *(Step("lists", 2), Step("download", 4), Step("unpack", 30), Step("patch", 1), Step("configure", 10)),
-        *(Step("compile", 170), Step("initramfs", 1)),
+        *(Step("compile", 170), Step("firmware", 20), Step("initramfs", 1)),
     ]
 
 
@@ -56,13 +57,14 @@ def build(work: Work) -> Outcome:
     with steps.step("download"):
         source = apt.dependency(META, f"{META}-")
         debs = apt.download(apt.exactly([source, FIRMWARE, SHELL]), steps.share)
+        opensbi = apt.source(next(deb.package for deb in debs if deb.package.name == FIRMWARE), steps.share)
     packages, tree = work.scratch / "tree", work.scratch / "linux"
     with steps.step("unpack"):
         _unpack(debs, packages, tree)
     configurations = [CONFIGURATION]
     with steps.step("patch"):
         if work.recipe.patches:
-            patch(tree, [resources.LINUX / path for path in files(FILES) if path.match(PATCHES)])
+            tools.patch(tree, [resources.LINUX / path for path in files(FILES) if path.match(PATCHES)])
             configurations.append(PATCHED_CONFIGURATION)
     wanted = work.scratch / "wanted.config"
     wanted.write_text("".join((resources.LINUX / each).read_text(encoding="utf-8") for each in configurations))
@@ -83,20 +85,13 @@ def build(work: Work) -> Outcome:
         shutil.copyfile(tree / ".config", work.out / image.CONFIG)
         release = make(["--silent", "kernelrelease"], None).strip()
     linux.install_firmware(packages, work.out / image.FIRMWARE)
+    with steps.step("firmware"):
+        firmware.build(opensbi, work.scratch / "opensbi", work.out / image.MANY_HARTS_FIRMWARE)
     with steps.step("initramfs"):
         nothing = modules.Modules({}, {name: [] for name in modules.WANTED})
         initramfs.build(packages, nothing, work.scratch / "initramfs", work.out / image.INITRD)
-    return Outcome([deb.package for deb in debs], image.CONSOLE, release, f"{image.CONSOLE} root=/dev/vda rw")
-
-
-def patch(tree: Path, patches: list[Path]) -> None:
-    """Applies patches in the order of their names. One that does not fit exactly ends the build."""
-    for path in sorted(patches):
-        tools.run(
-            ["patch", "--strip=1", "--fuzz=0", "--forward", "--batch", "--input", path.resolve()],
-            f"patch {path.name}",
-            directory=tree,
-        )
+    used = [deb.package for deb in (*debs, opensbi)]
+    return Outcome(used, image.CONSOLE, release, f"{image.CONSOLE} root=/dev/vda rw")
 
 
 def missing_options(wanted: str, got: str) -> list[str]:
@@ -114,10 +109,7 @@ def _unpack(debs: list[Deb], packages: Path, tree: Path) -> None:
     archives = list((packages / "usr/src").glob(f"{META}-*.tar.xz"))
     if len(archives) != 1:
         raise RunFault(f"Debian's kernel source has {len(archives)} archives, not one; has the package changed?")
-    tree.mkdir()
-    tools.run(
-        ["tar", "--extract", "--file", archives[0], "--strip-components=1", "--directory", tree], "unpacking the source"
-    )
+    tools.extract(archives[0], tree)
 
 
 def _make(tree: Path, wanted: Path) -> Callable[[list[str], Callable[[str], None] | None], str]:
