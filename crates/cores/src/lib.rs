@@ -8,12 +8,12 @@
 //! context-cycle is charged to an account exactly once; a core whose contexts all wait is not
 //! called, and a debug build proves that nothing would have happened.
 
-mod chip;
+mod cores;
 mod divide;
 pub mod fgmt;
+mod model;
 mod observer;
 pub mod predict;
-mod seats;
 mod shared;
 pub mod smt;
 mod store_buffer;
@@ -21,8 +21,9 @@ mod wait;
 mod walker;
 mod warm;
 
-pub use chip::Chip;
+pub use cores::{CoreGroup, CoreParams, Cores};
 pub use divide::DivideParams;
+pub use model::Seat;
 pub use observer::{InstructionId, Observer, PipelineObserver, PipelineStage, PipelineStep};
 pub use shared::Shared;
 pub use wait::{WaitCounters, WaitParams};

@@ -59,7 +59,11 @@ impl<O: Observer> Shared<'_, O> {
     /// Whether something has happened in this cycle that others must see before the cores continue.
     #[inline(always)]
     pub(crate) fn stops(&self) -> bool {
-        let happened = self.unhandled.is_some() | self.device_accessed | self.stop;
+        let happened = self.unhandled.is_some()
+            | self.device_accessed
+            | self.stop
+            | self.machine.watches.any_lost()
+            | self.machine.ended().is_some();
         happened || (O::ACTIVE && self.observer.holds())
     }
 

@@ -2,6 +2,7 @@
 
 use loiter_cores::fgmt::FgmtParams;
 use loiter_cores::smt::SmtParams;
+use loiter_cores::{CoreGroup, CoreParams};
 use loiter_hart::Extensions;
 use loiter_isa::FLAGS_BYTES;
 use loiter_machine::{MachineConfig, Mmu};
@@ -14,7 +15,7 @@ use toml_edit::{DocumentMut, Item, Table, Value};
 
 use crate::error::Error;
 use crate::isa_string;
-use crate::params::{CoreKind, CoreKindParams, HartParams, Section, SystemParams, sections};
+use crate::params::{CoreKindParams, HartParams, Section, SystemParams, TimingParams, sections};
 use crate::result::CounterDescription;
 use crate::timing_phase::Timing;
 
@@ -136,16 +137,11 @@ impl MachineFile {
             );
             return Err(("hart", problem));
         }
-        match self.core() {
-            CoreKind::Fgmt(core, memory) => {
-                core.check()?;
-                Memory::new(&memory)?;
+        if let Some(timing) = self.timing() {
+            for group in &timing.cores {
+                group.params.check()?;
             }
-            CoreKind::Smt(core, memory) => {
-                core.check()?;
-                Memory::new(&memory)?;
-            }
-            CoreKind::Reference => {}
+            Memory::new(&timing.memory)?;
         }
         Ok(())
     }
@@ -155,7 +151,7 @@ impl MachineFile {
     /// # Errors
     /// Cores that cannot be built.
     pub fn describe_counters(&self) -> Result<Vec<CounterDescription>, Error> {
-        let timing = Timing::new(&self.name, self.core(), Cycle(0))?;
+        let timing = Timing::new(&self.name, self.timing(), Cycle(0))?;
         Ok(timing.map_or_else(Vec::new, |timing| timing.describe_counters()))
     }
 
@@ -288,16 +284,24 @@ impl MachineFile {
         }))
     }
 
-    /// Parameters of the cores and of the memory system.
+    /// Parameters of the cores and of the memory system; none without timing.
     #[must_use]
-    pub fn core(&self) -> CoreKind {
+    pub fn timing(&self) -> Option<TimingParams> {
         let common: CoreKindParams = self.section("core");
-        if common.kind == "reference" {
-            return CoreKind::Reference;
-        }
-        let memory = Box::new(self.memory(common.kind == "smt"));
-        if common.kind == "smt" {
-            let smt = SmtParams {
+        let params = match common.kind.as_str() {
+            "reference" => return None,
+            "fgmt" => CoreParams::Fgmt(Box::new(FgmtParams {
+                contexts: common.contexts,
+                core: self.section("core"),
+                latency: self.section("latency"),
+                divide: self.section("latency"),
+                wait: self.section("wait"),
+                fpu: self.section("fpu"),
+                itlb: self.section("itlb"),
+                dtlb: self.section("dtlb"),
+                walker: self.section("walker"),
+            })),
+            _ => CoreParams::Smt(Box::new(SmtParams {
                 contexts: common.contexts,
                 core: self.section("core"),
                 units: self.section("units"),
@@ -310,21 +314,15 @@ impl MachineFile {
                 dtlb: self.section("dtlb"),
                 walker: self.section("walker"),
                 refill: self.section("walker"),
-            };
-            return CoreKind::Smt(Box::new(smt), memory);
-        }
-        let fgmt = FgmtParams {
-            contexts: common.contexts,
-            core: self.section("core"),
-            latency: self.section("latency"),
-            divide: self.section("latency"),
-            wait: self.section("wait"),
-            fpu: self.section("fpu"),
-            itlb: self.section("itlb"),
-            dtlb: self.section("dtlb"),
-            walker: self.section("walker"),
+            })),
         };
-        CoreKind::Fgmt(Box::new(fgmt), memory)
+        Some(TimingParams {
+            memory: self.memory(matches!(params, CoreParams::Smt(_))),
+            cores: vec![CoreGroup {
+                params,
+                cores: self.system().cores as usize,
+            }],
+        })
     }
 }
 

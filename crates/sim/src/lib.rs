@@ -35,7 +35,7 @@ pub use error::Error;
 pub use inspect::{Inspection, inspect};
 pub use loiter_machine::snapshot::StateHash;
 pub use machine_text::machine_text;
-pub use params::{CoreKind, SystemParams};
+pub use params::{SystemParams, TimingParams};
 pub use phases::{
     End, Engine, Phase, PhaseRow, Plan, PlanDescription, Repeat, RepeatEnd, Sample, Step,
 };

@@ -1,9 +1,9 @@
 //! Which sections a machine file has, and what they build.
 
-use loiter_cores::fgmt::{CoreParams, FgmtParams, FpuParams, LatencyParams};
+use loiter_cores::fgmt::{CoreParams, FpuParams, LatencyParams};
 use loiter_cores::predict::{BranchParams, BtbParams};
-use loiter_cores::smt::{RefillParams, SmtCoreParams, SmtLatencyParams, SmtParams, SmtUnitParams};
-use loiter_cores::{DivideParams, WaitParams};
+use loiter_cores::smt::{RefillParams, SmtCoreParams, SmtLatencyParams, SmtUnitParams};
+use loiter_cores::{CoreGroup, DivideParams, WaitParams};
 use loiter_memory::coherence::{
     ClusterParams, CoherenceParams, DeviceParams, DramParams, HomeParams, NetworkParams,
     SecondParams, ThirdParams,
@@ -128,18 +128,9 @@ fn memory_sections(kind: &str, memory: &str) -> Vec<Section> {
 
 /// What the timing of a machine is built from.
 #[derive(Clone, Debug)]
-pub enum CoreKind {
-    /// No timing.
-    Reference,
-    /// Fine-grained multithreading.
-    Fgmt(Box<FgmtParams>, Box<AnyMemoryConfig>),
-    /// Out of order, simultaneous multithreading.
-    Smt(Box<SmtParams>, Box<AnyMemoryConfig>),
-}
-
-impl CoreKind {
-    /// Whether it has timing.
-    pub(crate) fn is_timed(&self) -> bool {
-        !matches!(self, CoreKind::Reference)
-    }
+pub struct TimingParams {
+    /// Cores, in the order of their numbers.
+    pub cores: Vec<CoreGroup>,
+    /// The memory before them.
+    pub memory: AnyMemoryConfig,
 }

@@ -1,10 +1,9 @@
 //! The result of a run.
 
-use loiter_cores::Chip;
-use loiter_cores::smt::{ModeGroup, total};
-use loiter_memory::{Memory, TlbCounters, WalkerCounters};
-use loiter_observe::{Purpose, Recorder};
-use loiter_types::{CoreId, CounterSet, CounterVisitor, Cycle};
+use loiter_cores::Cores;
+use loiter_memory::Memory;
+use loiter_observe::Recorder;
+use loiter_types::{CounterSet, CounterVisitor, Cycle};
 use serde::Serialize;
 
 use crate::phases::{PhaseRow, Sample};
@@ -272,104 +271,43 @@ pub struct Statistics {
     pub probes: ProbeRows,
 }
 
-fn rows<C: CounterSet>(component: &str, counters: &C, out: &mut Vec<CounterRow>) {
-    value_rows::<C>(component, counters.values(), out);
-}
-
-/// Counters of both groups of modes: `core0.branch` for all, `core0.user.branch` and `core0.kernel.branch`.
-fn mode_rows<C: CounterSet>(core: CoreId, part: &str, modes: &[C; 2], out: &mut Vec<CounterRow>) {
-    let core = core.0;
-    value_rows::<C>(&format!("core{core}{part}"), total(modes), out);
-    for (group, counters) in ModeGroup::ALL.iter().zip(modes) {
-        rows(&format!("core{core}.{}{part}", group.word()), counters, out);
-    }
-}
-
-fn value_rows<C: CounterSet>(component: &str, values: Vec<u64>, out: &mut Vec<CounterRow>) {
-    for (info, value) in C::INFOS.iter().zip(values) {
-        out.push(CounterRow {
-            component: component.to_owned(),
-            name: info.name,
-            unit: info.unit,
-            value,
-            description: info.description,
-        });
-    }
-}
-
 /// Rows of counters as they are visited.
 struct Rows(Vec<CounterRow>);
 
 impl CounterVisitor for Rows {
     fn visit<C: CounterSet>(&mut self, component: &str, counters: &C) {
-        rows(component, counters, &mut self.0);
+        let counters = C::INFOS.iter().zip(counters.values());
+        self.0.extend(counters.map(|(info, value)| CounterRow {
+            component: component.to_owned(),
+            name: info.name,
+            unit: info.unit,
+            value,
+            description: info.description,
+        }));
     }
 }
 
-/// The counters of a chip and its memory system.
-pub(crate) fn counter_rows(chip: &Chip, memory: &Memory) -> Vec<CounterRow> {
-    let mut out = Vec::new();
-    let translation = |(CoreId(core), itlb, dtlb, walker): (_, &TlbCounters, &TlbCounters, _),
-                       out: &mut Vec<CounterRow>| {
-        rows(&format!("core{core}.itlb"), itlb, out);
-        rows(&format!("core{core}.dtlb"), dtlb, out);
-        rows::<WalkerCounters>(&format!("core{core}.walker"), walker, out);
-    };
-    match chip {
-        Chip::Fgmt(chip) => {
-            for (core, counters) in chip.counters() {
-                rows(&format!("core{}", core.0), counters, &mut out);
-            }
-            for (core, counters) in chip.wait_counters() {
-                rows(&format!("core{}.wait", core.0), counters, &mut out);
-            }
-            for counters in chip.translation_counters() {
-                translation(counters, &mut out);
-            }
-        }
-        Chip::Smt(chip) => {
-            for (core, counters) in chip.counters() {
-                rows(&format!("core{}", core.0), counters, &mut out);
-            }
-            for (core, counters) in chip.wait_counters() {
-                rows(&format!("core{}.wait", core.0), counters, &mut out);
-            }
-            for (core, modes, branches) in chip.mode_counters() {
-                mode_rows(core, "", modes, &mut out);
-                mode_rows(core, ".branch", branches, &mut out);
-            }
-            for (CoreId(core), purposes) in chip.purpose_counters() {
-                for (purpose, counters) in Purpose::ALL.iter().zip(purposes) {
-                    rows(
-                        &format!("core{core}.{}", purpose.word()),
-                        counters,
-                        &mut out,
-                    );
-                }
-            }
-            for counters in chip.translation_counters() {
-                translation(counters, &mut out);
-            }
-        }
-    }
-    let mut visitor = Rows(out);
-    memory.visit_counters(&mut visitor);
-    visitor.0
+/// The counters of cores and of their memory system.
+pub(crate) fn counter_rows(cores: &Cores, memory: &Memory) -> Vec<CounterRow> {
+    let mut rows = Rows(Vec::new());
+    cores.visit_counters(&mut rows);
+    memory.visit_counters(&mut rows);
+    rows.0
 }
 
-/// The accounts of a chip at `now`, in whose first contexts so many harts sit, or sat.
+/// The accounts of cores at `now`, in whose first contexts so many harts sit, or sat.
 ///
 /// # Panics
 /// When they do not add up to contexts x cycles, which is our error.
 pub(crate) fn account_rows(
-    chip: &mut Chip,
+    cores: &mut Cores,
     cycles: u64,
     now: Cycle,
     harts: usize,
 ) -> (Vec<AccountRow>, Vec<ActivityRow>) {
     let mut out = Vec::new();
     let mut activities = Vec::new();
-    for accounts in chip.accounts(now) {
+    for accounts in cores.accounts(now) {
         assert_eq!(accounts.total(), cycles, "{}", accounts.context);
         let hart = accounts.context.0;
         let hart = (usize::from(hart) < harts).then_some(hart);
@@ -399,23 +337,18 @@ pub(crate) fn account_rows(
     (out, activities)
 }
 
-/// How the cycles of the cores of a chip are distributed.
-pub(crate) fn histogram_rows(chip: &Chip) -> Vec<HistogramRow> {
-    let Chip::Smt(chip) = chip else {
-        return Vec::new();
-    };
+/// How the cycles of cores are distributed.
+pub(crate) fn histogram_rows(cores: &Cores) -> Vec<HistogramRow> {
     let mut out = Vec::new();
-    for (core, histograms) in chip.histograms() {
-        for histogram in histograms.all() {
-            let entries = histogram.cycles.iter().zip(0..);
-            out.extend(entries.map(|(&cycles, value)| HistogramRow {
-                component: format!("core{}", core.0),
-                name: histogram.name,
-                unit: histogram.unit,
-                value,
-                cycles,
-            }));
-        }
+    for (core, histogram) in cores.histograms() {
+        let entries = histogram.cycles.iter().zip(0..);
+        out.extend(entries.map(|(&cycles, value)| HistogramRow {
+            component: format!("core{}", core.0),
+            name: histogram.name,
+            unit: histogram.unit,
+            value,
+            cycles,
+        }));
     }
     out
 }

@@ -96,7 +96,7 @@ pub fn run(
     if let Some(profile) = &observe.profile {
         session.begin_profile(profile.from.as_deref())?;
     }
-    let timed = file.core().is_timed();
+    let timed = file.timing().is_some();
     if let Some(pipeline) = &observe.pipeline {
         require_timed("--pipeline", timed)?;
         session.system.begin_pipeline(pipeline)?;

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::config::MachineFile;
 use crate::debug::{PipelineRequest, Served, Server, TraceRequest, symbol_elf};
 use crate::error::Error;
-use crate::phases::{Cores, Engines, Sampler, Schedule, contradicts_gdb};
+use crate::phases::{Engines, MachineTiming, Sampler, Schedule, contradicts_gdb};
 use crate::reference_phase::Round;
 use crate::request::{BootRequest, DiskRequest, Request};
 use crate::result::{Exit, Statistics, TimedRows, recorder_rows};
@@ -30,7 +30,7 @@ pub struct Session {
     pub(crate) system: System,
     /// The cores, from their first phase on.
     pub(crate) timing: Option<Timing>,
-    pub(crate) cores: Cores,
+    pub(crate) machine: MachineTiming,
     pub(crate) schedule: Option<Schedule>,
     pub(crate) sampler: Sampler,
     /// Whether the reference engine warms the cores.
@@ -147,9 +147,9 @@ impl Session {
         let mut session = Self {
             system,
             timing: None,
-            cores: Cores {
+            machine: MachineTiming {
                 machine_name: machine_name.to_owned(),
-                kind: file.core(),
+                timing: file.timing(),
             },
             schedule: None,
             sampler: Sampler::default(),
@@ -241,7 +241,7 @@ impl Session {
     /// # Errors
     /// When the machine has none, so that there is nothing to check.
     pub fn begin_check(&mut self) -> Result<(), Error> {
-        if !self.cores.kind.is_timed() {
+        if self.machine.timing.is_none() {
             return Err(Error::User(
                 "--check: this machine has no timing cores to check against the reference engine; take one \
                  that has, such as t1"
@@ -282,7 +282,7 @@ impl Session {
     /// # Errors
     /// Cores that are not timed, a file that cannot be written, a place to begin or end that is none.
     pub fn begin_pipeline(&mut self, request: &PipelineRequest) -> Result<(), Error> {
-        require_timed("--pipeline", self.cores.kind.is_timed())?;
+        require_timed("--pipeline", self.machine.timing.is_some())?;
         self.system.begin_pipeline(request)
     }
 
@@ -291,15 +291,15 @@ impl Session {
     /// # Errors
     /// Cores that are not timed, a file that cannot be written.
     pub fn begin_timeline(&mut self, path: &str) -> Result<(), Error> {
-        require_timed("--timeline", self.cores.kind.is_timed())?;
+        require_timed("--timeline", self.machine.timing.is_some())?;
         self.system.begin_timeline(path)
     }
 
     /// Ends the trace, the pipeline log and the timeline, if there are such; returns what went wrong with
     /// them.
     pub fn end_logs(&mut self) -> Vec<String> {
-        let chip = self.timing.as_mut().map(Timing::chip);
-        self.system.end_logs(chip)
+        let cores = self.timing.as_mut().map(Timing::cores);
+        self.system.end_logs(cores)
     }
 
     /// Counts instructions by function and call from now on.
@@ -560,7 +560,7 @@ pub(crate) fn mark_waiting(
     table: Option<&WaitingTable>,
 ) -> Result<(), Error> {
     match table {
-        Some(table) if file.core().is_timed() => system.mark_waiting(table),
+        Some(table) if file.timing().is_some() => system.mark_waiting(table),
         _ => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use loiter_cores::Chip;
+use loiter_cores::Cores;
 use loiter_hart::{CodeCache, Extensions, Hart, Unhandled};
 use loiter_isa::disassemble;
 use loiter_machine::{ElfImage, Machine, MachineConfig, Mmu};
@@ -298,7 +298,7 @@ impl System {
 
     /// Ends the trace, the pipeline log and the timeline, if there are such; returns what went wrong with
     /// them.
-    pub(crate) fn end_logs(&mut self, chip: Option<&mut Chip>) -> Vec<String> {
+    pub(crate) fn end_logs(&mut self, cores: Option<&mut Cores>) -> Vec<String> {
         let Some(inspector) = &mut self.inspector else {
             return Vec::new();
         };
@@ -308,7 +308,7 @@ impl System {
             inspector
                 .timeline
                 .take()
-                .and_then(|it| it.end(chip, self.now)),
+                .and_then(|it| it.end(cores, self.now)),
         ];
         faults.into_iter().flatten().collect()
     }

@@ -1,6 +1,6 @@
 //! Running on the timing model: the loop over cycles, and the watchdog.
 
-use loiter_cores::{Chip, InstructionId, PipelineObserver, PipelineStep, Shared, fgmt, smt};
+use loiter_cores::{Cores, InstructionId, PipelineObserver, PipelineStep, Shared};
 use loiter_hart::{Hart, InstructionObserver, Nap, Performed, Retired, Trapped, Unobserved};
 use loiter_memory::{Memory, Told};
 use loiter_observe::{Moment, Probe, ProbeObserver, Recorder};
@@ -8,7 +8,7 @@ use loiter_types::{ContextId, Cycle, HartId};
 
 use crate::debug::{Inspector, Watcher};
 use crate::error::Error;
-use crate::params::CoreKind;
+use crate::params::TimingParams;
 use crate::phases::Awaited;
 use crate::result::{
     CounterDescription, CounterRow, Exit, TimedRows, account_rows, counter_rows, histogram_rows,
@@ -24,7 +24,7 @@ const CORE_STEPS: u32 = 1 << 5;
 
 /// The timing model of a system.
 pub(crate) struct Timing {
-    chip: Chip,
+    cores: Cores,
     memory: Memory,
     /// Instructions that can retire in a cycle, and a few more.
     most_retired: u64,
@@ -107,24 +107,24 @@ pub(crate) enum Steps {
 
 impl Timing {
     /// Builds the model, without harts. `None` for a machine without timing.
-    pub(crate) fn new(name: &str, core: CoreKind, now: Cycle) -> Result<Option<Self>, Error> {
-        let built = match core {
-            CoreKind::Reference => return Ok(None),
-            CoreKind::Fgmt(params, config) => Memory::new(&config).and_then(|memory| {
-                let chip = fgmt::Chip::new(&params, config.cores(), &memory, now)?;
-                Ok((Chip::Fgmt(chip), memory))
-            }),
-            CoreKind::Smt(params, config) => Memory::new(&config).and_then(|memory| {
-                let chip = smt::Chip::new(&params, config.cores(), &memory, now)?;
-                Ok((Chip::Smt(chip), memory))
-            }),
+    pub(crate) fn new(
+        name: &str,
+        params: Option<TimingParams>,
+        now: Cycle,
+    ) -> Result<Option<Self>, Error> {
+        let Some(params) = params else {
+            return Ok(None);
         };
-        let (chip, memory) = built.map_err(|(section, problem)| {
+        let built = Memory::new(&params.memory).and_then(|memory| {
+            let cores = Cores::new(&params.cores, &memory, now)?;
+            Ok((cores, memory))
+        });
+        let (cores, memory) = built.map_err(|(section, problem)| {
             Error::User(format!("{name}: section {section}: {problem}"))
         })?;
         Ok(Some(Self {
-            most_retired: chip.most_retired_in_a_cycle(),
-            chip,
+            most_retired: cores.most_retired_in_a_cycle(),
+            cores,
             memory,
             attached: None,
             left: now,
@@ -144,11 +144,11 @@ impl Timing {
     pub(crate) fn attach(&mut self, system: &mut System) {
         debug_assert!(!self.is_attached());
         let now = system.now;
-        self.chip.resume(now);
+        self.cores.resume(now);
         for (n, hart) in system.harts.iter_mut().enumerate() {
             let spinning = system.recorder.is_spinning(hart.id);
             let context = ContextId::new(n);
-            self.chip
+            self.cores
                 .attach(hart, &system.machine, context, spinning, now);
         }
         self.attached = Some(now);
@@ -177,16 +177,16 @@ impl Timing {
         }
         let now = system.now;
         // Charged to whoever sits there.
-        self.chip.close(now);
+        self.cores.close(now);
         for hart in &mut system.harts {
-            self.chip.detach(hart, now);
+            self.cores.detach(hart, now);
         }
         if let Some(timeline) = system
             .inspector
             .as_mut()
             .and_then(|it| it.timeline.as_mut())
         {
-            timeline.take_changes(&mut self.chip);
+            timeline.take_changes(&mut self.cores);
         }
         self.attached = None;
         self.left = now;
@@ -198,7 +198,7 @@ impl Timing {
     /// The reference engine has run an instruction: it leaves its traces.
     pub(crate) fn warm(&mut self, event: &Retired<'_>) {
         let context = ContextId::new(event.hart.id.index());
-        self.chip.warm(context, event, &mut self.memory);
+        self.cores.warm(context, event, &mut self.memory);
     }
 
     /// Cycles in which harts sat in the cores, up to `now`.
@@ -220,12 +220,12 @@ impl Timing {
     pub(crate) fn close(&mut self, now: Cycle, harts: usize) -> TimedRows {
         let until = self.counted_to(now);
         let cycles = self.cycles(until);
-        let (accounts, activities) = account_rows(&mut self.chip, cycles, until, harts);
+        let (accounts, activities) = account_rows(&mut self.cores, cycles, until, harts);
         TimedRows {
-            counters: counter_rows(&self.chip, &self.memory),
+            counters: counter_rows(&self.cores, &self.memory),
             accounts,
             activities,
-            histograms: histogram_rows(&self.chip),
+            histograms: histogram_rows(&self.cores),
             samples: Vec::new(),
         }
     }
@@ -238,7 +238,7 @@ impl Timing {
             unit: row.unit,
             description: row.description,
         };
-        let rows = counter_rows(&self.chip, &self.memory);
+        let rows = counter_rows(&self.cores, &self.memory);
         rows.into_iter().map(describe).collect()
     }
 
@@ -261,7 +261,7 @@ impl Timing {
         sleep: bool,
     ) -> Result<Steps, Error> {
         if let Some(timeline) = &mut inspector.timeline {
-            timeline.follow(&mut self.chip, system.now);
+            timeline.follow(&mut self.cores, system.now);
         }
         // Before a log begins, cores run as if there was none.
         let from = inspector.pipeline_from();
@@ -274,14 +274,14 @@ impl Timing {
             self.steps_observed::<_, false>(system, &mut Unobserved, sleep, from)
         };
         if let Some(timeline) = &mut inspector.timeline {
-            timeline.take_changes(&mut self.chip);
+            timeline.take_changes(&mut self.cores);
         }
         steps
     }
 
     /// The first cycle in which anything happens, if `timer` is when a timer is due.
-    fn next(&self, timer: Cycle) -> Cycle {
-        self.chip.next().min(self.memory.next()).min(timer)
+    fn next(&mut self, timer: Cycle) -> Cycle {
+        self.cores.next_due().min(self.memory.next()).min(timer)
     }
 
     /// Many cycles, all of them before `until`.
@@ -318,16 +318,16 @@ impl Timing {
             device_accessed: false,
         };
         // What came in from outside meanwhile, or was accessed last.
-        wake_watchers(&mut self.chip, now, &mut shared);
+        wake_watchers(&mut self.cores, now, &mut shared);
         if shared.machine.interrupts_changed() {
-            self.chip.interrupts_changed(now, &mut shared);
+            self.cores.interrupts_changed(now, &mut shared);
         }
         let mut end = None;
         let mut held = false;
         for _ in 0..STEPS_PER_LOOK {
             // A store that a core performed by itself is heard of in the next cycle.
-            wake_watchers(&mut self.chip, now.after(1), &mut shared);
-            let busy = self.chip.next().min(shared.memory.next());
+            wake_watchers(&mut self.cores, now.after(1), &mut shared);
+            let busy = self.cores.next_due().min(shared.memory.next());
             if sleep && busy == Cycle::NEVER && now < timer {
                 system.now = now;
                 return Ok(Steps::Asleep);
@@ -344,13 +344,13 @@ impl Timing {
             if shared.memory.next() <= now {
                 shared.memory.advance(now, told);
                 for told in told.drain(..) {
-                    self.chip.hear(told, now, &mut shared);
+                    self.cores.hear(told, now, &mut shared);
                 }
                 if shared.machine.ended().is_some() {
                     end = Some(now);
                     break;
                 }
-                wake_watchers(&mut self.chip, now, &mut shared);
+                wake_watchers(&mut self.cores, now, &mut shared);
             }
             let mut stops = false;
             if timer <= now || shared.device_accessed {
@@ -359,7 +359,7 @@ impl Timing {
                 shared.machine.set_time(now.0 / shared.cycles_per_tick);
                 timer = next_timer(shared.machine.next_timer_ticks(), shared.cycles_per_tick);
                 if shared.machine.interrupts_changed() {
-                    self.chip.interrupts_changed(now, &mut shared);
+                    self.cores.interrupts_changed(now, &mut shared);
                 }
             }
             if W::ACTIVE && shared.observer.holds() {
@@ -377,7 +377,7 @@ impl Timing {
                 break;
             }
             // While memory and timers have nothing to say, only the cores are asked.
-            now = self.chip.run(now, timer.min(limit), steps, &mut shared);
+            now = self.cores.run(now, timer.min(limit), steps, &mut shared);
             self.through = now.after(1);
             if shared.unhandled.is_some() || shared.machine.ended().is_some() {
                 end = Some(now);
@@ -436,18 +436,18 @@ impl Timing {
         };
         // The cores have been through the present cycle, unless they are due in it.
         let mut now = system.now;
-        let mut next = self.chip.next().min(shared.memory.next());
+        let mut next = self.cores.next_due().min(shared.memory.next());
         next = next.min(now.after(1));
         while next != Cycle::NEVER {
             now = next.max(now);
             if shared.memory.next() <= now {
                 shared.memory.advance(now, told);
                 for told in told.drain(..) {
-                    self.chip.hear(told, now, &mut shared);
+                    self.cores.hear(told, now, &mut shared);
                 }
             }
-            next = self.chip.drain(now, &mut shared);
-            wake_watchers(&mut self.chip, now, &mut shared);
+            next = self.cores.drain(now, &mut shared);
+            wake_watchers(&mut self.cores, now, &mut shared);
             if shared.unhandled.is_some() || shared.machine.ended().is_some() {
                 break;
             }
@@ -462,13 +462,13 @@ impl Timing {
     }
 
     /// The cores.
-    pub(crate) fn chip(&mut self) -> &mut Chip {
-        &mut self.chip
+    pub(crate) fn cores(&mut self) -> &mut Cores {
+        &mut self.cores
     }
 
     /// How `hart` sleeps in its context, if it does.
     pub(crate) fn nap(&self, hart: HartId) -> Option<Nap> {
-        self.chip.nap(hart)
+        self.cores.nap(hart)
     }
 
     /// What every seated hart waits for.
@@ -480,16 +480,16 @@ impl Timing {
                 system.symbol(hart, pc)
             )
         };
-        self.chip.who_waits().into_iter().map(describe).collect()
+        self.cores.who_waits().into_iter().map(describe).collect()
     }
 }
 
 /// Harts that sleep until a line is written hear that it was.
 #[inline]
-fn wake_watchers<O: ProbeObserver>(chip: &mut Chip, now: Cycle, shared: &mut Shared<'_, O>) {
+fn wake_watchers<O: ProbeObserver>(cores: &mut Cores, now: Cycle, shared: &mut Shared<'_, O>) {
     if shared.machine.watches.any_lost() {
         for hart in shared.machine.watches.take_lost() {
-            chip.watch_lost(hart, now);
+            cores.watch_lost(hart, now);
         }
     }
 }

@@ -53,6 +53,15 @@ macro_rules! counters {
             $($(#[doc = $doc])+ pub $field: u64),+
         }
 
+        /// The counters of two parts together.
+        impl std::ops::Add for &$name {
+            type Output = $name;
+
+            fn add(self, other: Self) -> $name {
+                $name { $($field: self.$field + other.$field),+ }
+            }
+        }
+
         impl $crate::CounterSet for $name {
             const INFOS: &'static [$crate::CounterInfo] = &[$($crate::CounterInfo {
                 name: stringify!($field),

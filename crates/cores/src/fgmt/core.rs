@@ -137,7 +137,9 @@ impl Unheard {
 
 /// One core.
 #[derive(Debug)]
-pub(super) struct Core {
+pub(crate) struct Core {
+    /// The group of cores that it is one of.
+    pub(super) group: usize,
     pub(super) state: CoreState,
     pub(super) contexts: Vec<Context>,
     /// What selection looks at, side by side for the scan of every cycle.
@@ -175,7 +177,15 @@ impl CoreState {
 }
 
 impl Core {
-    pub(super) fn new(id: usize, params: &FgmtParams, memory: &Memory, now: Cycle) -> Self {
+    /// Core `id` of a group of cores, with vacant contexts that are numbered from `first` on, before `memory`.
+    pub(crate) fn new(
+        params: &FgmtParams,
+        group: usize,
+        id: CoreId,
+        first: ContextId,
+        memory: &Memory,
+        now: Cycle,
+    ) -> Self {
         let (line_bytes, owns_lines) = (memory.line_bytes(), memory.tells_of_losses());
         let contexts = params.contexts as usize;
         let nothing = decode(0);
@@ -189,8 +199,9 @@ impl Core {
         };
         let tlb = |params: &TlbParams| Tlb::new(params).expect("FgmtParams::check has passed it");
         Self {
+            group,
             state: CoreState {
-                id: CoreId::new(id),
+                id,
                 fetch_line_log2: memory.fetch_line_log2(),
                 units: CoreUnits::new(&params.fpu, &params.core),
                 latency: params.latency.table(&params.wait),
@@ -200,7 +211,7 @@ impl Core {
                 full_stops_thread: params.core.store_buffer_full_stops == "thread",
                 itlb: tlb(&params.itlb),
                 dtlb: tlb(&params.dtlb),
-                walker: Walker::new(&params.walker, CoreId::new(id), params.latency.load_cycles),
+                walker: Walker::new(&params.walker, id, params.latency.load_cycles),
                 fills: Fills::new(&params.core),
                 port: Port::new(owns_lines, line_bytes, contexts),
                 due: Cycle::NEVER,
@@ -210,7 +221,7 @@ impl Core {
                 naps: WaitCounters::default(),
             },
             contexts: (0..contexts)
-                .map(|n| Context::new(ContextId::new(id * contexts + n), n, stores(), nothing, now))
+                .map(|n| Context::new(ContextId::new(first.index() + n), n, stores(), nothing, now))
                 .collect(),
             contexts_per_pipe: contexts / params.core.pipes as usize,
             pipes: params.core.pipes as usize,
@@ -237,38 +248,10 @@ impl Core {
         }
     }
 
-    /// Whether no context can issue now.
-    pub(super) fn is_idle(&self, now: Cycle) -> bool {
-        self.state.due > now && self.contexts.iter().all(|context| context.ready_at > now)
-    }
-
-    /// Cycle after cycle from `now` on, as long as only this core has something to do: its next cycle lies before `until`,
-    /// memory has nothing before it, and nothing asks to stop. At most `most` cycles. Returns the last, and the first in
-    /// which a context may issue again.
-    #[inline(never)]
-    pub(super) fn run<O: Observer>(
-        &mut self,
-        mut now: Cycle,
-        until: Cycle,
-        most: u32,
-        fpu: &mut ChipFpu,
-        shared: &mut Shared<'_, O>,
-    ) -> (Cycle, Cycle) {
-        let mut left = most;
-        loop {
-            let next = self.tick(now, fpu, shared);
-            left -= 1;
-            if left == 0 || next >= until || next >= shared.memory.next() || shared.stops() {
-                return (now, next);
-            }
-            now = next;
-        }
-    }
-
     /// One cycle: every pipe selects a context and issues its instruction. Returns the first cycle in
     /// which a context may issue again.
     #[inline(always)]
-    fn tick<O: Observer>(
+    pub(super) fn tick<O: Observer>(
         &mut self,
         now: Cycle,
         fpu: &mut ChipFpu,

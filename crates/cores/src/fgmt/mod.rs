@@ -30,23 +30,23 @@
 //! - Stores go through a store buffer; atomics are performed by the second-level cache after the store
 //!   buffer has drained. Where memory grants lines, stores and atomics perform in the core's own data cache.
 
-mod chip;
 mod context;
 mod core;
 mod counters;
-mod detach;
 mod fills;
 mod holes;
 mod issue;
+mod model;
 mod obstacle;
-mod outside;
 mod ownership;
 mod params;
 mod pipeline;
 mod respond;
+mod seat;
 mod units;
 mod walk;
 
-pub use self::chip::Chip;
+pub(crate) use self::core::Core;
 pub use self::counters::CoreCounters;
 pub use self::params::{CoreParams, FgmtParams, FpuParams, LatencyParams};
+pub(crate) use self::units::ChipFpu;

@@ -1,11 +1,10 @@
-//! Events from outside a core: memory responses, lost watches, interrupts.
+//! Memory responds, and naps end.
 
 use loiter_isa::Class;
 use loiter_memory::{Level, Request, RequestKind, Response};
 use loiter_observe::Slot;
-use loiter_types::{CoreId, Cycle, HartId};
+use loiter_types::Cycle;
 
-use super::chip::Chip;
 use super::context::{Context, Waits};
 use super::core::{Core, CoreState};
 use super::ownership::OF_STORE;
@@ -13,69 +12,9 @@ use crate::shared::{is_lock, slot_of};
 use crate::wait::{Sleep, Wakes};
 use crate::{Observer, PipelineStep, Shared};
 
-impl Chip {
-    /// An access performs, or a store is acknowledged: the value moves now.
-    pub fn respond<O: Observer>(
-        &mut self,
-        response: Response,
-        now: Cycle,
-        shared: &mut Shared<'_, O>,
-    ) {
-        let core = &mut self.cores[response.request.core.index()];
-        let c = response.request.context.index() % core.contexts.len();
-        core.contexts[c].respond(&mut core.state, response, now, shared);
-        if core.state.units.fp_waits_for(c) && core.contexts[c].waits == Waits::Time {
-            core.fp_data_arrive(c, core.contexts[c].ready_at);
-        }
-        let core_index = response.request.core.index();
-        self.rescheduled(core_index, c);
-    }
-
-    /// `core` has lost line `line`.
-    pub fn lost<O: Observer>(&mut self, core: CoreId, line: u64, shared: &mut Shared<'_, O>) {
-        let line_log2 = shared.memory.data_line_log2();
-        for context in &self.cores[core.index()].contexts {
-            if let Some(hart) = context.hart {
-                shared.machine.watches.lose(hart, line, line_log2);
-            }
-        }
-    }
-
-    /// The line that `hart` watches was written by another.
-    pub fn watch_lost(&mut self, hart: HartId, now: Cycle) {
-        let (core_index, c) = self.seats.of(hart);
-        let core = &mut self.cores[core_index];
-        if let Waits::Wake(sleep) = core.contexts[c].waits
-            && sleep.nap.watches()
-        {
-            core.wake(c, sleep, Wakes::Store, now);
-            self.rescheduled(core_index, c);
-        }
-    }
-
-    /// Interrupt lines have changed: harts see them, and those that sleep may wake.
-    pub fn interrupts_changed<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
-        for hart in shared.harts.iter_mut() {
-            let (core_index, c) = self.seats.of(hart.id);
-            hart.csr.set_lines(shared.machine.interrupt_lines(hart.id));
-            let core = &mut self.cores[core_index];
-            let context = &mut core.contexts[c];
-            context.check_interrupts = true;
-            // An instruction that was fetched but not issued gives way to the interrupt.
-            context.refetch();
-            if let Waits::Wake(sleep) = context.waits
-                && hart.interrupts(sleep.nap)
-            {
-                core.wake(c, sleep, Wakes::Interrupt, now);
-                self.rescheduled(core_index, c);
-            }
-        }
-    }
-}
-
 impl Core {
     /// What ends the nap of context `c` has happened, unless its time was over before.
-    fn wake(&mut self, c: usize, sleep: Sleep, by: Wakes, now: Cycle) {
+    pub(super) fn wake(&mut self, c: usize, sleep: Sleep, by: Wakes, now: Cycle) {
         if sleep.limit <= now {
             return;
         }
@@ -86,7 +25,7 @@ impl Core {
 }
 
 impl Context {
-    fn respond<O: Observer>(
+    pub(super) fn respond<O: Observer>(
         &mut self,
         core: &mut CoreState,
         response: Response,

@@ -11,7 +11,7 @@ use super::params::{CoreParams, FpuParams};
 /// The floating-point unit of a chip that has one for all cores: separate adder, multiplier and
 /// divider, and a bound on operations in flight.
 #[derive(Debug)]
-pub(super) struct ChipFpu {
+pub(crate) struct ChipFpu {
     add_busy_cycles: u64,
     mul_busy_cycles: u64,
     adder_free: Cycle,
@@ -22,14 +22,24 @@ pub(super) struct ChipFpu {
 }
 
 impl ChipFpu {
-    pub(super) fn new(params: &FpuParams) -> Self {
+    /// Of cores that have none in common.
+    pub(crate) fn none() -> Self {
         Self {
-            add_busy_cycles: params.add_busy_cycles,
-            mul_busy_cycles: params.mul_busy_cycles,
+            add_busy_cycles: 0,
+            mul_busy_cycles: 0,
             adder_free: Cycle(0),
             multiplier_free: Cycle(0),
             divider_free: Cycle(0),
+            entries: Vec::new(),
+        }
+    }
+
+    pub(crate) fn new(params: &FpuParams) -> Self {
+        Self {
+            add_busy_cycles: params.add_busy_cycles,
+            mul_busy_cycles: params.mul_busy_cycles,
             entries: vec![Cycle(0); params.overlap as usize],
+            ..Self::none()
         }
     }
 

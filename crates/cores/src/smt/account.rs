@@ -1,81 +1,11 @@
 //! What becomes of cycles: accounts, counters and distributions.
 
-use loiter_memory::{TlbCounters, WalkerCounters};
 use loiter_observe::{Accounts, Purpose, Slot};
-use loiter_types::{CoreId, Cycle};
+use loiter_types::Cycle;
 
-use super::chip::Chip;
 use super::context::{Context, Fetch, How, Oldest, Progress};
 use super::core::{Core, CoreState};
-use super::counters::{Histograms, SmtCounters, SmtModeCounters, SmtPurposeCounters};
-use crate::WaitCounters;
-use crate::predict::BranchCounters;
 use crate::shared::slot_of;
-
-impl Chip {
-    /// Charges every context up to `now`, and counts the cycles of cores up to there.
-    pub fn close(&mut self, now: Cycle) {
-        for core in &mut self.cores {
-            core.count_last(now);
-            for context in &mut core.contexts {
-                context.accounts = context.accounts_at(now);
-            }
-        }
-    }
-
-    /// The accounts of all contexts as they would be if they were closed at `now`. Counts the cycles of
-    /// cores up to there.
-    pub fn accounts(&mut self, now: Cycle) -> Vec<Accounts> {
-        for core in &mut self.cores {
-            core.count_last(now);
-        }
-        let contexts = self.cores.iter().flat_map(|core| &core.contexts);
-        contexts.map(|context| context.accounts_at(now)).collect()
-    }
-
-    /// Counters by core.
-    pub fn counters(&self) -> impl Iterator<Item = (CoreId, &SmtCounters)> {
-        let states = self.cores.iter().map(|core| &core.state);
-        states.map(|state| (state.id, &state.counters))
-    }
-
-    /// Counters of naps by core.
-    pub fn wait_counters(&self) -> impl Iterator<Item = (CoreId, &WaitCounters)> {
-        let states = self.cores.iter().map(|core| &core.state);
-        states.map(|state| (state.id, &state.naps))
-    }
-
-    /// Counters by core and by [`super::ModeGroup`].
-    pub fn mode_counters(
-        &self,
-    ) -> impl Iterator<Item = (CoreId, &[SmtModeCounters; 2], &[BranchCounters; 2])> {
-        let states = self.cores.iter().map(|core| &core.state);
-        states.map(|state| (state.id, &state.modes, &state.predictors.counters))
-    }
-
-    /// Counters by core and by [`loiter_observe::Purpose`].
-    pub fn purpose_counters(&self) -> impl Iterator<Item = (CoreId, &[SmtPurposeCounters; 3])> {
-        let states = self.cores.iter().map(|core| &core.state);
-        states.map(|state| (state.id, &state.purposes))
-    }
-
-    /// How the cycles of each core are distributed.
-    pub fn histograms(&self) -> impl Iterator<Item = (CoreId, &Histograms)> {
-        let states = self.cores.iter().map(|core| &core.state);
-        states.map(|state| (state.id, &state.histograms))
-    }
-
-    /// Counters of translation, by core: of instructions, of data, and of walks.
-    pub fn translation_counters(
-        &self,
-    ) -> impl Iterator<Item = (CoreId, &TlbCounters, &TlbCounters, &WalkerCounters)> {
-        self.cores.iter().map(|core| {
-            let state = &core.state;
-            let (itlb, dtlb) = (&state.itlb.counters, &state.dtlb.counters);
-            (state.id, itlb, dtlb, &state.walker.counters)
-        })
-    }
-}
 
 impl Core {
     /// Counts the cycles before `now` in which nothing happened.
@@ -103,7 +33,7 @@ impl Core {
     }
 
     /// Counts the cycles before `now`, up to which everything is to be counted.
-    fn count_last(&mut self, now: Cycle) {
+    pub(super) fn count_last(&mut self, now: Cycle) {
         let skipped = self.state.counted_to < now;
         self.count_skipped(now);
         // What ended the run retired in a cycle that the core has not been through.
@@ -162,7 +92,7 @@ impl CoreState {
 
 impl Context {
     /// Its account if it was closed at `now`: with what has been, without what was charged ahead of time.
-    fn accounts_at(&self, now: Cycle) -> Accounts {
+    pub(super) fn accounts_at(&self, now: Cycle) -> Accounts {
         let mut accounts = self.accounts.clone();
         accounts.charge(now, self.slot_now);
         accounts.refund(now, Slot::Retired);

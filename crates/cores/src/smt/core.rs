@@ -50,7 +50,7 @@ pub(super) struct InstructionEvent {
 
 /// A store that has performed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PerformedStore {
+pub(crate) struct PerformedStore {
     pub(super) hart: HartId,
     pub(super) addr: PhysAddr,
     pub(super) bytes: u64,
@@ -147,15 +147,20 @@ pub(super) struct CoreState {
 
 /// One core.
 #[derive(Debug)]
-pub(super) struct Core {
+pub(crate) struct Core {
     pub(super) state: CoreState,
     pub(super) contexts: Vec<Context>,
 }
 
 impl Core {
-    pub(super) fn new(
-        id: usize,
+    /// Core `id`, with vacant contexts that are numbered from `first` on, before `memory`.
+    ///
+    /// # Errors
+    /// The section and what contradicts what.
+    pub(crate) fn new(
         params: &SmtParams,
+        id: CoreId,
+        first: ContextId,
         memory: &Memory,
         now: Cycle,
     ) -> Result<Self, (&'static str, String)> {
@@ -187,7 +192,7 @@ impl Core {
             state: CoreState {
                 order: Ranked::new(),
                 ready: Ranked::new(),
-                id: CoreId::new(id),
+                id,
                 fetch_line_log2: memory.fetch_line_log2(),
                 data_line_log2: memory.data_line_log2(),
                 owns_lines,
@@ -199,7 +204,7 @@ impl Core {
                 predictors,
                 itlb: tlb(&params.itlb),
                 dtlb: tlb(&params.dtlb),
-                walker: Walker::new(&params.walker, CoreId::new(id), params.latency.load_cycles)
+                walker: Walker::new(&params.walker, id, params.latency.load_cycles)
                     .bypassing_caches(bypasses("caches")),
                 ended_walks: Vec::new(),
                 events: Wheel::default(),
@@ -244,7 +249,7 @@ impl Core {
             },
             contexts: (0..contexts)
                 .map(|n| {
-                    let id = ContextId::new(id * contexts + n);
+                    let id = ContextId::new(first.index() + n);
                     let mut context = Context::new(id, window, buffer(), prediction, now);
                     let oracle = || Box::new(Oracle::new(window.next_power_of_two()));
                     context.oracle = (params.branch.kind == "oracle").then(oracle);

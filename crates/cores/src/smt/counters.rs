@@ -2,7 +2,7 @@
 
 use loiter_memory::{Level, Missed};
 use loiter_observe::Mode;
-use loiter_types::{CounterSet, Cycle, counters};
+use loiter_types::{Cycle, counters};
 
 counters! {
     /// Counters of an out-of-order core.
@@ -251,15 +251,4 @@ impl Histograms {
             &self.polling_queued,
         ]
     }
-}
-
-/// Counters of both groups of modes together.
-#[must_use]
-pub fn total<C: CounterSet>(modes: &[C; 2]) -> Vec<u64> {
-    let [user, kernel] = modes;
-    user.values()
-        .into_iter()
-        .zip(kernel.values())
-        .map(|(user, kernel)| user + kernel)
-        .collect()
 }

@@ -2,8 +2,8 @@
 
 use loiter_types::PhysAddr;
 
-use super::chip::Chip;
 use super::context::{Context, Progress};
+use super::core::{Core, PerformedStore};
 
 /// The lines of an access: the first and the last, mostly the same.
 #[derive(Clone, Copy)]
@@ -39,35 +39,47 @@ impl Lines {
     }
 }
 
-impl Chip {
-    /// Loads that have read a line which a store of another hart has just written read it again,
-    /// unless all before them has retired. Where memory tells cores of lines that they lose, other cores hear of it
-    /// from there.
+impl Core {
+    /// Loads of its contexts that have read a line which a store of another hart has just written read it again, unless
+    /// all before them has retired. Stores of which other cores have not heard stay for [`Core::take_performed`].
     #[inline(always)]
-    pub(super) fn tell_of_stores(&mut self, core_index: usize) {
-        if !self.cores[core_index].state.performed.is_empty() {
-            self.tell_of_performed(core_index);
+    pub(super) fn hear_own_stores(&mut self) {
+        if !self.state.performed.is_empty() {
+            let mut performed = std::mem::take(&mut self.state.performed);
+            self.hear_of(&performed);
+            performed.retain(|store| !store.owned);
+            self.state.performed = performed;
         }
     }
 
-    fn tell_of_performed(&mut self, core_index: usize) {
-        let mut performed = std::mem::take(&mut self.cores[core_index].state.performed);
-        for store in performed.drain(..) {
-            let concerned = match store.owned {
-                true => core_index..core_index + 1,
-                false => 0..self.cores.len(),
-            };
-            for core in &mut self.cores[concerned] {
-                let line_log2 = core.state.data_line_log2;
-                let lines = lines(store.addr, store.bytes, line_log2);
-                for context in &mut core.contexts {
-                    if context.hart != Some(store.hart) {
-                        context.written(lines, line_log2);
-                    }
+    /// Stores have performed of which other cores have not heard.
+    #[inline(always)]
+    pub(crate) fn has_performed(&self) -> bool {
+        !self.state.performed.is_empty()
+    }
+
+    /// Those stores.
+    pub(crate) fn take_performed(&mut self) -> Vec<PerformedStore> {
+        std::mem::take(&mut self.state.performed)
+    }
+
+    /// Gives the room for stores back.
+    pub(crate) fn keep_room(&mut self, mut performed: Vec<PerformedStore>) {
+        performed.clear();
+        self.state.performed = performed;
+    }
+
+    /// Loads of its contexts that have read a line which one of these stores has written read it again.
+    pub(crate) fn hear_of(&mut self, performed: &[PerformedStore]) {
+        let line_log2 = self.state.data_line_log2;
+        for store in performed {
+            let lines = lines(store.addr, store.bytes, line_log2);
+            for context in &mut self.contexts {
+                if context.hart != Some(store.hart) {
+                    context.written(lines, line_log2);
                 }
             }
         }
-        self.cores[core_index].state.performed = performed;
     }
 }
 

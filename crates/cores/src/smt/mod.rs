@@ -20,15 +20,14 @@
 
 mod account;
 mod awake;
-mod chip;
 mod context;
 mod core;
 mod counters;
-mod detach;
 mod fetch;
 mod front;
 mod issue;
 mod lines;
+mod model;
 mod nap;
 mod oldest;
 mod oracle;
@@ -42,13 +41,13 @@ mod ranked;
 mod refill;
 mod registers;
 mod rename;
-mod respond;
 mod retire;
+mod seat;
 mod squash;
 mod translate;
 
-pub use self::chip::Chip;
+pub(crate) use self::core::{Core, PerformedStore};
 pub use self::counters::{
-    Histogram, Histograms, ModeGroup, SmtCounters, SmtModeCounters, SmtPurposeCounters, total,
+    Histogram, Histograms, ModeGroup, SmtCounters, SmtModeCounters, SmtPurposeCounters,
 };
 pub use self::params::{RefillParams, SmtCoreParams, SmtLatencyParams, SmtParams, SmtUnitParams};

@@ -5,10 +5,8 @@
 //! is modelled, what executes stands that much later than what the model computes.
 
 use loiter_isa::Class;
-use loiter_observe::Change;
-use loiter_types::{ContextId, CoreId, Cycle, HartId};
+use loiter_types::Cycle;
 
-use super::chip::Chip;
 use super::context::{Context, How, Progress};
 use super::core::{Core, CoreState};
 use super::registers::{NONE, Registers};
@@ -164,29 +162,6 @@ impl Context {
             _ => return,
         };
         self.enters(core, n, (now, at), stage, shared);
-    }
-}
-
-impl Chip {
-    /// Every context, with its core and the hart that sits there.
-    pub fn seats(&self) -> impl Iterator<Item = (CoreId, ContextId, Option<HartId>)> + '_ {
-        self.cores.iter().flat_map(|core| {
-            let contexts = core.contexts.iter();
-            contexts.map(|context| (core.state.id, context.id, context.hart))
-        })
-    }
-
-    /// Keeps changes of activity of every context from now on.
-    pub fn follow_activities(&mut self) {
-        for context in self.cores.iter_mut().flat_map(|core| &mut core.contexts) {
-            context.accounts.follow();
-        }
-    }
-
-    /// The changes of each context since they were last taken.
-    pub fn take_changes(&mut self) -> impl Iterator<Item = (ContextId, Vec<Change>)> + '_ {
-        let contexts = self.cores.iter_mut().flat_map(|core| &mut core.contexts);
-        contexts.map(|context| (context.id, context.accounts.take_changes()))
     }
 }
 

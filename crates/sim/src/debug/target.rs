@@ -50,7 +50,7 @@ impl Session {
     /// Whether registers of `hart` can be changed now.
     fn is_between_instructions(&mut self, hart: HartId) -> bool {
         let timing = self.cores();
-        timing.is_none_or(|timing| timing.chip().stands_between_instructions(hart))
+        timing.is_none_or(|timing| timing.cores().stands_between_instructions(hart))
     }
 
     fn changed(&mut self, hart: HartId) {
@@ -59,7 +59,7 @@ impl Session {
         if let Some(timing) = timing {
             let now = self.system.now;
             timing
-                .chip()
+                .cores()
                 .changed_from_outside(&self.system.harts[hart.index()], now);
         }
     }
@@ -155,7 +155,7 @@ impl MultiThreadBase for Session {
             if let Some(timing) = self.cores() {
                 for (n, byte) in part.iter_mut().enumerate() {
                     let at = PhysAddr(at.0 + n as u64);
-                    *byte = timing.chip().buffered_byte(hart, at).unwrap_or(*byte);
+                    *byte = timing.cores().buffered_byte(hart, at).unwrap_or(*byte);
                 }
             }
             done += length;

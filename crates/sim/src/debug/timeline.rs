@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use loiter_cores::Chip;
+use loiter_cores::{Cores, Seat};
 use loiter_hart::{Retired, Trap, Trapped};
 use loiter_observe::perfetto::{Note, Perfetto, Track};
 use loiter_observe::{Activity, Change, MarkKind, Moment, Probe};
@@ -59,15 +59,20 @@ impl Timeline {
         })
     }
 
-    /// Follows what the contexts of `chip` do from `now` on, if it has not before.
-    pub(crate) fn follow(&mut self, chip: &mut Chip, now: Cycle) {
+    /// Follows what the contexts of `cores` do from `now` on, if it has not before.
+    pub(crate) fn follow(&mut self, cores: &mut Cores, now: Cycle) {
         if !self.lanes.is_empty() {
             return;
         }
-        chip.follow_activities();
+        cores.follow_activities();
         let trace = &mut self.trace;
         let mut last = None;
-        for (core, context, hart) in chip.seats() {
+        for Seat {
+            core,
+            context,
+            hart,
+        } in cores.seats()
+        {
             let parent = match last {
                 Some((known, track)) if known == core => track,
                 _ => trace.track(core.to_string(), None),
@@ -91,8 +96,8 @@ impl Timeline {
     }
 
     /// Draws what contexts have come to do.
-    pub(crate) fn take_changes(&mut self, chip: &mut Chip) {
-        chip.take_changes(|context, changes| {
+    pub(crate) fn take_changes(&mut self, cores: &mut Cores) {
+        cores.take_changes(|context, changes| {
             for change in changes {
                 let last = self.lanes[context.index()].last.replace(change);
                 if let Some(last) = last.filter(|last| last.from < change.from) {
@@ -205,9 +210,9 @@ impl Timeline {
 
     /// Ends everything at `now`, and writes what is still held back. Returns what went wrong, if
     /// anything did.
-    pub(crate) fn end(mut self, chip: Option<&mut Chip>, now: Cycle) -> Option<String> {
-        if let Some(chip) = chip {
-            self.take_changes(chip);
+    pub(crate) fn end(mut self, cores: Option<&mut Cores>, now: Cycle) -> Option<String> {
+        if let Some(cores) = cores {
+            self.take_changes(cores);
         }
         if now.0 >= self.interval_end && !self.lanes.is_empty() {
             self.count(now.0);

@@ -4,16 +4,17 @@ use super::plan::Plan;
 use super::schedule::Schedule;
 use crate::config::MachineFile;
 use crate::error::Error;
-use crate::params::CoreKind;
+use crate::params::TimingParams;
 use crate::request::{BootRequest, Request};
 use crate::result::Exit;
 use crate::session::Session;
 use crate::timing_phase::Timing;
 
-/// The cores of a machine.
-pub(crate) struct Cores {
+/// What the timing of a machine is made of.
+pub(crate) struct MachineTiming {
     pub(crate) machine_name: String,
-    pub(crate) kind: CoreKind,
+    /// None without timing.
+    pub(crate) timing: Option<TimingParams>,
 }
 
 /// Which engines run a session.
@@ -54,7 +55,7 @@ impl Engines {
         }
         match &request.phases {
             Some(text) => Plan::parse(text).map(Engines::Plan),
-            None if file.core().is_timed() => Ok(Engines::Plan(Plan::fast_forward())),
+            None if file.timing().is_some() => Ok(Engines::Plan(Plan::fast_forward())),
             None => Ok(Engines::Machine),
         }
     }
@@ -73,11 +74,11 @@ impl Session {
     /// # Errors
     /// A plan for which the machine has no cores, or symbols that nothing has.
     pub fn begin_plan(&mut self, plan: Plan) -> Result<(), Error> {
-        if plan.is_timed() && !self.cores.kind.is_timed() {
+        if plan.is_timed() && self.machine.timing.is_none() {
             return Err(Error::User(format!(
                 "--phases: machine {} has no cores with timing; take one that has, such as t1, or let all \
                  phases be \"reference\"",
-                self.cores.machine_name
+                self.machine.machine_name
             )));
         }
         if self.is_debugged() {
@@ -112,8 +113,11 @@ impl Session {
     /// Cores that cannot be built.
     pub(crate) fn build_cores(&mut self) -> Result<(), Error> {
         if self.timing.is_none() {
-            let Cores { machine_name, kind } = &self.cores;
-            self.timing = Timing::new(machine_name, kind.clone(), self.system.now)?;
+            let MachineTiming {
+                machine_name,
+                timing,
+            } = &self.machine;
+            self.timing = Timing::new(machine_name, timing.clone(), self.system.now)?;
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ mod warmer;
 
 pub(crate) use arrival::Arrivals;
 pub(crate) use awaited::Awaited;
-pub(crate) use engines::{Cores, Engines, contradicts_gdb};
+pub(crate) use engines::{Engines, MachineTiming, contradicts_gdb};
 pub use plan::{End, Engine, Phase, Plan, PlanDescription, Repeat, RepeatEnd, Step};
 pub use samples::Sample;
 pub(crate) use samples::Sampler;

@@ -1,57 +1,62 @@
-//! Harts leave their contexts.
+//! Harts come into contexts and leave them.
 
 use loiter_hart::{Hart, HartState, Privilege, Retired};
 use loiter_isa::SINK;
 use loiter_memory::{Memory, RequestKind};
-use loiter_observe::Activity;
-use loiter_observe::Slot;
-use loiter_types::{ContextId, Cycle};
+use loiter_observe::{Activity, Course, Doing, Slot};
+use loiter_types::Cycle;
 
-use super::chip::Chip;
 use super::context::{Context, Fetch, Oldest};
 use super::core::Core;
 use super::counters::ModeGroup;
-use super::registers::ZERO;
+use super::registers::{File, ZERO};
 use super::squash;
 use crate::predict::BranchKind;
+use crate::shared::mode;
 use crate::walker::Granted;
-use crate::warm::{Fetched, Traces};
-use crate::{Observer, Shared};
+use crate::warm::Traces;
 
-impl Chip {
-    /// One cycle in which harts are about to leave: nothing is begun, stores continue to perform. Returns
-    /// the next in which a core has anything to do by itself; when it is never, and memory has nothing to
-    /// deliver either, harts stand between two instructions with empty store buffers.
-    pub fn drain<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
-        let mut next = Cycle::NEVER;
-        for core_index in 0..self.cores.len() {
-            let core = &mut self.cores[core_index];
-            core.state.draining = true;
-            core.cycle(now, shared);
-            let at = match core.state.active {
-                true => now.after(1),
-                false => core.next_drained(now),
-            };
-            core.state.draining = false;
-            next = next.min(at);
-            self.tell_of_stores(core_index);
+impl Core {
+    /// Seats `hart` in vacant context `c`.
+    pub(super) fn seats(
+        &mut self,
+        c: usize,
+        hart: &mut Hart,
+        watches: &loiter_machine::Watches,
+        spinning: bool,
+        now: Cycle,
+    ) {
+        let Core { state, contexts } = self;
+        let context = &mut contexts[c];
+        debug_assert!(context.hart.is_none(), "{} is taken", context.id);
+        context.settle(now);
+        context.hart = Some(hart.id);
+        context.hart_index = hart.id.index();
+        for slot in 1..SINK {
+            let register = state.registers.take(File::of(slot));
+            let register = register.expect("the files hold the registers of every context");
+            state.registers.set(register, hart.regs[slot as usize]);
+            context.map[slot as usize] = register;
         }
-        next
+        context.course = Course::seated(mode(hart), spinning);
+        context.reconsider(now, hart, Doing::Executing);
+        context.fetch_pc = hart.pc;
+        context.fetch = Fetch::Ready;
+        context.fetch_from = now;
+        context.slot_now = Slot::FrontEnd;
+        context.check_interrupts = true;
+        if let HartState::Napping(nap) = std::mem::replace(&mut hart.state, HartState::Running)
+            // What wakes it may have happened before it came here.
+            && !hart.nap_is_over(nap, watches)
+        {
+            let sleep = state.params.wait.sleep_on(nap, now, hart);
+            context.sleep(now, sleep, state, hart);
+        }
     }
 
-    /// A bound of the instructions that can retire in a cycle: as many as retirement takes, and one of
-    /// each context whose access performs.
-    #[must_use]
-    pub fn most_retired_in_a_cycle(&self) -> u64 {
-        let width = |core: &Core| core.state.params.core.retire_width + core.contexts.len() as u64;
-        self.cores.iter().map(width).sum()
-    }
-
-    /// Takes `hart`, whose core has drained, from its context, which is vacant from `now` on. If it slept,
-    /// it sleeps on wherever it goes.
-    pub fn detach(&mut self, hart: &mut Hart, now: Cycle) {
-        let (core_index, c) = self.seats.of(hart.id);
-        let Core { state, contexts } = &mut self.cores[core_index];
+    /// Takes `hart`, which has drained, from context `c`.
+    pub(super) fn unseats(&mut self, c: usize, hart: &mut Hart, now: Cycle) {
+        let Core { state, contexts } = self;
         let context = &mut contexts[c];
         debug_assert!(context.has_drained(), "{} has work in flight", context.id);
         context.settle(now);
@@ -73,15 +78,11 @@ impl Chip {
         context.lines_read = 0;
         context.accounts.changed(Activity::Vacant);
         context.slot_now = Slot::Vacant;
-        self.next[core_index] = Cycle::NEVER;
     }
 
-    /// An instruction of the hart of `context` leaves its traces.
-    pub fn warm(&mut self, context: ContextId, event: &Retired<'_>, memory: &mut Memory) {
-        let per_core = self.cores[0].contexts.len();
-        let core = &mut self.cores[context.index() / per_core];
-        let c = context.index() % per_core;
-        let state = &mut core.state;
+    /// An instruction of the hart of context `c` leaves its traces.
+    pub(super) fn leaves_traces(&mut self, c: usize, event: &Retired<'_>, memory: &mut Memory) {
+        let state = &mut self.state;
         let mut traces = Traces {
             core: state.id,
             itlb: &mut state.itlb,
@@ -89,7 +90,7 @@ impl Chip {
             memory,
             stores: RequestKind::Own,
             atomics: RequestKind::Own,
-            fetched: &mut core.contexts[c].warmed,
+            fetched: &mut self.contexts[c].warmed,
         };
         let mode = match event.privilege {
             Privilege::User => ModeGroup::User,
@@ -112,21 +113,8 @@ impl Chip {
         }
     }
 
-    /// Time has passed up to `now` of which the cores know nothing.
-    pub fn resume(&mut self, now: Cycle) {
-        for core in &mut self.cores {
-            core.state.counted_to = now;
-            for context in &mut core.contexts {
-                context.accounts.skip(now);
-                context.warmed = Fetched::NOWHERE;
-            }
-        }
-    }
-}
-
-impl Core {
     /// The first cycle after `now` in which anything happens by itself while harts are about to leave.
-    fn next_drained(&self, now: Cycle) -> Cycle {
+    pub(super) fn next_drained(&self, now: Cycle) -> Cycle {
         let refused = |context: &&Context| !context.buffer.is_empty() && !context.owning;
         let refused = self.contexts.iter().filter(refused);
         let again = refused.map(|context| context.drain_from.max(now.after(1)));

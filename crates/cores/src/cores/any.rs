@@ -1,0 +1,88 @@
+//! The kinds of cores that there are. A new kind is one more line in each match here.
+
+use loiter_memory::Memory;
+use loiter_types::{ContextId, CoreId, Cycle};
+
+use crate::fgmt::{self, ChipFpu, FgmtParams};
+use crate::smt::{self, SmtParams};
+
+/// Parameters of a core.
+#[derive(Clone, Debug)]
+pub enum CoreParams {
+    /// In order, fine-grained multithreaded.
+    Fgmt(Box<FgmtParams>),
+    /// Out of order, simultaneous multithreaded.
+    Smt(Box<SmtParams>),
+}
+
+/// A core.
+#[derive(Debug)]
+pub(super) enum AnyCore {
+    /// In order, fine-grained multithreaded.
+    Fgmt(Box<fgmt::Core>),
+    /// Out of order, simultaneous multithreaded.
+    Smt(Box<smt::Core>),
+}
+
+macro_rules! each {
+    ($core:expr, $inner:ident => $body:expr) => {
+        match $core {
+            $crate::cores::AnyCore::Fgmt($inner) => $body,
+            $crate::cores::AnyCore::Smt($inner) => $body,
+        }
+    };
+}
+pub(super) use each;
+
+impl CoreParams {
+    /// # Errors
+    /// The section and what contradicts what.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        match self {
+            CoreParams::Fgmt(params) => params.check(),
+            CoreParams::Smt(params) => params.check(),
+        }
+    }
+
+    /// Contexts of a core.
+    #[must_use]
+    pub fn contexts(&self) -> usize {
+        let contexts = match self {
+            CoreParams::Fgmt(params) => params.contexts,
+            CoreParams::Smt(params) => params.contexts,
+        };
+        contexts as usize
+    }
+
+    /// The floating-point unit that cores may share.
+    pub(super) fn fpu(&self) -> ChipFpu {
+        match self {
+            CoreParams::Fgmt(params) => ChipFpu::new(&params.fpu),
+            CoreParams::Smt(_) => ChipFpu::none(),
+        }
+    }
+}
+
+impl AnyCore {
+    /// Core `id` of a group, whose contexts are numbered from `first` on.
+    ///
+    /// # Errors
+    /// The section and what contradicts what.
+    pub(super) fn new(
+        params: &CoreParams,
+        group: usize,
+        id: CoreId,
+        first: ContextId,
+        memory: &Memory,
+        now: Cycle,
+    ) -> Result<Self, (&'static str, String)> {
+        Ok(match params {
+            CoreParams::Fgmt(params) => Self::Fgmt(Box::new(fgmt::Core::new(
+                params, group, id, first, memory, now,
+            ))),
+            CoreParams::Smt(params) => {
+                Self::Smt(Box::new(smt::Core::new(params, id, first, memory, now)?))
+            }
+        })
+    }
+}

@@ -1,0 +1,288 @@
+//! The cores of a system, of one kind or of several: who sits where, and what is read from outside.
+
+mod any;
+mod due;
+mod run;
+
+use loiter_hart::{Hart, Nap, Retired};
+use loiter_machine::Machine;
+use loiter_memory::{Lost, Memory, Told};
+use loiter_observe::{Accounts, Change};
+use loiter_types::{ContextId, CoreId, CounterVisitor, Cycle, HartId, PhysAddr};
+
+pub use any::CoreParams;
+
+use crate::fgmt::ChipFpu;
+use crate::model::{Seat, TimedCore};
+use crate::smt::Histogram;
+use crate::{Observer, Shared};
+use any::{AnyCore, each};
+use due::Schedule;
+
+/// So many cores with the same parameters.
+#[derive(Clone, Debug)]
+pub struct CoreGroup {
+    /// Parameters of each.
+    pub params: CoreParams,
+    /// How many.
+    pub cores: usize,
+}
+
+/// The cores of a system.
+#[derive(Debug)]
+pub struct Cores {
+    cores: Vec<AnyCore>,
+    due: Schedule,
+    /// Of each group, the floating-point unit that its cores may share.
+    fpus: Vec<ChipFpu>,
+    /// Core, and context within it, of each context of the system.
+    contexts: Vec<(usize, usize)>,
+    /// The context of each hart that sits in one.
+    seats: Vec<Option<ContextId>>,
+}
+
+impl Cores {
+    /// Cores with vacant contexts before `memory`, at cycle `now`. Contexts are numbered from core to core.
+    ///
+    /// # Errors
+    /// The section and what contradicts what.
+    pub fn new(
+        groups: &[CoreGroup],
+        memory: &Memory,
+        now: Cycle,
+    ) -> Result<Self, (&'static str, String)> {
+        let (mut cores, mut contexts) = (Vec::new(), Vec::new());
+        for (
+            group,
+            CoreGroup {
+                params,
+                cores: count,
+            },
+        ) in groups.iter().enumerate()
+        {
+            params.check()?;
+            for _ in 0..*count {
+                let (id, first) = (CoreId::new(cores.len()), ContextId::new(contexts.len()));
+                let core = AnyCore::new(params, group, id, first, memory, now)?;
+                let count = each!(&core, core => core.contexts());
+                contexts.extend((0..count).map(|c| (id.index(), c)));
+                cores.push(core);
+            }
+        }
+        Ok(Self {
+            due: Schedule::new(cores.len()),
+            fpus: groups.iter().map(|group| group.params.fpu()).collect(),
+            seats: Vec::new(),
+            cores,
+            contexts,
+        })
+    }
+
+    /// Core, and context within it, of a hart that sits in one.
+    #[inline(always)]
+    fn seat_of(&self, hart: HartId) -> (usize, usize) {
+        let context = self.seats[hart.index()].expect("the hart has a seat");
+        self.contexts[context.index()]
+    }
+
+    /// Something from outside has changed context `c` of a core.
+    #[inline]
+    fn roused(&mut self, core: usize, c: usize, now: Cycle) {
+        let at = each!(&mut self.cores[core], core => core.roused(c, now));
+        self.due.no_later(core, at);
+    }
+
+    /// Seats `hart` of `machine` in a vacant context, where it continues, or sleeps on, from `now`.
+    /// With `spinning` it waits for a lock.
+    pub fn attach(
+        &mut self,
+        hart: &mut Hart,
+        machine: &Machine,
+        context: ContextId,
+        spinning: bool,
+        now: Cycle,
+    ) {
+        if self.seats.len() <= hart.id.index() {
+            self.seats.resize(hart.id.index() + 1, None);
+        }
+        self.seats[hart.id.index()] = Some(context);
+        let (core, c) = self.contexts[context.index()];
+        hart.csr.set_lines(machine.interrupt_lines(hart.id));
+        each!(&mut self.cores[core], core => core.attach(c, hart, machine, spinning, now));
+        self.roused(core, c, now);
+    }
+
+    /// Takes `hart`, whose core has drained, from its context, which is vacant from `now` on. If it slept,
+    /// it sleeps on wherever it goes.
+    pub fn detach(&mut self, hart: &mut Hart, now: Cycle) {
+        let (core, c) = self.seat_of(hart.id);
+        each!(&mut self.cores[core], core => core.detach(c, hart, now));
+        self.seats[hart.id.index()] = None;
+        let siblings = self.seats().filter(|seat| seat.core.index() == core);
+        if siblings.filter(|seat| seat.hart.is_some()).count() == 0 {
+            self.due.set(core, Cycle::NEVER);
+        }
+    }
+
+    /// Time has passed up to `now` of which the cores know nothing: accounts and counters stand still.
+    pub fn resume(&mut self, now: Cycle) {
+        for core in &mut self.cores {
+            each!(core, core => core.resume(now));
+        }
+    }
+
+    /// The hart that has its place in `context` has retired an instruction in the reference engine: caches,
+    /// translation buffers and predictors are as if it had done so there, as far as that does not depend on
+    /// time. Nothing is counted.
+    pub fn warm(&mut self, context: ContextId, event: &Retired<'_>, memory: &mut Memory) {
+        let (core, c) = self.contexts[context.index()];
+        each!(&mut self.cores[core], core => core.warm(c, event, memory));
+    }
+
+    /// A bound of the instructions that can retire in a cycle.
+    #[must_use]
+    pub fn most_retired_in_a_cycle(&self) -> u64 {
+        let cores = self.cores.iter();
+        cores
+            .map(|core| each!(core, core => core.most_retired_in_a_cycle()))
+            .sum()
+    }
+
+    /// Memory tells the cores something. An access that performs, or a store that is acknowledged: the value moves now. A
+    /// line that is lost: harts that watch it wake, and loads that have read it are replayed.
+    pub fn hear<O: Observer>(&mut self, told: Told, now: Cycle, shared: &mut Shared<'_, O>) {
+        match told {
+            Told::Performs(response) => {
+                let (core, c) = self.contexts[response.request.context.index()];
+                debug_assert_eq!(core, response.request.core.index());
+                each!(&mut self.cores[core], core => core.respond(c, response, now, shared));
+                self.tell_of_stores(core);
+                self.roused(core, c, now);
+            }
+            // Another core reads it: values stay what they are.
+            Told::Lost {
+                why: Lost::Read, ..
+            } => {}
+            Told::Lost { core, line, .. } => {
+                each!(&mut self.cores[core.index()], core => core.lost(line, shared));
+            }
+            // Who was refused asks again by itself.
+            Told::Retry(_) => {}
+        }
+    }
+
+    /// The line that `hart` watches was written by another.
+    pub fn watch_lost(&mut self, hart: HartId, now: Cycle) {
+        let (core, c) = self.seat_of(hart);
+        if each!(&mut self.cores[core], core => core.watch_lost(c, now)) {
+            self.roused(core, c, now);
+        }
+    }
+
+    /// Interrupt lines have changed: harts see them, and those that sleep may wake.
+    pub fn interrupts_changed<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        for n in 0..shared.harts.len() {
+            let hart = &mut shared.harts[n];
+            hart.csr.set_lines(shared.machine.interrupt_lines(hart.id));
+            let (core, c) = self.seat_of(hart.id);
+            let changed =
+                each!(&mut self.cores[core], core => core.interrupts_changed(c, now, shared));
+            if changed {
+                self.roused(core, c, now);
+            }
+        }
+    }
+
+    /// Charges every context up to `now`.
+    pub fn close(&mut self, now: Cycle) {
+        for core in &mut self.cores {
+            each!(core, core => core.close(now));
+        }
+    }
+
+    /// The accounts of all contexts as they would be if they were closed at `now`.
+    pub fn accounts(&mut self, now: Cycle) -> Vec<Accounts> {
+        let mut out = Vec::with_capacity(self.contexts.len());
+        for core in &mut self.cores {
+            each!(core, core => core.accounts(now, &mut out));
+        }
+        out
+    }
+
+    /// Every context, with its core and the hart that sits there.
+    pub fn seats(&self) -> impl Iterator<Item = Seat> + '_ {
+        let contexts = self.contexts.iter();
+        contexts.map(|&(core, c)| each!(&self.cores[core], core => core.seat(c)))
+    }
+
+    /// Keeps changes of activity of every context from now on.
+    pub fn follow_activities(&mut self) {
+        for &(core, c) in &self.contexts {
+            each!(&mut self.cores[core], core => core.accounts_of(c)).follow();
+        }
+    }
+
+    /// Hands `take` the changes of activity of each context since they were last taken.
+    pub fn take_changes(&mut self, mut take: impl FnMut(ContextId, Vec<Change>)) {
+        for (n, &(core, c)) in self.contexts.iter().enumerate() {
+            let accounts = each!(&mut self.cores[core], core => core.accounts_of(c));
+            take(ContextId::new(n), accounts.take_changes());
+        }
+    }
+
+    /// Shows `visitor` the counters of all cores.
+    pub fn visit_counters(&self, visitor: &mut impl CounterVisitor) {
+        for core in &self.cores {
+            each!(core, core => core.visit_counters(visitor));
+        }
+    }
+
+    /// How the cycles of each core that keeps account of them are distributed.
+    pub fn histograms(&self) -> impl Iterator<Item = (CoreId, &Histogram)> {
+        self.cores.iter().enumerate().flat_map(|(n, core)| {
+            let histograms = each!(core, core => core.histograms());
+            histograms.into_iter().map(move |it| (CoreId::new(n), it))
+        })
+    }
+
+    /// What every seated context waits for, for the watchdog's message.
+    #[must_use]
+    pub fn who_waits(&self) -> Vec<(ContextId, HartId, String)> {
+        let seated = self.seats().filter_map(|seat| Some((seat, seat.hart?)));
+        seated
+            .map(|(seat, hart)| {
+                let (core, c) = self.contexts[seat.context.index()];
+                let what = each!(&self.cores[core], core => core.who_waits(c));
+                (seat.context, hart, what)
+            })
+            .collect()
+    }
+
+    /// How `hart` sleeps, if it does.
+    #[must_use]
+    pub fn nap(&self, hart: HartId) -> Option<Nap> {
+        let (core, c) = self.seat_of(hart);
+        each!(&self.cores[core], core => core.nap(c))
+    }
+
+    /// Whether `hart` stands between two instructions: no access of its next one is in flight.
+    #[must_use]
+    pub fn stands_between_instructions(&self, hart: HartId) -> bool {
+        let (core, c) = self.seat_of(hart);
+        each!(&self.cores[core], core => core.stands_between_instructions(c))
+    }
+
+    /// The byte at `addr` as `hart` would read it, if that is still in its store buffer.
+    #[must_use]
+    pub fn buffered_byte(&self, hart: HartId, addr: PhysAddr) -> Option<u8> {
+        let (core, c) = self.seat_of(hart);
+        each!(&self.cores[core], core => core.buffered_byte(c, addr))
+    }
+
+    /// `hart`, or memory that it may have fetched from, was changed from outside: it fetches anew.
+    pub fn changed_from_outside(&mut self, hart: &Hart, now: Cycle) {
+        let (core, c) = self.seat_of(hart.id);
+        each!(&mut self.cores[core], core => core.changed_from_outside(c, hart, now));
+        self.roused(core, c, now);
+    }
+}

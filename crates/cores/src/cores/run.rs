@@ -1,0 +1,130 @@
+//! The cycles of the cores.
+
+use loiter_types::Cycle;
+
+use super::Cores;
+use super::any::{AnyCore, each};
+use crate::model::TimedCore;
+use crate::smt::PerformedStore;
+use crate::{Observer, Shared};
+
+impl Cores {
+    /// The first cycle in which anything may happen in the cores.
+    #[inline]
+    #[must_use]
+    pub fn next_due(&mut self) -> Cycle {
+        self.due.next()
+    }
+
+    /// Cycle after cycle from `now` on, as long as only the cores have something to do: memory has not
+    /// before their next cycle, it lies before `until`, and no timer has changed. At most `most`
+    /// cycles. Returns the last.
+    pub fn run<O: Observer>(
+        &mut self,
+        mut now: Cycle,
+        until: Cycle,
+        most: u32,
+        shared: &mut Shared<'_, O>,
+    ) -> Cycle {
+        let mut left = most;
+        loop {
+            self.due.begin(now);
+            let next;
+            if let Some(core) = self.due.only().filter(|&core| self.due.of(core) <= now) {
+                // Its cycles need not be compared with those of others.
+                let until = until.min(self.due.next_later());
+                let started = now;
+                (now, next) = self.run_core(core, now, until, left, shared);
+                left -= (now.since(started) as u32).min(left - 1);
+            } else {
+                next = self.tick(now, shared);
+            }
+            left -= 1;
+            if left == 0 || next >= until || next >= shared.memory.next() || shared.stops() {
+                return now;
+            }
+            now = next;
+        }
+    }
+
+    /// As [`TimedCore::run`], for `core`. Returns the last cycle, and the next in which any core has something to do.
+    fn run_core<O: Observer>(
+        &mut self,
+        core: usize,
+        now: Cycle,
+        until: Cycle,
+        most: u32,
+        shared: &mut Shared<'_, O>,
+    ) -> (Cycle, Cycle) {
+        let fpus = &mut self.fpus;
+        let (last, next) =
+            each!(&mut self.cores[core], core => core.run(now, until, most, fpus, shared));
+        self.due.begin(last);
+        self.due.set(core, next);
+        self.tell_of_stores(core);
+        (last, self.due.next())
+    }
+
+    /// One cycle of every core that has something to do. Returns the first cycle in which one has again.
+    fn tick<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
+        debug_assert!(
+            (0..self.cores.len()).all(|core| {
+                self.due.of(core) <= now || each!(&self.cores[core], core => core.is_idle(now))
+            }),
+            "a core was passed over although it has work"
+        );
+        for word in 0..self.due.words() {
+            let mut soon = self.due.soon(word);
+            while soon != 0 {
+                let core = 64 * word + soon.trailing_zeros() as usize;
+                soon &= soon - 1;
+                if self.due.of(core) > now {
+                    continue;
+                }
+                let fpus = &mut self.fpus;
+                let (_, next) =
+                    each!(&mut self.cores[core], core => core.run(now, now, 1, fpus, shared));
+                self.due.set(core, next);
+                self.tell_of_stores(core);
+            }
+        }
+        self.due.next()
+    }
+
+    /// A cycle in which harts are about to leave: nothing is begun. Returns the next in which the cores
+    /// have anything to do by themselves. When it is never, and memory has nothing to deliver either, every
+    /// hart can be detached.
+    pub fn drain<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
+        let mut next = Cycle::NEVER;
+        for core in 0..self.cores.len() {
+            let at = each!(&mut self.cores[core], core => core.drain(now, shared));
+            next = next.min(at);
+            self.tell_of_stores(core);
+        }
+        next
+    }
+
+    /// Loads of other cores that have read a line which a store of `core` has just written read it again. Where memory
+    /// tells cores of lines that they lose, they hear of it from there.
+    #[inline(always)]
+    pub(super) fn tell_of_stores(&mut self, core: usize) {
+        if let AnyCore::Smt(writer) = &mut self.cores[core]
+            && writer.has_performed()
+        {
+            let performed = writer.take_performed();
+            self.tell_others(core, &performed);
+            if let AnyCore::Smt(writer) = &mut self.cores[core] {
+                writer.keep_room(performed);
+            }
+        }
+    }
+
+    fn tell_others(&mut self, core: usize, performed: &[PerformedStore]) {
+        let others = self.cores.iter_mut().enumerate();
+        for (_, other) in others.filter(|(other, _)| *other != core) {
+            if let AnyCore::Smt(other) = other {
+                other.hear_of(performed);
+            }
+        }
+    }
+}

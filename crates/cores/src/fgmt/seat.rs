@@ -1,0 +1,96 @@
+//! Harts come into contexts and leave them.
+
+use loiter_hart::{Hart, HartState, Retired};
+use loiter_memory::{Memory, RequestKind};
+use loiter_observe::{Activity, Course, Doing, Slot};
+use loiter_types::Cycle;
+
+use super::context::{NO_LINE, Waits};
+use super::core::Core;
+use crate::shared::mode;
+use crate::walker::Granted;
+use crate::warm::Traces;
+
+impl Core {
+    /// Seats `hart` in vacant context `c`.
+    pub(super) fn seats(
+        &mut self,
+        c: usize,
+        hart: &mut Hart,
+        watches: &loiter_machine::Watches,
+        spinning: bool,
+        now: Cycle,
+    ) {
+        let context = &mut self.contexts[c];
+        debug_assert!(context.hart.is_none(), "{} is taken", context.id);
+        context.settle(now);
+        context.course = Course::seated(mode(hart), spinning);
+        context.hart = Some(hart.id);
+        context.hart_index = hart.id.index();
+        context.fetch_line = NO_LINE;
+        context.refetch();
+        context.check_interrupts = true;
+        match std::mem::replace(&mut hart.state, HartState::Running) {
+            // What wakes it may have happened before it came here.
+            HartState::Napping(nap) if !hart.nap_is_over(nap, watches) => {
+                let wait = &self.state.params.wait;
+                context.sleep(now, wait.sleep_on(nap, now, hart), wait, hart);
+            }
+            _ => {
+                context.reconsider(now, hart, Doing::Executing);
+                context.unblock(now);
+            }
+        }
+    }
+
+    /// Takes `hart` from context `c`. Memory has delivered all that it has requested; so no access is in flight, and its
+    /// store buffer is empty.
+    pub(super) fn unseats(&mut self, c: usize, hart: &mut Hart, now: Cycle) {
+        let context = &mut self.contexts[c];
+        debug_assert!(
+            context.waits != Waits::Access && context.stores.is_empty(),
+            "{} has work in flight",
+            context.id
+        );
+        context.settle(now);
+        self.state.walker.abandon(c);
+        self.state.fills.abandon(c);
+        self.state.note_due();
+        if self.state.units.fp_waits_for(c) {
+            self.fp_data_arrive(c, now);
+        }
+        let context = &mut self.contexts[c];
+        context.fetch_granted = Granted::NOTHING;
+        context.data_granted = Granted::NOTHING;
+        match context.waits {
+            Waits::Wake(sleep) if sleep.limit > now => hart.state = HartState::Napping(sleep.nap),
+            _ => {}
+        }
+        context.hart = None;
+        context.ready_at = Cycle::NEVER;
+        context.speculates_at = Cycle::NEVER;
+        context.waits = Waits::Hart;
+        context.slot = Slot::Vacant;
+        context.accounts.changed(Activity::Vacant);
+        self.reschedule(c);
+    }
+
+    /// An instruction of the hart of context `c` leaves its traces.
+    pub(super) fn leaves_traces(&mut self, c: usize, event: &Retired<'_>, memory: &mut Memory) {
+        let state = &mut self.state;
+        let (stores, atomics) = match state.port.owns_lines {
+            true => (RequestKind::Own, RequestKind::Own),
+            false => (RequestKind::Store, RequestKind::Atomic),
+        };
+        let mut traces = Traces {
+            core: state.id,
+            itlb: &mut state.itlb,
+            dtlb: &mut state.dtlb,
+            memory,
+            stores,
+            atomics,
+            fetched: &mut self.contexts[c].warmed,
+        };
+        traces.leave(event);
+    }
+}
