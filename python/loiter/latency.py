@@ -22,7 +22,7 @@ STATES = ("modified", "exclusive", "shared", "uncached")
 LINES = 32
 """Lines that each mean is over."""
 
-_FAR_BYTES = 16448
+FAR_BYTES = 16448
 """Distance of lines that memory supplies: each in a row of its own, and in turn over homes."""
 
 _STORE = OPERATIONS.index("store")
@@ -59,10 +59,15 @@ class Latencies:
         return cycles * 1000 / self.machine.count("system.clock_mhz", 1)
 
 
-def measure(machine: Machine, done: Callable[[float], None] = lambda share: None) -> Latencies:
-    """Measures a machine. `done` hears the share of the runs that have been carried out."""
+def check_timed(machine: Machine) -> None:
+    """Raises `UserFault` where a machine has no timing."""
     if not machine.is_timed:
         raise UserFault(f"{machine.name} has no timing; take a machine whose core.kind is another than reference.")
+
+
+def measure(machine: Machine, done: Callable[[float], None] = lambda share: None) -> Latencies:
+    """Measures a machine. `done` hears the share of the runs that have been carried out."""
+    check_timed(machine)
     per_core = machine.contexts_per_core
     cores = tuple(range(machine.contexts // per_core))
     contexts = sorted({core * per_core for core in cores} | {min(1, per_core - 1)})
@@ -92,7 +97,7 @@ def _run(
     machine: Machine, contexts: Sequence[int], operation: int, state: int, lines: int, askers: int
 ) -> Mapping[int, dict[int, float]]:
     """Cycles of an access by asker and holder."""
-    step = _FAR_BYTES if state == _UNCACHED else 64
+    step = FAR_BYTES if state == _UNCACHED else 64
     arguments = {"operation": operation, "state": state, "lines": lines, "askers": askers, "line_bytes": step}
     result = api.run(machine, "latency", place={"core": list(contexts)}, arguments=arguments)
     rows = [(int(row["hart"]), str(row["name"]), int(row["value"])) for row in result.rows("reports")]

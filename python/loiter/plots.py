@@ -83,6 +83,31 @@ def draw_matrix(title: str, across: str, down: str, values: Sequence[Sequence[fl
     return found
 
 
+def draw_curves(
+    title: str, across: str, up: str, curves: Mapping[str, Sequence[tuple[float, float]]], by_powers: bool, kind: str
+) -> bytes:
+    """Curves through points, as `png`, `svg` or `pdf`; with `by_powers`, by powers of two across and of ten up."""
+    with matplotlib.rc_context(_STYLE):
+        figure, axes = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
+        for index, (name, points) in enumerate(curves.items()):
+            axes.plot(*zip(*points, strict=True), marker="o", markersize=3.5, color=COLOURS[index], label=name)
+        if by_powers:
+            axes.set_xscale("log", base=2)
+            axes.set_yscale("log")
+        else:
+            axes.set_xlim(left=0)
+            axes.set_ylim(bottom=0)
+        axes.set_title(title)
+        axes.set_xlabel(across)
+        axes.set_ylabel(up)
+        axes.grid(color="#d8dee4", linewidth=0.7)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(frameon=False)
+        found = _bytes(figure, kind)
+        plt.close(figure)
+    return found
+
+
 _METADATA: dict[str, dict[str, Any]] = {
     "png": {"Software": "loiter"},
     "svg": {"Date": None, "Creator": "loiter"},

@@ -105,14 +105,14 @@ def run(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str
 
 
 def test_the_command_prints_a_table_and_draws_the_cores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = f"latency -m p-core --set system.cores=2 --out {tmp_path}/drawn"
+    command = f"latency -m p-core --set system.cores=2 --only latency --out {tmp_path}/drawn"
     status, out, _ = run(command, capsys)
     assert status == 0
     assert all(operation in out for operation in latency.OPERATIONS)
     assert "same cluster" in out
     assert (tmp_path / "drawn" / "cores.png").read_bytes().startswith(b"\x89PNG")
     assert "core that loads" in (tmp_path / "drawn" / "cores.svg").read_text()
-    status, out, _ = run("latency -m p-core --set system.cores=2 --json", capsys)
+    status, out, _ = run("latency -m p-core --set system.cores=2 --only latency --json", capsys)
     assert status == 0
     found = json.loads(out)
     assert len(found["load_modified_cycles"]) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -11,11 +12,16 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from loiter import bandwidth
 from loiter import engine as engines
+from loiter import latency as latencies
+from loiter.cli import bandwidth as shown_bandwidth
 from loiter.cli.options import JsonOption, MachineOption, SetOption, err, load_machine, out, print_json
-from loiter.errors import UserFault
+from loiter.errors import UserFault, unknown
+from loiter.machines import Machine
 
 _DISTANCES = ("own core", "same core", "same cluster", "other core", "memory")
+_PARTS = ("latency", "bandwidth", "loaded")
 _MOST_CORES = 16
 """Cores whose matrix the terminal shows; the plot has all."""
 
@@ -24,38 +30,38 @@ def latency(
     machine: MachineOption,
     sets: SetOption = None,
     out_directory: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Where the plot of the cores goes. Default: nowhere.")
+        Path | None, typer.Option("--out", metavar="DIR", help="Where plots go. Default: nowhere.")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            metavar="PART",
+            help="Measure this part only: latency, bandwidth, or loaded (latency under load). May be repeated.",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure how long loads, stores and atomics take, by the state of a line and by who has it.
+    """Measure how long loads, stores and atomics take, by the state of a line and by who has it; and bandwidth.
 
-    A guest program runs on all cores: one brings lines into a state, another accesses them. Finished runs are kept.
+    A guest program runs on all cores: one brings lines into a state, another accesses them. A second program reads as
+    fast as it can, from half of a data cache to some times the last cache; and measures a load while other cores do.
+    Finished runs are kept.
 
     Example: [bold]loiter latency -m knl[/]
 
     Example: [bold]loiter latency -m p-core --set system.cores=8 --out results/p-core[/]
+
+    Example: [bold]loiter latency -m knl --only bandwidth --only loaded[/]
     """
-    from rich.progress import Progress
-
-    from loiter import latency as latencies
-
     found = load_machine(engines.load(), machine, sets)
     if out_directory is not None and out_directory.exists() and not out_directory.is_dir():
         raise UserFault(f"--out {out_directory}: a file of that name exists; name a directory.")
-    with Progress(console=err(), transient=True) as progress:
-        task = progress.add_task(f"latency of {found.name}", total=1.0)
-        measured = latencies.measure(found, lambda share: progress.update(task, completed=share))
-    if out_directory is not None and measured.matrix:
-        from loiter import plots
-
-        out_directory.mkdir(parents=True, exist_ok=True)
-        for kind in ("png", "svg"):
-            title = f"{found.name}: load of a line that another core has modified"
-            drawn = plots.draw_matrix(
-                title, "core that has the line", "core that loads", measured.matrix, "cycles", kind
-            )
-            (out_directory / f"cores.{kind}").write_bytes(drawn)
+    for part in only or ():
+        if part not in _PARTS:
+            raise unknown("part", part, _PARTS)
+    measured, streamed, loaded = _measure(found, set(only or _PARTS))
+    written = [] if out_directory is None else _draw(found, measured, streamed, loaded, out_directory)
     if as_json:
         print_json(
             {
@@ -64,13 +70,70 @@ def latency(
                 "latencies": [dataclasses.asdict(each) for each in measured.table],
                 "cores": measured.cores,
                 "load_modified_cycles": measured.matrix,
+                "bandwidth": shown_bandwidth.rows(found, streamed),
+                "loaded": shown_bandwidth.rows(found, loaded),
             }
         )
         return
     console = out()
     clock = found.value("system.clock_mhz")
-    console.print(Text.assemble((found.name, "bold"), f": cycles of {clock} MHz; least to most of several holders"))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    console.print(Text.assemble((found.name, "bold"), f": cycles of {clock} MHz"))
+    if measured.table:
+        console.print(_table(measured))
+    if measured.matrix:
+        console.print(_matrix(measured))
+    if streamed:
+        console.print(shown_bandwidth.bandwidth_table(found, streamed))
+    if loaded:
+        console.print(shown_bandwidth.loaded_table(found, loaded))
+    if written:
+        console.print(f"wrote {', '.join(sorted(written))} to {out_directory}", highlight=False, soft_wrap=True)
+
+
+def _measure(
+    machine: Machine, wanted: set[str]
+) -> tuple[latencies.Latencies, tuple[bandwidth.Bandwidth, ...], tuple[bandwidth.Loaded, ...]]:
+    from rich.progress import Progress
+
+    measured = latencies.Latencies(machine, (), (), ())
+    streamed: tuple[bandwidth.Bandwidth, ...] = ()
+    loaded: tuple[bandwidth.Loaded, ...] = ()
+    latencies.check_timed(machine)
+    with Progress(console=err(), transient=True) as progress:
+
+        def shows(part: str) -> Callable[[float], None]:
+            task = progress.add_task(f"{part} of {machine.name}", total=1.0)
+            return lambda share: progress.update(task, completed=share)
+
+        if "latency" in wanted:
+            measured = latencies.measure(machine, shows("latency"))
+        if "bandwidth" in wanted:
+            streamed = bandwidth.measure(machine, shows("bandwidth"))
+        if "loaded" in wanted:
+            loaded = bandwidth.measure_loaded(machine, shows("latency under load"))
+    return measured, streamed, loaded
+
+
+def _draw(
+    machine: Machine,
+    measured: latencies.Latencies,
+    streamed: tuple[bandwidth.Bandwidth, ...],
+    loaded: tuple[bandwidth.Loaded, ...],
+    directory: Path,
+) -> list[str]:
+    from loiter import plots
+
+    written = shown_bandwidth.draw(machine, streamed, loaded, directory)
+    for kind in ("png", "svg") if measured.matrix else ():
+        title = f"{machine.name}: load of a line that another core has modified"
+        drawn = plots.draw_matrix(title, "core that has the line", "core that loads", measured.matrix, "cycles", kind)
+        (directory / f"cores.{kind}").write_bytes(drawn)
+        written.append(f"cores.{kind}")
+    return written
+
+
+def _table(measured: latencies.Latencies) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="latency; of several holders also the least and the most")
     table.add_column("operation", no_wrap=True)
     table.add_column("line")
     shown = [distance for distance in _DISTANCES if any(each.distance == distance for each in measured.table)]
@@ -83,11 +146,7 @@ def latency(
             }
             cells = [_cell(here.get(distance)) for distance in shown]
             table.add_row(operation if state == latencies.STATES[0] else "", state, *cells)
-    console.print(table)
-    if measured.matrix:
-        console.print(_matrix(measured))
-    if out_directory is not None and measured.matrix:
-        console.print(f"wrote {out_directory / 'cores.png'} and cores.svg", highlight=False, soft_wrap=True)
+    return table
 
 
 def _cell(found: object) -> str:
