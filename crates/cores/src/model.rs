@@ -82,6 +82,9 @@ pub(crate) trait TimedCore {
     /// The core has lost `line`: harts that watch it wake, and loads that have read it are replayed.
     fn lost<O: Observer>(&mut self, line: u64, shared: &mut Shared<'_, O>);
 
+    /// A miss register of the core is free: whoever was refused one asks again.
+    fn retry(&mut self, now: Cycle);
+
     /// The line that the hart of context `c` watches was written by another. Returns whether that changes anything.
     fn watch_lost(&mut self, c: usize, now: Cycle) -> bool;
 

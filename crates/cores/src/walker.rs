@@ -115,6 +115,8 @@ struct Walk<P> {
     next: Next,
     /// When it continues, as far as is known.
     due: Cycle,
+    /// Its read found no miss register.
+    refused: bool,
 }
 
 /// What walks page tables for the contexts of a core. `P` is what it is told of the purpose of a walk.
@@ -178,6 +180,7 @@ impl<P: Copy> Walker<P> {
             since: now,
             next: Next::Read,
             due: Cycle::NEVER,
+            refused: false,
         };
         let Some(free) = self.walks.iter().position(Option::is_none) else {
             self.queue.push_back(walk);
@@ -296,6 +299,7 @@ impl<P: Copy> Walker<P> {
             }
             if let Err(until) = shared.memory.miss(now, request) {
                 walk.due = until;
+                walk.refused = until == Cycle::NEVER;
                 return;
             }
         } else if let Err(until) = shared.memory.walk(now, request) {
@@ -324,6 +328,16 @@ impl<P: Copy> Walker<P> {
         debug_assert!(self.owns(tag));
         self.entry_is_read((tag & !TAG) as usize, done, shared);
         self.due = self.due.min(done);
+    }
+
+    /// A miss register is free: walks that were refused one ask again at `at`.
+    pub(crate) fn retry(&mut self, at: Cycle) {
+        for walk in self.walks.iter_mut().flatten() {
+            if std::mem::take(&mut walk.refused) {
+                walk.due = at;
+                self.due = self.due.min(at);
+            }
+        }
     }
 
     /// The walks of a context are forgotten. None has a read in flight.

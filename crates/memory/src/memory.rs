@@ -112,14 +112,14 @@ impl Memory {
     ///
     /// # Errors
     /// A cycle in which a miss register may be free, when there is none; nothing was sent, and the look-up
-    /// does not count: it comes again.
+    /// does not count: it comes again. [`Cycle::NEVER`] where [`Told::Retry`] says when.
     pub fn miss(&mut self, now: Cycle, request: Request) -> Result<Missed, Cycle> {
         match self {
             Memory::Shared(memory) => memory.miss(now, request),
             Memory::Coherent(memory) => {
                 let asked = memory.ask(now, request);
                 if asked == Asked::Full {
-                    return Err(now.after(1));
+                    return Err(Cycle::NEVER);
                 }
                 Ok(Missed {
                     level: memory.whereabouts(request.core, request.addr),

@@ -166,8 +166,11 @@ impl Cores {
             Told::Lost { core, line, .. } => {
                 each!(&mut self.cores[core.index()], core => core.lost(line, shared));
             }
-            // Who was refused asks again by itself.
-            Told::Retry(_) => {}
+            Told::Retry(core) => {
+                let core = core.index();
+                each!(&mut self.cores[core], core => core.retry(now));
+                self.roused(core, 0, now);
+            }
         }
     }
 

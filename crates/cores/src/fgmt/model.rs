@@ -114,6 +114,12 @@ impl TimedCore for Core {
         }
     }
 
+    fn retry(&mut self, now: Cycle) {
+        self.state.port.retry(now);
+        self.state.walker.retry(now);
+        self.state.note_due();
+    }
+
     fn watch_lost(&mut self, c: usize, now: Cycle) -> bool {
         match self.contexts[c].waits {
             Waits::Wake(sleep) if sleep.nap.watches() => {

@@ -205,6 +205,8 @@ pub(super) struct Context {
     pub(super) oldest: Oldest,
     /// When the oldest instruction may ask memory again, if it was refused.
     pub(super) oldest_from: Cycle,
+    /// The age of the instruction that was.
+    pub(super) oldest_refused: u64,
     /// Pages whose translation is at hand for the oldest instruction, and for fetch.
     pub(super) oldest_granted: Granted,
     pub(super) fetch_granted: Granted,
@@ -325,6 +327,7 @@ impl Context {
             empty: Slot::FrontEnd,
             oldest: Oldest::Idle,
             oldest_from: now,
+            oldest_refused: 0,
             oldest_granted: Granted::NOTHING,
             fetch_granted: Granted::NOTHING,
             fetch_walks: false,

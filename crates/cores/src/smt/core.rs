@@ -72,6 +72,8 @@ pub(super) struct CoreState {
     pub(super) itlb: Tlb,
     pub(super) dtlb: Tlb,
     pub(super) walker: Walker<For>,
+    /// Loads that found no miss register, in order: context, position in its window, age.
+    pub(super) refused_loads: Vec<(usize, u64, u64)>,
     /// Kept for its room.
     pub(super) ended_walks: Vec<Ended<For>>,
     pub(super) events: Wheel<InstructionEvent>,
@@ -206,6 +208,7 @@ impl Core {
                 dtlb: tlb(&params.dtlb),
                 walker: Walker::new(&params.walker, id, params.latency.load_cycles)
                     .bypassing_caches(bypasses("caches")),
+                refused_loads: Vec::new(),
                 ended_walks: Vec::new(),
                 events: Wheel::default(),
                 waking: Vec::new(),

@@ -305,7 +305,11 @@ impl Context {
             Err(until) => {
                 // Until then it has not read, and stores find nothing to hold against it.
                 self.entry_mut(n).bytes = 0;
-                core.schedule(until, Event::Access, c, n, seq);
+                if until == Cycle::NEVER {
+                    core.refused_loads.push((c, n, seq));
+                } else {
+                    core.schedule(until, Event::Access, c, n, seq);
+                }
             }
         }
     }

@@ -8,7 +8,7 @@ use loiter_observe::{Accounts, Purpose};
 use loiter_types::{CounterVisitor, Cycle, PhysAddr};
 
 use super::context::{Fetch, Oldest};
-use super::core::Core;
+use super::core::{Core, Event};
 use super::counters::{Histogram, ModeGroup};
 use super::squash;
 use crate::fgmt::ChipFpu;
@@ -142,6 +142,29 @@ impl TimedCore for Core {
                 context.loses(line, line_log2);
             }
         }
+    }
+
+    fn retry(&mut self, now: Cycle) {
+        let Core { state, contexts } = self;
+        // A cycle that the core has been through does not come again.
+        let at = now.max(state.counted_to);
+        for context in contexts {
+            for from in [
+                &mut context.fetch_from,
+                &mut context.drain_from,
+                &mut context.oldest_from,
+            ] {
+                if *from == Cycle::NEVER {
+                    *from = at;
+                }
+            }
+        }
+        let mut refused = std::mem::take(&mut state.refused_loads);
+        for (c, n, seq) in refused.drain(..) {
+            state.schedule(at, Event::Access, c, n, seq);
+        }
+        state.refused_loads = refused;
+        state.walker.retry(at);
     }
 
     fn watch_lost(&mut self, c: usize, now: Cycle) -> bool {

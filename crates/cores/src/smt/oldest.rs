@@ -29,11 +29,12 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) -> Oldness {
-        if self.oldest != Oldest::Idle || self.oldest_from > now {
-            return Oldness::Waits;
-        }
         let n = self.head;
         let entry = self.entry(n);
+        let refused = self.oldest_from > now && self.oldest_refused == entry.seq;
+        if self.oldest != Oldest::Idle || refused {
+            return Oldness::Waits;
+        }
         let (how, class, pc) = (entry.how, entry.class, entry.pc);
         if shared.harts[self.hart_index].pc != pc {
             self.pass_probes(n, now, shared);
@@ -101,9 +102,12 @@ impl Context {
                         }
                     }
                     Err(until) => {
-                        self.oldest_from = until;
                         let seq = self.entry(n).seq;
-                        core.schedule(until, Event::Retry, c, n, seq);
+                        self.oldest_from = until;
+                        self.oldest_refused = seq;
+                        if until != Cycle::NEVER {
+                            core.schedule(until, Event::Retry, c, n, seq);
+                        }
                     }
                 }
                 return Oldness::Waits;
