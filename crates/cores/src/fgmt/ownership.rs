@@ -27,9 +27,11 @@ pub(super) struct Port {
     /// Memory grants lines. If not, stores are sent to the second level, and nothing waits here.
     pub(super) owns_lines: bool,
     line_log2: u32,
-    /// Requests that found no miss register, in order, and when the first of them tries again.
+    /// Requests that found no miss register, in order, and when the first of them tries again if that is known.
     refused: VecDeque<Request>,
     refused_until: Cycle,
+    /// By seat, whether the oldest store found none.
+    refused_stores: Vec<bool>,
     /// By seat, when the oldest store tries next.
     drains_from: Vec<Cycle>,
     /// The seat whose store had the cache last.
@@ -45,6 +47,7 @@ impl Port {
             line_log2: line_bytes.trailing_zeros(),
             refused: VecDeque::new(),
             refused_until: Cycle::NEVER,
+            refused_stores: vec![false; contexts],
             drains_from: vec![Cycle::NEVER; contexts],
             last: contexts - 1,
             due: Cycle::NEVER,
@@ -54,6 +57,19 @@ impl Port {
     fn note_due(&mut self) {
         let drains = self.drains_from.iter().copied().min();
         self.due = drains.unwrap_or(Cycle::NEVER).min(self.refused_until);
+    }
+
+    /// A miss register is free: what was refused one tries again at `at`.
+    pub(super) fn retry(&mut self, at: Cycle) {
+        if !self.refused.is_empty() {
+            self.refused_until = at;
+        }
+        for (refused, from) in self.refused_stores.iter_mut().zip(&mut self.drains_from) {
+            if std::mem::take(refused) {
+                *from = at;
+            }
+        }
+        self.note_due();
     }
 
     fn drain_at(&mut self, seat: usize, at: Cycle) {
@@ -131,6 +147,7 @@ impl Context {
     /// A store has entered the buffer: it drains if it is the oldest.
     pub(super) fn drain_from(&mut self, core: &mut CoreState, at: Cycle) {
         let at = match self.stores.next() {
+            Some(_) if core.port.refused_stores[self.seat] => core.port.drains_from[self.seat],
             Some(_) => at.min(core.port.drains_from[self.seat]),
             None => Cycle::NEVER,
         };
@@ -144,6 +161,7 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
+        core.port.refused_stores[self.seat] = false;
         core.port.drain_at(self.seat, Cycle::NEVER);
         let addr = self.stores.next().expect("a store that waits");
         if shared.memory.store(core.id, addr) {
@@ -162,7 +180,10 @@ impl Context {
             Ok(_) => {
                 self.stores.send_next();
             }
-            Err(until) => core.port.drain_at(self.seat, until),
+            Err(until) => {
+                core.port.refused_stores[self.seat] = true;
+                core.port.drain_at(self.seat, until);
+            }
         }
     }
 
