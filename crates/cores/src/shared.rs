@@ -32,6 +32,8 @@ pub struct Shared<'a, O> {
     pub unhandled: Option<(HartId, Unhandled)>,
     /// Whether the observer of probes wants the run to stop after this cycle.
     pub stop: bool,
+    /// Instructions that all harts have retired.
+    pub retired: u64,
     /// Whether a device was accessed, so that timers may have changed.
     pub device_accessed: bool,
 }
@@ -77,7 +79,7 @@ impl<O: Observer> Shared<'_, O> {
         clock.time = self.machine.time();
     }
 
-    /// Tells the observer of an instruction that has retired.
+    /// An instruction has retired: the sum of all harts counts it, and the observer is told.
     #[inline(always)]
     pub(crate) fn tell_retired(
         &mut self,
@@ -87,6 +89,7 @@ impl<O: Observer> Shared<'_, O> {
         access: Accessed,
         now: Cycle,
     ) {
+        self.retired += 1;
         if O::ACTIVE {
             let hart = &self.harts[hart];
             self.observer.retired(&Retired {

@@ -8,10 +8,12 @@
 //!    +----------------+-----------------------------------+
 //! ```
 //!
-//! Stores must not pay for watches that do not concern them. A 64-bit Bloom filter holds, for each
-//! watched line, bit `line % 64`; a store whose bit is clear is done. So that this single test also
+//! Stores must not pay for watches that do not concern them. A Bloom filter of [`BITS`] bits holds, for each
+//! watched line, bit `line % BITS`; a store whose bit is clear is done. So that this single test also
 //! covers a misaligned store that runs over into a watched line, the line *below* each watched line
-//! is in the filter too. The slow path behind the filter is exact.
+//! is in the filter too. The slow path behind the filter is exact, and visits only harts that watch the line.
+
+use std::collections::BTreeSet;
 
 use loiter_types::{HartId, PhysAddr};
 use serde::{Deserialize, Serialize};
@@ -32,16 +34,28 @@ const IDLE: u64 = u64::MAX;
 /// Likewise.
 const LOST: u64 = u64::MAX - 1;
 
+/// Bits of the filter: many for each of the harts that a machine can have, so that their watches do not fill it.
+const BITS: usize = 4096;
+
+/// The word of the filter that has the bit of a line, and the bit in it.
+#[inline(always)]
+fn bit(line: u64) -> (usize, u32) {
+    let index = line as usize % BITS;
+    (index / 64, index as u32 % 64)
+}
+
 /// The watches of all harts, at most one each.
 #[derive(Debug)]
 pub struct Watches {
     line_log2: u32,
     /// Bit n is set when `counts[n]` is not zero.
-    filter: u64,
+    filter: Box<[u64; BITS / 64]>,
     /// How many watched lines (or lines below one) fall on each bit of the filter.
-    counts: [u32; 64],
+    counts: Box<[u32; BITS]>,
     /// For each hart the line that it holds, or [`IDLE`], or [`LOST`].
     lines: Vec<u64>,
+    /// The lines that are held, with who holds them.
+    held: BTreeSet<(u64, HartId)>,
     /// Harts whose watch is lost and that [`Watches::take_lost`] has not yet named; each at most
     /// once, so never longer than `lines`.
     lost: Vec<HartId>,
@@ -76,9 +90,10 @@ impl Watches {
         debug_assert!((4..64).contains(&line_log2));
         Self {
             line_log2,
-            filter: 0,
-            counts: [0; 64],
+            filter: Box::new([0; BITS / 64]),
+            counts: Box::new([0; BITS]),
             lines: vec![IDLE; harts],
+            held: BTreeSet::new(),
             lost: Vec::with_capacity(harts),
             pinned: Vec::new(),
         }
@@ -118,7 +133,7 @@ impl Watches {
                 HartWatch::Idle => IDLE,
                 HartWatch::Lost => LOST,
                 HartWatch::Held(line) if line <= lines => {
-                    restored.include(line);
+                    restored.hold(HartId::new(hart), line);
                     line
                 }
                 HartWatch::Held(line) => return Err(format!("a watch on line {line:#x}")),
@@ -154,7 +169,7 @@ impl Watches {
         if self.lines[hart.index()] != line {
             self.disarm(hart);
             self.lines[hart.index()] = line;
-            self.include(line);
+            self.hold(hart, line);
         }
     }
 
@@ -164,7 +179,7 @@ impl Watches {
         match std::mem::replace(&mut self.lines[hart.index()], IDLE) {
             IDLE => {}
             LOST => self.lost.retain(|&other| other != hart),
-            line => self.exclude(line),
+            line => self.let_go(hart, line),
         }
     }
 
@@ -204,7 +219,8 @@ impl Watches {
     /// concerns no watch.
     #[inline(always)]
     pub(crate) fn may_concern(&self, addr: PhysAddr) -> bool {
-        self.filter >> (addr.block(self.line_log2) & 63) & 1 != 0
+        let (word, bit) = bit(addr.block(self.line_log2));
+        self.filter[word] >> bit & 1 != 0
     }
 
     /// Keeps the line of `addr` in the filter for ever, whoever watches it.
@@ -221,13 +237,14 @@ impl Watches {
     pub(crate) fn stored(&mut self, by: Option<HartId>, addr: PhysAddr, bytes: u64) {
         let first = addr.block(self.line_log2);
         let last = PhysAddr(addr.0 + bytes - 1).block(self.line_log2);
-        for index in 0..self.lines.len() {
-            let line = self.lines[index];
-            if (first..=last).contains(&line) && by.map(HartId::index) != Some(index) {
-                self.exclude(line);
-                self.lines[index] = LOST;
-                self.lost.push(HartId::new(index));
-            }
+        let concerned = self
+            .held
+            .range((first, HartId(0))..=(last, HartId(u16::MAX)));
+        let others = concerned.filter(|(_, hart)| Some(*hart) != by);
+        let mut losers: Vec<_> = others.map(|&(_, hart)| hart).collect();
+        losers.sort_unstable();
+        for hart in losers {
+            self.is_lost(hart);
         }
     }
 
@@ -245,25 +262,42 @@ impl Watches {
             false => watched >> shift == line,
         };
         if same {
-            self.exclude(watched);
-            self.lines[hart.index()] = LOST;
-            self.lost.push(hart);
+            self.is_lost(hart);
         }
+    }
+
+    /// The watch that `hart` holds is broken.
+    fn is_lost(&mut self, hart: HartId) {
+        let line = std::mem::replace(&mut self.lines[hart.index()], LOST);
+        self.let_go(hart, line);
+        self.lost.push(hart);
+    }
+
+    fn hold(&mut self, hart: HartId, line: u64) {
+        self.held.insert((line, hart));
+        self.include(line);
+    }
+
+    fn let_go(&mut self, hart: HartId, line: u64) {
+        self.held.remove(&(line, hart));
+        self.exclude(line);
     }
 
     fn include(&mut self, line: u64) {
         for line in [line, line.wrapping_sub(1)] {
-            self.counts[(line & 63) as usize] += 1;
-            self.filter |= 1 << (line & 63);
+            self.counts[line as usize % BITS] += 1;
+            let (word, bit) = bit(line);
+            self.filter[word] |= 1 << bit;
         }
     }
 
     fn exclude(&mut self, line: u64) {
         for line in [line, line.wrapping_sub(1)] {
-            let count = &mut self.counts[(line & 63) as usize];
+            let count = &mut self.counts[line as usize % BITS];
             *count -= 1;
             if *count == 0 {
-                self.filter &= !(1 << (line & 63));
+                let (word, bit) = bit(line);
+                self.filter[word] &= !(1 << bit);
             }
         }
     }

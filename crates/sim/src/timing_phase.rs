@@ -301,6 +301,7 @@ impl Timing {
         let limit = last.min(until);
         let retire_up_to = system.awaited.instructions();
         let listens = system.awaited.listens();
+        let retired = system.instructions();
         let mut observers = Observers::<W, PIPELINE> {
             recorder: &mut system.recorder,
             awaited: &mut system.awaited,
@@ -314,6 +315,7 @@ impl Timing {
             observer: &mut observers,
             cycles_per_tick: system.cycles_per_tick,
             unhandled: None,
+            retired,
             stop: false,
             device_accessed: false,
         };
@@ -368,8 +370,7 @@ impl Timing {
             }
             let mut steps = CORE_STEPS;
             if let Some(count) = retire_up_to {
-                let retired = shared.harts.iter().map(|hart| hart.retired).sum();
-                let left = count.saturating_sub(retired);
+                let left = count.saturating_sub(shared.retired);
                 stops |= left == 0;
                 steps = (left / self.most_retired).clamp(1, steps.into()) as u32;
             }
@@ -418,6 +419,7 @@ impl Timing {
         watcher: &mut W,
     ) -> Result<Option<Exit>, Error> {
         let told = &mut self.told;
+        let retired = system.instructions();
         let mut observers = Observers::<W, PIPELINE> {
             recorder: &mut system.recorder,
             awaited: &mut system.awaited,
@@ -431,6 +433,7 @@ impl Timing {
             observer: &mut observers,
             cycles_per_tick: system.cycles_per_tick,
             unhandled: None,
+            retired,
             stop: false,
             device_accessed: false,
         };

@@ -182,11 +182,15 @@ impl Cores {
         }
     }
 
-    /// Interrupt lines have changed: harts see them, and those that sleep may wake.
+    /// Interrupt lines have changed: harts whose own have see them, and those that sleep may wake.
     pub fn interrupts_changed<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         for n in 0..shared.harts.len() {
             let hart = &mut shared.harts[n];
-            hart.csr.set_lines(shared.machine.interrupt_lines(hart.id));
+            let lines = shared.machine.interrupt_lines(hart.id);
+            if hart.csr.lines() == lines {
+                continue;
+            }
+            hart.csr.set_lines(lines);
             let (core, c) = self.seat_of(hart.id);
             let changed =
                 each!(&mut self.cores[core], core => core.interrupts_changed(c, now, shared));
