@@ -2,6 +2,7 @@
 //! issuing; executing, from issue until its context may continue or its result is there; or its access
 //! under way.
 
+use loiter_hart::Nap;
 use loiter_types::Cycle;
 
 use super::context::{Context, Waits};
@@ -68,6 +69,10 @@ impl Context {
             Waits::Access => {
                 let step = PipelineStep::Enters(PipelineStage::Memory);
                 return self.tell(core, (now, next), step, shared);
+            }
+            // It comes again when its context wakes.
+            Waits::Wake(sleep) if matches!(sleep.nap, Nap::Lock | Nap::Flags) => {
+                return self.tell(core, (now, next), PipelineStep::Squashed, shared);
             }
             // Its context sleeps after it.
             Waits::Wake(_) => next,

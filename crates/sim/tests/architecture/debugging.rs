@@ -204,6 +204,9 @@ fn a_trace_and_a_profile_cost_the_guest_nothing() {
         (Machine::T1, 1),
         (Machine::T2, 1),
         (Machine::Smt8, 1),
+        (Machine::T1, 4),
+        (Machine::PCore, 4),
+        (Machine::InOrder, 4),
     ] {
         let elf = generate(Settings {
             seed: 0x710,

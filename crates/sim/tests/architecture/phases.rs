@@ -101,6 +101,30 @@ fn the_same_plan_gives_the_same_result() {
     }
 }
 
+/// Where one timed phase ends and the next begins, nothing happens: machines of four cores count the same to the last
+/// counter, wherever that is.
+#[test]
+fn boundaries_between_timed_phases_change_nothing() {
+    for machine in [Machine::T1, Machine::Smt8, Machine::PCore, Machine::InOrder] {
+        let program = program(0x720);
+        let run = |plan: &str| run_to_end(&request(machine, 4, plan), &program.elf);
+        let whole = run("timing");
+        for part in [
+            "timing for 777 cycles, ",
+            "timing for 1 cycles, ",
+            "timing for 997 instructions, ",
+        ] {
+            let parts = run(&(part.repeat(60) + "timing"));
+            assert_eq!(parts.phases.len(), 61, "{machine:?} {part}");
+            assert_eq!(parts.cycles, whole.cycles, "{machine:?} {part}");
+            assert_eq!(parts.counters, whole.counters, "{machine:?} {part}");
+            assert_eq!(parts.accounts, whole.accounts, "{machine:?} {part}");
+            assert_eq!(parts.activities, whole.activities, "{machine:?} {part}");
+            assert_eq!(parts.histograms, whole.histograms, "{machine:?} {part}");
+        }
+    }
+}
+
 /// Hart 0 counts, passes probes, comes to a symbol, prints, and ends; hart 1 sleeps and is woken.
 fn guest() -> Vec<u8> {
     const UART: i64 = 0x1000_0000;

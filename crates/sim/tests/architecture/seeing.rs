@@ -45,11 +45,14 @@ fn check(log: &str) -> (u64, u64) {
 fn logs_of_timing_cores_are_whole_and_cost_the_guest_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
-    for (seed, machine) in [
-        (0x810, Machine::T1),
-        (0x811, Machine::T2),
-        (0x812, Machine::Smt8),
-        (0x813, Machine::Smt8),
+    for (seed, machine, cores) in [
+        (0x810, Machine::T1, 1),
+        (0x811, Machine::T2, 1),
+        (0x812, Machine::Smt8, 1),
+        (0x813, Machine::Smt8, 1),
+        (0x814, Machine::T1, 4),
+        (0x815, Machine::PCore, 4),
+        (0x816, Machine::InOrder, 4),
     ] {
         let elf = generate(Settings {
             seed,
@@ -59,7 +62,7 @@ fn logs_of_timing_cores_are_whole_and_cost_the_guest_nothing() {
             target: Target::Loiter,
         })
         .elf;
-        let start = || Session::program(&machine.request(1), &elf).expect("a session");
+        let start = || Session::program(&machine.request(cores), &elf).expect("a session");
         let log = |name: &str, from: Option<u64>| PipelineRequest {
             path: path(name),
             from: from.map(|cycle| cycle.to_string()),
