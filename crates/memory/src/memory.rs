@@ -2,7 +2,7 @@
 
 use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr};
 
-use crate::coherence::{Asked, Coherent, DirectoryParams};
+use crate::coherence::{Asked, Coherent, DirectoryParams, SnoopingParams};
 use crate::request::{Missed, Request, RequestKind, Told};
 use crate::system::{MemoryConfig, MemorySystem};
 
@@ -13,13 +13,15 @@ pub enum AnyMemoryConfig {
     Shared(Box<MemoryConfig>),
     /// Private caches, homes and a network between them.
     Directory(Box<DirectoryParams>),
+    /// Private caches that watch one bus.
+    Snooping(Box<SnoopingParams>),
 }
 
 /// A memory system. What cores ask of it is asked here.
 pub enum Memory {
     /// First levels and one second level that all cores share, at the same distance from each.
     Shared(Box<MemorySystem>),
-    /// Private caches, homes and a network between them.
+    /// Private caches, and homes and a network between them, or a bus.
     Coherent(Box<Coherent>),
 }
 
@@ -39,6 +41,7 @@ impl AnyMemoryConfig {
         match self {
             AnyMemoryConfig::Shared(config) => config.cores,
             AnyMemoryConfig::Directory(params) => params.cores,
+            AnyMemoryConfig::Snooping(params) => params.cores,
         }
     }
 }
@@ -54,6 +57,9 @@ impl Memory {
                 Self::Shared(Box::new(MemorySystem::new(MemoryConfig::clone(config))?))
             }
             AnyMemoryConfig::Directory(params) => {
+                Self::Coherent(Box::new(Coherent::new(&params.config()?)?))
+            }
+            AnyMemoryConfig::Snooping(params) => {
                 Self::Coherent(Box::new(Coherent::new(&params.config()?)?))
             }
         })

@@ -6,7 +6,7 @@ use loiter_cores::{CoreGroup, CoreParams};
 use loiter_hart::Extensions;
 use loiter_isa::FLAGS_BYTES;
 use loiter_machine::{MachineConfig, Mmu};
-use loiter_memory::coherence::DirectoryParams;
+use loiter_memory::coherence::{DirectoryParams, SnoopingParams};
 use loiter_memory::{AnyMemoryConfig, Memory, MemoryConfig};
 use loiter_types::{Cycle, ParamInfo, ParamKind, ParamValue, Params, Unknown};
 use serde::Serialize;
@@ -269,6 +269,19 @@ impl MachineFile {
                 coherence: self.section("coherence"),
                 home: self.section("home"),
                 network: self.section("network"),
+                dram: self.section("dram"),
+                device: self.section("device"),
+            }));
+        }
+        if system.memory == "snooping_bus" {
+            return AnyMemoryConfig::Snooping(Box::new(SnoopingParams {
+                cores,
+                l1i: self.section("l1i"),
+                l1d: self.section("l1d"),
+                misses: misses(),
+                second: self.section("l2"),
+                coherence: self.section("coherence"),
+                bus: self.section("bus"),
                 dram: self.section("dram"),
                 device: self.section("device"),
             }));

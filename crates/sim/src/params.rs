@@ -6,7 +6,7 @@ use loiter_cores::smt::{RefillParams, SmtCoreParams, SmtLatencyParams, SmtUnitPa
 use loiter_cores::{CoreGroup, DivideParams, WaitParams};
 use loiter_memory::coherence::{
     ClusterParams, CoherenceParams, DeviceParams, DramParams, HomeParams, NetworkParams,
-    SecondParams, ThirdParams,
+    SecondParams, SnoopParams, SnoopingBusParams, ThirdParams,
 };
 use loiter_memory::{
     AnyMemoryConfig, BusParams, L1MissParams, L1Params, L2Params, MemoryParams, TlbParams,
@@ -24,8 +24,8 @@ params! {
         /// Memory that programs see.
         ram_mib: int(1..=1048576),
         /// shared_l2: all cores share one second level, as far from each; directory: private caches, homes, and a network
-        /// between them.
-        memory: choice("shared_l2", "directory") = "shared_l2",
+        /// between them; snooping_bus: private caches that all watch one bus, without homes.
+        memory: choice("shared_l2", "directory", "snooping_bus") = "shared_l2",
         /// Ticks of the platform's timer (mtime) in a second. The core clock must be a multiple.
         timebase_hz: int(1000..=1000000000),
     }
@@ -100,7 +100,7 @@ pub(crate) fn sections(kind: &str, memory: &str) -> Vec<Section> {
 }
 
 fn memory_sections(kind: &str, memory: &str) -> Vec<Section> {
-    let overlaps = kind == "smt" || memory == "directory";
+    let overlaps = kind == "smt" || memory != "shared_l2";
     let first_level = || match overlaps {
         true => [L1Params::infos(), L1MissParams::infos()].concat(),
         false => L1Params::infos(),
@@ -114,6 +114,16 @@ fn memory_sections(kind: &str, memory: &str) -> Vec<Section> {
             ("coherence", CoherenceParams::infos()),
             ("home", HomeParams::infos()),
             ("network", NetworkParams::infos()),
+            ("dram", DramParams::infos()),
+            ("device", DeviceParams::infos()),
+        ]);
+        return sections;
+    }
+    if memory == "snooping_bus" {
+        sections.extend([
+            ("l2", SecondParams::infos()),
+            ("coherence", SnoopParams::infos()),
+            ("bus", SnoopingBusParams::infos()),
             ("dram", DramParams::infos()),
             ("device", DeviceParams::infos()),
         ]);

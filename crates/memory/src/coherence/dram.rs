@@ -23,6 +23,21 @@ params! {
     }
 }
 
+impl DramParams {
+    /// Checks what single bounds cannot.
+    ///
+    /// # Errors
+    /// The section and what contradicts what.
+    pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
+        let (miss, hit) = (self.row_miss_cycles, self.row_hit_cycles);
+        if miss < hit {
+            let problem = format!("row_miss_cycles = {miss} is less than row_hit_cycles = {hit}");
+            return Err(("dram", problem));
+        }
+        Ok(())
+    }
+}
+
 counters! {
     /// Counters of the memory of a home.
     pub struct DramCounters {

@@ -38,6 +38,8 @@ pub(crate) struct Fabric {
     pub(crate) interleave_log2: u32,
     pub(crate) inside: Inside,
     pub(crate) network: Network,
+    /// Cores ask for a bus, not for homes; a request is there a cycle later.
+    pub(crate) on_bus: bool,
     /// Memory controllers, which are nodes after the homes; without, homes have memory of their own.
     pub(crate) controllers: usize,
     /// The memory of each home or controller.
@@ -82,6 +84,9 @@ impl Fabric {
 
     /// When a message that leaves at `at` arrives.
     fn arrival(&mut self, at: Cycle, from: Node, to: Node, has_line: bool) -> Cycle {
+        if self.on_bus {
+            return at.after(1);
+        }
         if self.cluster_cores.is_none() {
             return self.network.send(at, from, to, has_line);
         }
@@ -115,7 +120,8 @@ impl Out<'_> {
         u64::from(!self.fabric.instant)
     }
 
-    fn schedule(&mut self, at: Cycle, event: Event) {
+    /// `event` happens at `at`.
+    pub(crate) fn schedule(&mut self, at: Cycle, event: Event) {
         if self.fabric.instant {
             self.fabric.at_once.push_back(event);
         } else {

@@ -8,6 +8,8 @@
 //!     home  home  home  home         home.rs: a slice of the directory, optionally of a cache; dram.rs: memory
 //! ```
 //!
+//! Or, without homes, a bus that all caches watch: snoop.rs.
+//!
 //! Invariants: a line that a core may write, no other core may read. A request gets exactly one
 //! [`Told::Performs`](crate::Told). A core is told of every line that it loses, in the cycle in which it does.
 
@@ -20,6 +22,7 @@ mod message;
 mod network;
 mod params;
 mod private;
+mod snoop;
 mod state;
 mod system;
 
@@ -33,6 +36,9 @@ pub use network::{NetworkConfig, NetworkCounters, Topology};
 pub use params::{
     ClusterParams, CoherenceParams, DeviceParams, DirectoryParams, HomeParams, NetworkParams,
     SecondParams, ThirdParams,
+};
+pub use snoop::{
+    SnoopParams, SnoopingBusConfig, SnoopingBusCounters, SnoopingBusParams, SnoopingParams,
 };
 pub use state::{Holders, MOST_CHILDREN, State};
 pub use system::Coherent;
@@ -63,8 +69,12 @@ enum Event {
     LookedUp(Message),
     /// A core has looked its second level up.
     Second(CoreId, u64),
-    /// The value of a home's cache or memory is there.
+    /// The value of a home's cache or memory is there; on a bus, of another cache or memory.
     Value(Node, u64),
+    /// Caches have seen a request on the bus that they watch.
+    Snooped(u64),
+    /// A value has come over that bus.
+    Delivered(u64),
     /// A device responds.
     Device(Request),
 }
@@ -156,6 +166,8 @@ pub struct CoherenceConfig {
     pub interleave_bytes: u64,
     /// Between clusters, or cores where there are none, and memory's homes. Nodes are cores, then clusters, then homes.
     pub network: NetworkConfig,
+    /// A bus that all caches watch, instead of homes; there are no clusters then.
+    pub bus: Option<SnoopingBusConfig>,
     /// Memory controllers that are nodes of the network, after the homes; without, each home has memory of its own.
     pub controllers: usize,
     /// The memory of each home or controller.

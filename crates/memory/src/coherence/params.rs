@@ -182,12 +182,7 @@ impl DirectoryParams {
             );
             return Err(("home", problem));
         }
-        let dram = &self.dram;
-        if dram.row_miss_cycles < dram.row_hit_cycles {
-            let (miss, hit) = (dram.row_miss_cycles, dram.row_hit_cycles);
-            let problem = format!("row_miss_cycles = {miss} is less than row_hit_cycles = {hit}");
-            return Err(("dram", problem));
-        }
+        self.dram.check()?;
         let [by_second, by_third] = [&self.second.shared_by, &self.third.shared_by];
         if by_second == "cluster" && by_third == "cluster" {
             let problem = "shared_by = \"cluster\", as that of l2; one level can be of a cluster";
@@ -302,6 +297,7 @@ impl DirectoryParams {
                 control_cycles: self.network.control_cycles,
                 line_cycles: self.network.line_cycles,
             },
+            bus: None,
             controllers,
             dram: self.dram.clone(),
             device_latency_cycles: self.device.latency_cycles,
@@ -309,7 +305,7 @@ impl DirectoryParams {
     }
 }
 
-fn cache(size_kib: u64, ways: u64, replacement: &str) -> CacheConfig {
+pub(super) fn cache(size_kib: u64, ways: u64, replacement: &str) -> CacheConfig {
     CacheConfig {
         size_kib,
         ways,

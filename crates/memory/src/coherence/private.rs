@@ -454,11 +454,17 @@ impl Private {
         self.leaving.swap_remove(at.expect("it was put"));
     }
 
-    /// Home asks for the copy to be kept only as `keep` says, and to `supply` it.
-    pub(crate) fn snooped(&mut self, line: u64, keep: Keep, supply: bool, out: &mut Out<'_>) {
+    /// What is left of a copy that has been given up, as long as home does not know of that.
+    pub(crate) fn leaving_state(&self, line: u64) -> State {
+        let leaving = self.leaving.iter().find(|leaving| leaving.line == line);
+        leaving.map_or(State::Invalid, |leaving| leaving.state)
+    }
+
+    /// The copy is kept only as `keep` says. Returns what there was, and whether home has an older value.
+    pub(crate) fn snoop(&mut self, line: u64, keep: Keep, out: &mut Out<'_>) -> (State, bool) {
         let protocol = self.rules.protocol;
         let leaving = self.leaving.iter_mut().find(|leaving| leaving.line == line);
-        let (before, dirty) = if let Some(leaving) = leaving {
+        if let Some(leaving) = leaving {
             let before = leaving.state;
             let (after, dirty) = supplied(protocol, before, keep);
             leaving.state = after;
@@ -479,7 +485,12 @@ impl Private {
                 }
             }
             (before, dirty)
-        };
+        }
+    }
+
+    /// Home asks for the copy to be kept only as `keep` says, and to `supply` it.
+    pub(crate) fn snooped(&mut self, line: u64, keep: Keep, supply: bool, out: &mut Out<'_>) {
+        let (before, dirty) = self.snoop(line, keep, out);
         let body = Body::Reply {
             supplies: supply && before.can_read(),
             dirty,

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use loiter_types::ContextId;
 
 use super::*;
-use crate::coherence::{ClusterConfig, NetworkConfig, PrivateConfig, Protocol, Topology};
+use crate::coherence::snoop::{no_home, no_network};
+use crate::coherence::{
+    ClusterConfig, NetworkConfig, PrivateConfig, Protocol, SnoopingBusConfig, Topology,
+};
 use crate::request::Lost;
 
 const CORES: usize = 16;
@@ -15,7 +18,7 @@ const LINES: usize = 24;
 /// Longest time that a request may take.
 const PATIENCE: u64 = 100_000;
 
-pub(super) const MESI: Protocol = Protocol {
+pub(in super::super) const MESI: Protocol = Protocol {
     exclusive: true,
     owned: false,
     forward: false,
@@ -74,6 +77,7 @@ pub(super) fn machine(
             control_cycles: 1,
             line_cycles: 4,
         },
+        bus: None,
         controllers: 0,
         dram: crate::coherence::DramParams {
             channels: 1,
@@ -186,8 +190,19 @@ impl Tester {
         }
     }
 
-    fn reads(&mut self, n: usize, core: usize) {
+    fn reads(&mut self, n: usize, core: usize, later: &[Told]) {
         self.copy[core][n] = self.version[n];
+        let (id, line) = (CoreId::new(core), self.memory.line(addr_of(n)));
+        let why = Lost::Written;
+        let loses = Told::Lost {
+            core: id,
+            line,
+            why,
+        };
+        // Where all caches watch one bus, another core may have the line in the cycle in which this one loses it.
+        if self.memory.bus.is_some() && later.contains(&loses) {
+            return;
+        }
         for other in 0..CORES {
             let state = self.memory.state(CoreId::new(other), addr_of(n));
             let writes = other != core && state.can_write();
@@ -198,7 +213,8 @@ impl Tester {
         }
     }
 
-    fn hear(&mut self, told: Told) {
+    /// `later` is what is told in the same cycle after it.
+    fn hear(&mut self, told: Told, later: &[Told]) {
         match told {
             Told::Performs(Response { request, done, .. }) => {
                 assert!(done >= self.now);
@@ -212,10 +228,10 @@ impl Tester {
                         self.writes(n, None);
                     }
                     RequestKind::Load => {
-                        self.reads(n, core);
+                        self.reads(n, core, later);
                         self.watched[core] = Some(n);
                     }
-                    RequestKind::Fetch => self.reads(n, core),
+                    RequestKind::Fetch => self.reads(n, core, later),
                     _ => self.at_home += 1,
                 }
             }
@@ -317,6 +333,9 @@ impl Tester {
 
     /// When nothing is outstanding, homes know every copy.
     fn look_at_homes(&self) {
+        if self.memory.bus.is_some() {
+            return;
+        }
         for n in 0..LINES {
             let line = self.memory.line(addr_of(n));
             for core in 0..CORES {
@@ -344,9 +363,10 @@ impl Tester {
     fn advance(&mut self, told: &mut Vec<Told>) {
         if self.memory.next() <= self.now {
             self.memory.advance(self.now, told);
-            for told in told.drain(..) {
-                self.hear(told);
+            for (at, &each) in told.iter().enumerate() {
+                self.hear(each, &told[at + 1..]);
             }
+            told.clear();
         }
     }
 
@@ -392,11 +412,10 @@ impl Tester {
 /// Accesses of each machine.
 const ACCESSES: u64 = 10_000_000;
 
-/// Runs `config`; asserts that everything has happened that can.
-fn holds_on(config: &CoherenceConfig, recalls: bool) {
+/// Runs `config`; asserts that all has happened that can in private caches.
+fn tested(config: &CoherenceConfig, accesses: u64) -> Tester {
     let mut tester = Tester::new(config, 0x1234_5678_9abc_def1);
-    tester.run(ACCESSES);
-    let sum = |count: fn(&Home) -> u64| tester.memory.homes.iter().map(count).sum::<u64>();
+    tester.run(accesses);
     for (what, count) in [
         ("lost to a writer", tester.lost[Lost::Written as usize]),
         ("lost to a reader", tester.lost[Lost::Read as usize]),
@@ -404,6 +423,33 @@ fn holds_on(config: &CoherenceConfig, recalls: bool) {
         ("merged", tester.merged),
         ("refused", tester.refused),
         ("performed at home", tester.at_home),
+    ] {
+        assert!(count > 1000, "{what}: only {count}");
+    }
+    tester
+}
+
+/// Runs `config`; asserts that everything has happened that can on a bus.
+fn holds_on_bus(config: &CoherenceConfig) {
+    let tester = tested(config, ACCESSES / 2);
+    let counters = &tester.memory.bus.as_ref().expect("there is one").counters;
+    for (what, count) in [
+        ("queued", counters.queued_requests),
+        ("upgrades", counters.upgrades),
+        ("supplied by a cache", counters.from_cache),
+        ("supplied by memory", counters.from_memory),
+        ("given up", counters.invalidations),
+        ("written back", counters.write_backs),
+    ] {
+        assert!(count > 1000, "{what}: only {count}");
+    }
+}
+
+/// Runs `config`; asserts that everything has happened that can.
+fn holds_on(config: &CoherenceConfig, recalls: bool) {
+    let tester = tested(config, ACCESSES);
+    let sum = |count: fn(&Home) -> u64| tester.memory.homes.iter().map(count).sum::<u64>();
+    for (what, count) in [
         ("queued", sum(|home| home.counters.queued_requests)),
         ("upgrades", sum(|home| home.counters.upgrades)),
         ("supplied by a child", sum(|home| home.counters.from_child)),
@@ -483,4 +529,34 @@ fn msi_on_a_bus_where_clean_copies_go_silently() {
     let mut config = machine(1, above, None);
     config.network.topology = Topology::Bus { latency_cycles: 3 };
     holds_on(&config, false);
+}
+
+/// A machine with a bus that all caches watch.
+pub(in super::super) fn on_bus(protocol: Protocol, round_robin: bool) -> CoherenceConfig {
+    let mut config = machine(1, no_home(protocol), None);
+    config.network = no_network(CORES);
+    config.bus = Some(SnoopingBusConfig {
+        round_robin,
+        request_cycles: 2,
+        line_cycles: 3,
+    });
+    config
+}
+
+#[test]
+fn mesi_on_a_bus_that_all_caches_watch() {
+    holds_on_bus(&on_bus(MESI, true));
+}
+
+#[test]
+fn moesi_on_a_bus_that_all_caches_watch_in_order_of_arrival() {
+    let protocol = Protocol {
+        owned: true,
+        ..MESI
+    };
+    let mut config = on_bus(protocol, false);
+    config.private.second = Some(small(1, 4));
+    config.private.l1d = small(1, 1);
+    config.private.lookup_cycles = 5;
+    holds_on_bus(&config);
 }

@@ -8,6 +8,7 @@ use super::home::{Home, HomeRules};
 use super::message::{Body, Message, Node};
 use super::network::Network;
 use super::private::{Private, PrivateRules};
+use super::snoop::{SnoopingBus, whereabouts};
 use super::state::MOST_CHILDREN;
 use super::{Asked, CacheConfig, CoherenceConfig, Event, HomeConfig, State};
 use crate::bus::Calendar;
@@ -22,6 +23,8 @@ pub struct Coherent {
     pub(super) private: Vec<Private>,
     /// Homes of clusters, then those of memory.
     pub(super) homes: Vec<Home>,
+    /// Without homes, the bus that all caches watch.
+    pub(super) bus: Option<SnoopingBus>,
     pub(super) fabric: Fabric,
     device_latency_cycles: u64,
     /// Kept for their room.
@@ -135,7 +138,11 @@ impl Coherent {
                 .transpose()?;
             Ok(Home::new(Node((config.cores + n) as u16), rules, cache))
         };
-        let homes = (0..clusters + config.homes).map(home);
+        let count = match config.bus {
+            Some(_) => 0,
+            None => clusters + config.homes,
+        };
+        let homes = (0..count).map(home);
         let homes = homes.collect::<Result<_, Impossible>>()?;
         let network =
             Network::new(config.network.clone()).map_err(|problem| ("network", problem))?;
@@ -155,6 +162,7 @@ impl Coherent {
                     .collect(),
             },
             network,
+            on_bus: config.bus.is_some(),
             controllers: config.controllers,
             drams: (0..match config.controllers {
                 0 => config.homes,
@@ -170,6 +178,10 @@ impl Coherent {
             line_log2: line.trailing_zeros(),
             private,
             homes,
+            bus: config
+                .bus
+                .clone()
+                .map(|bus| SnoopingBus::new(bus, above.protocol, config.private.snoop_cycles)),
             fabric,
             device_latency_cycles: config.device_latency_cycles,
             due: Vec::new(),
@@ -236,6 +248,9 @@ impl Coherent {
                 Level::Home
             };
         }
+        if self.bus.is_some() {
+            return whereabouts(&self.private, line);
+        }
         let mut node = Node(core.0);
         loop {
             let home = self.fabric.home_of(node, line);
@@ -274,7 +289,10 @@ impl Coherent {
         for (n, dram) in self.fabric.drams.iter().enumerate() {
             visitor.visit(&format!("dram{n}"), &dram.counters);
         }
-        visitor.visit("network", &self.fabric.network.counters);
+        match &self.bus {
+            Some(bus) => visitor.visit("bus", &bus.counters),
+            None => visitor.visit("network", &self.fabric.network.counters),
+        }
     }
 
     /// What the private caches of `core` may do with the line of `addr`.
@@ -364,6 +382,16 @@ impl Coherent {
                 home.receive(message, &mut out);
             }
             Event::Second(core, line) => self.private[core.index()].looked_up(line, &mut out),
+            Event::Value(..) | Event::Snooped(_) | Event::Delivered(_) if self.bus.is_some() => {
+                let bus = self.bus.as_mut().expect("there is one");
+                match event {
+                    Event::Snooped(line) => bus.snooped(line, &mut self.private, &mut out),
+                    Event::Delivered(line) => bus.delivered(line, &mut self.private, &mut out),
+                    Event::Value(_, line) => bus.value_arrives(line, &mut self.private, &mut out),
+                    _ => {}
+                }
+            }
+            Event::Snooped(_) | Event::Delivered(_) => unreachable!("there is no bus"),
             Event::Value(node, line) => {
                 let home = &mut self.homes[node.index() - self.private.len()];
                 home.value_arrives(line, &mut out);
@@ -391,6 +419,9 @@ impl Coherent {
                 body => unreachable!("a core is no home: {body:?}"),
             }
             return;
+        }
+        if let Some(bus) = &mut self.bus {
+            return bus.receive(message, &mut self.private, &mut out);
         }
         let home = &mut self.homes[to.index() - self.private.len()];
         match body {
@@ -459,6 +490,7 @@ impl Coherent {
     pub fn is_idle(&self) -> bool {
         self.private.iter().all(Private::is_idle)
             && self.homes.iter().all(Home::is_idle)
+            && self.bus.as_ref().is_none_or(SnoopingBus::is_idle)
             && self.fabric.events.next() == Cycle::NEVER
     }
 }
@@ -469,4 +501,4 @@ mod closed_tests;
 
 #[cfg(test)]
 #[path = "random_tests.rs"]
-mod random_tests;
+pub(super) mod random_tests;
