@@ -102,7 +102,6 @@ def _run(
     result = api.run(machine, "latency", place={"core": list(contexts)}, arguments=arguments)
     rows = [(int(row["hart"]), str(row["name"]), int(row["value"])) for row in result.rows("reports")]
     alu_cycles = machine.count("latency.alu_cycles", 1)
-    overlaps = operation == _STORE and machine.value("core.kind") != "fgmt"
     loops: dict[int, int] = {}
     for asker, name, cycles in rows:
         if name == "loop":
@@ -111,8 +110,8 @@ def _run(
     found: dict[int, dict[int, float]] = {}
     for asker, name, cycles in rows:
         if name != "loop":
-            # The loop without an access has a move instead; out of order, a store is not part of what the loop waits for.
-            less = 0 if overlaps else loops[asker] - lines * alu_cycles
+            # The loop without an access has a move instead; a store is not part of what the loop waits for.
+            less = 0 if operation == _STORE else loops[asker] - lines * alu_cycles
             found.setdefault(asker, {})[int(name.removeprefix("from."))] = (cycles - less) / lines
     return found
 

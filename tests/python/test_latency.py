@@ -62,6 +62,26 @@ def test_a_shared_second_level_has_what_its_preset_says() -> None:
     assert mean(found, "load", "uncached", "memory") == pytest.approx(miss, abs=0.5)
 
 
+def test_a_bus_has_a_closed_form() -> None:
+    machine = loiter.machine("symmetry", "system.cores=3")
+    found = latency.measure(machine)
+    # A miss is at the bus two cycles later.
+    request = 2 + number(machine, "bus.request_cycles")
+    line = number(machine, "bus.line_cycles")
+    other = request + number(machine, "coherence.snoop_cycles") + line
+    memory = request + number(machine, "dram.row_hit_cycles") + line
+    atomic = number(machine, "latency.atomic_cycles")
+    for state in ("modified", "exclusive"):
+        assert mean(found, "load", state, "own core") == number(machine, "latency.load_cycles")
+        assert mean(found, "load", state, "other core") == other
+        for operation in ("fetch and add", "swap"):
+            assert mean(found, operation, state, "own core") == atomic
+            assert mean(found, operation, state, "other core") == other + atomic
+    assert mean(found, "load", "uncached", "memory") == memory
+    # Those who have a copy only have to be told.
+    assert mean(found, "swap", "shared", "own core") == request + atomic
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "sources"),
     [
@@ -74,6 +94,16 @@ def test_a_shared_second_level_has_what_its_preset_says() -> None:
                 ("compare and swap", "modified", "same cluster", 41),
                 ("compare and swap", "modified", "other core", 91),
                 ("load", "uncached", "memory", 147),
+            ],
+        ),
+        # Chips and Cheese on the C910 of a TH1520, whose memory has neither a mesh nor a third level before it.
+        (
+            "rv-many",
+            ("system.cores=8",),
+            [
+                ("load", "modified", "own core", 3 / 2),
+                ("load", "shared", "same cluster", 60 / 2),
+                ("load", "uncached", "memory", 133.9),
             ],
         ),
         # core-to-core-latency on a 7950X: half of a round trip within a core complex; memory of a desktop.

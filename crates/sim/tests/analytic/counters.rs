@@ -186,6 +186,14 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
         (small_caches("cluster", 8), shared()),
         (small_caches("homes", 1), shared()),
         (small_caches("homes", 8).set("l3.inclusive=false"), shared()),
+        // Stores of four contexts of one core; four cores that share a bus.
+        (Bench::new("in-order").set("home.count=1"), shared()),
+        (
+            Bench::new("symmetry")
+                .set("system.cores=4")
+                .set("l1d.size_kib=1"),
+            shared(),
+        ),
     ]
 }
 

@@ -177,3 +177,23 @@ fn a_sleeper_of_another_core_wakes_when_it_loses_its_line() {
     assert!(woken[0] < stored[1] + 200, "{woken:?} {stored:?}");
     assert_eq!(outcome.counter("core0.wait", "woken_by_store"), 1);
 }
+
+#[test]
+fn a_lock_that_nobody_else_wants_costs_its_three_instructions() {
+    let code = format!(
+        "li a0, {DATA}; li a1, 1; li s1, 2; j go
+         .line
+         go: mark; again: amoswap.d t0, a1, (a0); bnez t0, again; sd x0, 0(a0); mark
+         addi s1, s1, -1; bnez s1, go; exit"
+    );
+    let bench = Bench::new("symmetry");
+    let parameters = bench.parameters();
+    let times = bench.hart(0, &code).run().times(0);
+    let [_, _, from, to] = times[..] else {
+        panic!("two rounds of two marks: {times:?}")
+    };
+    let cycles = ["atomic_cycles", "branch_not_taken_cycles", "store_cycles"]
+        .map(|key| parameters.number(&format!("latency.{key}")));
+    assert_eq!(to - from, cycles.iter().sum::<u64>());
+    assert_eq!(to - from, 10, "as docs/latency.md says");
+}

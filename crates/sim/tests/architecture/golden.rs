@@ -96,6 +96,7 @@ fn golden_runs_count_what_was_reviewed() {
         (Machine::Smt8, 2, 16),
         (Machine::PCore, 2, 4),
         (Machine::InOrder, 2, 8),
+        (Machine::Symmetry, 2, 2),
     ] {
         compare(machine, cores, harts);
     }

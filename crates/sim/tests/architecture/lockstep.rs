@@ -130,6 +130,7 @@ fn busy_contexts_do_not_disturb_one_another() {
             (Machine::Smt8, 2),
             (Machine::PCore, 4),
             (Machine::InOrder, 2),
+            (Machine::Symmetry, 8),
         ] {
             retired += compare(&program, machine, cores, &[], false);
         }
@@ -170,12 +171,29 @@ const OWNING_VARIANTS: &[&[&str]] = &[
     ],
 ];
 
+/// The same on a bus.
+const BUS_VARIANTS: &[&[&str]] = &[
+    &["l1d.size_kib=1", "l1i.size_kib=1", "coherence.states=msi"],
+    &[
+        "bus.arbitration=fifo",
+        "bus.line_cycles=40",
+        "coherence.states=moesi",
+        "l2.shared_by=core",
+        "l1d.size_kib=1",
+        "l1d.mshrs=4",
+        "walker.reads=l2",
+    ],
+];
+
 #[test]
 fn parameters_of_in_order_cores_that_own_lines_do_not_change_results() {
     for seed in seeds(9).step_by(PROGRAMS as usize) {
         let program = program(seed, HARTS, 12);
         for &set in OWNING_VARIANTS {
             assert!(compare(&program, Machine::InOrder, 2, set, false) > 10_000);
+        }
+        for &set in BUS_VARIANTS {
+            assert!(compare(&program, Machine::Symmetry, 8, set, false) > 10_000);
         }
     }
 }

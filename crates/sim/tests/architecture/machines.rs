@@ -16,6 +16,7 @@ pub(crate) enum Machine {
     Smt2,
     Superscalar,
     PCore,
+    Symmetry,
     /// In-order cores that own what they store to, on a directory; for tests only.
     InOrder,
 }
@@ -30,6 +31,7 @@ impl Machine {
             Machine::Smt2 => "smt2",
             Machine::Superscalar => "superscalar",
             Machine::PCore => "p-core",
+            Machine::Symmetry => "symmetry",
             Machine::InOrder => "in-order",
         }
     }
