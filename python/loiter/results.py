@@ -162,6 +162,11 @@ class Result:
         return self._frame("histograms")
 
     @functools.cached_property
+    def seats(self) -> pd.DataFrame:
+        """Which hart sat where when: hart, context, core, from_cycle, until_cycle."""
+        return self._frame("seats")
+
+    @functools.cached_property
     def samples(self) -> pd.DataFrame:
         """What a plan that repeats has timed: sample, begin_cycle, begin_instruction, cycles, instructions, ipc."""
         from loiter import sampling, tables

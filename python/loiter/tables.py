@@ -58,6 +58,15 @@ SCHEMAS: dict[str, pa.Schema] = {
             _column("cycles", _COUNT, "cycles in which the value was this", "cycles"),
         ]
     ),
+    "seats": pa.schema(
+        [
+            _HART,
+            _CONTEXT,
+            _column("core", _COUNT, "core of the context"),
+            _column("from_cycle", _COUNT, "first cycle in which the hart sat there, from power-on", "cycles"),
+            _column("until_cycle", _COUNT, "first cycle in which it did not any more, or the end", "cycles"),
+        ]
+    ),
     "samples": pa.schema(
         [
             _column("sample", _COUNT, "its number, from 0"),

@@ -33,6 +33,13 @@ pub(crate) trait TimedCore {
     /// waits for a lock.
     fn attach(&mut self, c: usize, hart: &mut Hart, machine: &Machine, spinning: bool, now: Cycle);
 
+    /// The hart of context `c` is about to leave it while others stay: nothing more is begun for it.
+    fn leave(&mut self, c: usize, now: Cycle);
+
+    /// Whether the hart of context `c`, which is about to leave, can be detached: it stands between two instructions, and
+    /// nothing of it is in flight.
+    fn has_left(&self, c: usize) -> bool;
+
     /// Takes `hart`, which has drained, from context `c`, which is vacant from `now` on. If it slept, it sleeps on
     /// wherever it goes.
     fn detach(&mut self, c: usize, hart: &mut Hart, now: Cycle);

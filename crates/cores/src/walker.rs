@@ -340,6 +340,12 @@ impl<P: Copy> Walker<P> {
         }
     }
 
+    /// Whether a walk of the context in `seat` has begun, so that a read of it may be in flight.
+    pub(crate) fn reads_for(&self, seat: usize) -> bool {
+        let mut walks = self.walks.iter().flatten();
+        walks.any(|walk| walk.wanted.seat == seat)
+    }
+
     /// The walks of a context are forgotten. None has a read in flight.
     pub(crate) fn abandon(&mut self, seat: usize) {
         for walk in &mut self.walks {

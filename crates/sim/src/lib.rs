@@ -22,6 +22,7 @@ mod reference_phase;
 mod request;
 mod result;
 mod run;
+mod seating;
 mod session;
 mod snapshot;
 mod symbols;
@@ -42,7 +43,7 @@ pub use phases::{
 pub use request::{BootRequest, DiskRequest, Observation, Progress, Request};
 pub use result::{
     AccountRow, ActivityRow, CounterDescription, CounterRow, Exit, ExitReason, HistogramRow,
-    LockReadRow, MarkRow, ProbeRows, ReportRow, RunResult, Statistics, TimedRows,
+    LockReadRow, MarkRow, ProbeRows, ReportRow, RunResult, SeatRow, Statistics, TimedRows,
 };
 pub use run::run;
 pub use session::{Limits, Session, Status};

@@ -109,6 +109,22 @@ pub struct ActivityRow {
     pub instructions: u64,
 }
 
+/// Where a hart sat. A hart that leaves the cores and comes back to the same context has one row; in between, the
+/// reference engine has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SeatRow {
+    /// The hart.
+    pub hart: u16,
+    /// The context.
+    pub context: u16,
+    /// The core of the context.
+    pub core: u16,
+    /// The first cycle.
+    pub from_cycle: u64,
+    /// The first cycle in which it did not sit there any more, or up to which is counted.
+    pub until_cycle: Option<u64>,
+}
+
 /// An entry of a histogram.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HistogramRow {
@@ -216,6 +232,8 @@ pub struct RunResult {
     pub activities: Vec<ActivityRow>,
     /// How the cycles of cores are distributed.
     pub histograms: Vec<HistogramRow>,
+    /// Which hart sat where when.
+    pub seats: Vec<SeatRow>,
     /// Samples that a plan took.
     pub samples: Vec<Sample>,
     /// Marks.
@@ -237,6 +255,8 @@ pub struct TimedRows {
     pub activities: Vec<ActivityRow>,
     /// How the cycles of cores are distributed.
     pub histograms: Vec<HistogramRow>,
+    /// Which hart sat where when.
+    pub seats: Vec<SeatRow>,
     /// Samples that a plan took.
     pub samples: Vec<Sample>,
 }
@@ -295,7 +315,7 @@ pub(crate) fn counter_rows(cores: &Cores, memory: &Memory) -> Vec<CounterRow> {
     rows.0
 }
 
-/// The accounts of cores at `now`, in whose first contexts so many harts sit, or sat.
+/// The accounts of cores at `now`. Those of a context in which only one hart has sat are that hart's.
 ///
 /// # Panics
 /// When they do not add up to contexts x cycles, which is our error.
@@ -303,14 +323,17 @@ pub(crate) fn account_rows(
     cores: &mut Cores,
     cycles: u64,
     now: Cycle,
-    harts: usize,
+    seats: &[SeatRow],
 ) -> (Vec<AccountRow>, Vec<ActivityRow>) {
     let mut out = Vec::new();
     let mut activities = Vec::new();
     for accounts in cores.accounts(now) {
         assert_eq!(accounts.total(), cycles, "{}", accounts.context);
-        let hart = accounts.context.0;
-        let hart = (usize::from(hart) < harts).then_some(hart);
+        let context = accounts.context.0;
+        let sat = seats.iter().filter(|row| row.context == context);
+        let mut harts = sat.map(|row| row.hart);
+        let first = harts.next();
+        let hart = first.filter(|first| harts.all(|hart| hart == *first));
         activities.extend(
             accounts
                 .activities()

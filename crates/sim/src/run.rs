@@ -129,6 +129,7 @@ pub fn run(
         accounts,
         activities,
         histograms,
+        seats,
         samples,
     } = statistics.timed;
     let ProbeRows {
@@ -157,6 +158,7 @@ pub fn run(
         accounts,
         activities,
         histograms,
+        seats,
         samples,
         marks,
         reports,

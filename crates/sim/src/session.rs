@@ -337,7 +337,7 @@ impl Session {
     pub(crate) fn timed_rows(&mut self) -> Option<TimedRows> {
         let Self { system, timing, .. } = self;
         let timing = timing.as_mut()?;
-        Some(timing.close(system.now, system.harts.len()))
+        Some(timing.close(system.now))
     }
 
     /// Hears the debugger, if there is to be one; while he holds the system, until `end`.

@@ -11,7 +11,8 @@ use crate::error::Error;
 use crate::params::TimingParams;
 use crate::phases::Awaited;
 use crate::result::{
-    CounterDescription, CounterRow, Exit, TimedRows, account_rows, counter_rows, histogram_rows,
+    CounterDescription, CounterRow, Exit, SeatRow, TimedRows, account_rows, counter_rows,
+    histogram_rows,
 };
 use crate::system::System;
 
@@ -24,18 +25,24 @@ const CORE_STEPS: u32 = 1 << 5;
 
 /// The timing model of a system.
 pub(crate) struct Timing {
-    cores: Cores,
+    pub(crate) cores: Cores,
     memory: Memory,
     /// Instructions that can retire in a cycle, and a few more.
     most_retired: u64,
+    /// The context of each hart, while harts sit in the cores or would.
+    pub(crate) places: Vec<ContextId>,
+    /// Which hart sat where when.
+    pub(crate) seats: Vec<SeatRow>,
+    /// Harts that are about to leave their contexts while others stay.
+    pub(crate) leaving: Vec<HartId>,
     /// While harts sit in the cores, since when.
-    attached: Option<Cycle>,
+    pub(crate) attached: Option<Cycle>,
     /// When the last phase of the cores ended.
-    left: Cycle,
+    pub(crate) left: Cycle,
     /// The first cycle that the cores have not been through.
-    through: Cycle,
+    pub(crate) through: Cycle,
     /// Cycles of earlier phases of the cores.
-    earlier_cycles: u64,
+    pub(crate) earlier_cycles: u64,
     /// Kept for its room.
     told: Vec<Told>,
 }
@@ -126,6 +133,9 @@ impl Timing {
             most_retired: cores.most_retired_in_a_cycle(),
             cores,
             memory,
+            places: Vec::new(),
+            seats: Vec::new(),
+            leaving: Vec::new(),
             attached: None,
             left: now,
             through: now,
@@ -139,65 +149,9 @@ impl Timing {
         self.attached.is_some()
     }
 
-    /// Seats every hart in the context of its number, at the present cycle. Caches and predictors are as
-    /// the harts last left them.
-    pub(crate) fn attach(&mut self, system: &mut System) {
-        debug_assert!(!self.is_attached());
-        let now = system.now;
-        self.cores.resume(now);
-        for (n, hart) in system.harts.iter_mut().enumerate() {
-            let spinning = system.recorder.is_spinning(hart.id);
-            let context = ContextId::new(n);
-            self.cores
-                .attach(hart, &system.machine, context, spinning, now);
-        }
-        self.attached = Some(now);
-        self.through = now;
-        system.begin_check_of_harts();
-    }
-
-    /// Takes all harts out of the cores, after the cycles that it takes to bring what is in flight to its
-    /// end. Returns the end of the run if that comes meanwhile; the harts stay where they are then.
-    ///
-    /// # Errors
-    /// As [`Timing::steps`].
-    pub(crate) fn detach(&mut self, system: &mut System) -> Result<Option<Exit>, Error> {
-        let Some(since) = self.attached else {
-            return Ok(None);
-        };
-        let drained = system.with_watcher(|system, inspector| match inspector {
-            Some(inspector) if inspector.pipeline_from() <= system.now => {
-                self.drain::<_, true>(system, inspector)
-            }
-            Some(inspector) => self.drain::<_, false>(system, inspector),
-            None => self.drain::<_, false>(system, &mut Unobserved),
-        });
-        if let Some(exit) = drained? {
-            return Ok(Some(exit));
-        }
-        let now = system.now;
-        // Charged to whoever sits there.
-        self.cores.close(now);
-        for hart in &mut system.harts {
-            self.cores.detach(hart, now);
-        }
-        if let Some(timeline) = system
-            .inspector
-            .as_mut()
-            .and_then(|it| it.timeline.as_mut())
-        {
-            timeline.take_changes(&mut self.cores);
-        }
-        self.attached = None;
-        self.left = now;
-        self.earlier_cycles += now.since(since);
-        system.suspend_check()?;
-        Ok(None)
-    }
-
     /// The reference engine has run an instruction: it leaves its traces.
     pub(crate) fn warm(&mut self, event: &Retired<'_>) {
-        let context = ContextId::new(event.hart.id.index());
+        let context = self.place(event.hart.id);
         self.cores.warm(context, event, &mut self.memory);
     }
 
@@ -216,16 +170,17 @@ impl Timing {
         }
     }
 
-    /// What has been found out up to `now`, of so many harts. Changes nothing that is found out later.
-    pub(crate) fn close(&mut self, now: Cycle, harts: usize) -> TimedRows {
+    /// What has been found out up to `now`. Changes nothing that is found out later.
+    pub(crate) fn close(&mut self, now: Cycle) -> TimedRows {
         let until = self.counted_to(now);
         let cycles = self.cycles(until);
-        let (accounts, activities) = account_rows(&mut self.cores, cycles, until, harts);
+        let (accounts, activities) = account_rows(&mut self.cores, cycles, until, &self.seats);
         TimedRows {
             counters: counter_rows(&self.cores, &self.memory),
             accounts,
             activities,
             histograms: histogram_rows(&self.cores),
+            seats: self.seats_until(until),
             samples: Vec::new(),
         }
     }
@@ -326,7 +281,12 @@ impl Timing {
         }
         let mut end = None;
         let mut held = false;
+        let leaves = !self.leaving.is_empty();
         for _ in 0..STEPS_PER_LOOK {
+            let gone = |&hart: &HartId| self.cores.has_left(hart);
+            if leaves && self.leaving.iter().all(gone) {
+                break;
+            }
             // A store that a core performed by itself is heard of in the next cycle.
             wake_watchers(&mut self.cores, now.after(1), &mut shared);
             let busy = self.cores.next_due().min(shared.memory.next());
@@ -368,7 +328,7 @@ impl Timing {
                 held = true;
                 break;
             }
-            let mut steps = CORE_STEPS;
+            let mut steps = if leaves { 1 } else { CORE_STEPS };
             if let Some(count) = retire_up_to {
                 let left = count.saturating_sub(shared.retired);
                 stops |= left == 0;
@@ -413,7 +373,7 @@ impl Timing {
 
     /// Simulates the cycles in which harts come to stand between two instructions, with empty store
     /// buffers. Returns the end of the run if that comes meanwhile. Interrupts that come meanwhile wait.
-    fn drain<W: Watcher, const PIPELINE: bool>(
+    pub(crate) fn drain<W: Watcher, const PIPELINE: bool>(
         &mut self,
         system: &mut System,
         watcher: &mut W,

@@ -112,6 +112,20 @@ impl Cores {
         self.roused(core, c, now);
     }
 
+    /// `hart` is about to leave its context while others stay in theirs: nothing more is begun for it.
+    pub fn leave(&mut self, hart: HartId, now: Cycle) {
+        let (core, c) = self.seat_of(hart);
+        each!(&mut self.cores[core], core => core.leave(c, now));
+        self.roused(core, c, now);
+    }
+
+    /// Whether `hart`, which is about to leave, can be detached.
+    #[must_use]
+    pub fn has_left(&self, hart: HartId) -> bool {
+        let (core, c) = self.seat_of(hart);
+        each!(&self.cores[core], core => core.has_left(c))
+    }
+
     /// Takes `hart`, whose core has drained, from its context, which is vacant from `now` on. If it slept,
     /// it sleeps on wherever it goes.
     pub fn detach(&mut self, hart: &mut Hart, now: Cycle) {
@@ -220,6 +234,12 @@ impl Cores {
     pub fn seats(&self) -> impl Iterator<Item = Seat> + '_ {
         let contexts = self.contexts.iter();
         contexts.map(|&(core, c)| each!(&self.cores[core], core => core.seat(c)))
+    }
+
+    /// The core that has `context`.
+    #[must_use]
+    pub fn core_of(&self, context: ContextId) -> CoreId {
+        CoreId::new(self.contexts[context.index()].0)
     }
 
     /// Keeps changes of activity of every context from now on.

@@ -33,6 +33,8 @@ pub(super) enum Waits {
     Drain,
     /// The event that ends its nap.
     Wake(Sleep),
+    /// Its hart to be detached.
+    Leave,
     /// A hart.
     Hart,
 }
@@ -73,6 +75,8 @@ pub(super) struct Context {
     /// Its position in the core.
     pub(super) seat: usize,
     pub(super) hart: Option<HartId>,
+    /// Its hart is about to leave while others stay.
+    pub(super) leaves: bool,
     /// First cycle in which it may issue, as far as is known.
     pub(super) ready_at: Cycle,
     /// First cycle in which it may issue without relying on a hit that is not confirmed.
@@ -137,6 +141,7 @@ impl Context {
             id,
             seat,
             hart: None,
+            leaves: false,
             ready_at: Cycle::NEVER,
             firm_at: Cycle(0),
             speculates_at: Cycle::NEVER,

@@ -35,6 +35,16 @@ impl TimedCore for Core {
         self.seats(c, hart, &machine.watches, spinning, now);
     }
 
+    fn leave(&mut self, c: usize, _: Cycle) {
+        self.contexts[c].leaves = true;
+    }
+
+    fn has_left(&self, c: usize) -> bool {
+        let context = &self.contexts[c];
+        let stands = matches!(context.waits, Waits::Leave | Waits::Wake(_));
+        stands && context.stores.is_empty()
+    }
+
     fn detach(&mut self, c: usize, hart: &mut Hart, now: Cycle) {
         self.unseats(c, hart, now);
     }

@@ -27,6 +27,10 @@ impl Context {
         if self.ready_at > now {
             return self.speculates(now);
         }
+        if self.leaves {
+            self.stop_for_good(now);
+            return Chance::Waits;
+        }
         if !self.fetched && !self.fetch(core, now, shared) {
             return Chance::Waits;
         }
@@ -65,6 +69,13 @@ impl Context {
             Class::Fence if self.inst.orders_stores_before_loads() => !self.must_drain(now),
             _ => true,
         })
+    }
+
+    /// Its hart is about to leave: it begins nothing more. Cycles until then are those of stores that drain.
+    #[cold]
+    fn stop_for_good(&mut self, now: Cycle) {
+        self.refetch();
+        self.block(now, Waits::Leave, Slot::StoreBuffer);
     }
 
     /// Its load has missed: until that is known, its next instructions take slots for nothing.

@@ -67,6 +67,7 @@ impl Core {
             _ => {}
         }
         context.hart = None;
+        context.leaves = false;
         context.ready_at = Cycle::NEVER;
         context.speculates_at = Cycle::NEVER;
         context.waits = Waits::Hart;

@@ -164,6 +164,8 @@ pub(super) enum Oldest {
 pub(super) struct Context {
     pub(super) id: ContextId,
     pub(super) hart: Option<HartId>,
+    /// Its hart is about to leave while others stay.
+    pub(super) leaves: bool,
     /// `hart` as an index.
     pub(super) hart_index: usize,
     /// As many as a power of two, as are `predictions`.
@@ -301,6 +303,7 @@ impl Context {
         Self {
             id,
             hart: None,
+            leaves: false,
             hart_index: 0,
             entries: vec![entry; room].into(),
             predictions: vec![prediction; room].into(),

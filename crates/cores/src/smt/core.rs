@@ -130,6 +130,8 @@ pub(super) struct CoreState {
     pub(super) active: bool,
     /// Harts are about to leave: nothing is begun, and what can be taken back is.
     pub(super) draining: bool,
+    /// Contexts whose harts are about to leave while others stay.
+    pub(super) leaving: usize,
     /// Where turns begin.
     pub(super) turn: usize,
     /// Contexts that are not dormant; some of them may be.
@@ -243,6 +245,7 @@ impl Core {
                 fetch_policy: FetchPolicy::named(&core.fetch_policy),
                 active: false,
                 draining: false,
+                leaving: 0,
                 turn: 0,
                 awake: ContextSet::first(contexts),
                 naps_end: Cycle::NEVER,
@@ -301,8 +304,11 @@ impl Core {
         }
         self.drain_stores(now, shared);
         if self.state.draining {
-            self.give_up();
+            self.give_up(|_| true);
         } else {
+            if self.state.leaving > 0 {
+                self.give_up(|context| context.leaves);
+            }
             self.retire(now, shared);
             self.issue(now, shared);
             self.rename(now, shared);

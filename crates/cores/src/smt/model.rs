@@ -36,6 +36,15 @@ impl TimedCore for Core {
         self.seats(c, hart, &machine.watches, spinning, now);
     }
 
+    fn leave(&mut self, c: usize, _: Cycle) {
+        self.contexts[c].leaves = true;
+        self.state.leaving += 1;
+    }
+
+    fn has_left(&self, c: usize) -> bool {
+        self.contexts[c].has_drained() && !self.state.walker.reads_for(c)
+    }
+
     fn detach(&mut self, c: usize, hart: &mut Hart, now: Cycle) {
         self.unseats(c, hart, now);
     }

@@ -73,6 +73,7 @@ impl Core {
         context.fetch_granted = Granted::NOTHING;
         context.oldest_granted = Granted::NOTHING;
         context.hart = None;
+        state.leaving -= usize::from(std::mem::take(&mut context.leaves));
         context.fetch = Fetch::Vacant;
         context.nap_until = Cycle::NEVER;
         context.lines_read = 0;
@@ -124,11 +125,11 @@ impl Core {
             .min(self.state.events.next())
     }
 
-    /// Takes back all instructions but an oldest one whose access is in flight.
-    pub(super) fn give_up(&mut self) {
+    /// Of contexts that `leaves` names, takes back all instructions but an oldest one whose access is in flight.
+    pub(super) fn give_up(&mut self, leaves: impl Fn(&Context) -> bool) {
         let Core { state, contexts } = self;
         for (c, context) in contexts.iter_mut().enumerate() {
-            if matches!(context.fetch, Fetch::Asleep(_) | Fetch::Vacant) {
+            if matches!(context.fetch, Fetch::Asleep(_) | Fetch::Vacant) || !leaves(context) {
                 continue;
             }
             // Nobody waits for its walk any more.
@@ -138,7 +139,9 @@ impl Core {
             let sent = u64::from(context.oldest != Oldest::Idle);
             squash::from_and_recover(context, state, c, context.head + sent);
         }
-        if let Some(stages) = &mut state.stages {
+        if let Some(stages) = &mut state.stages
+            && state.draining
+        {
             stages.clear();
         }
     }
@@ -146,7 +149,7 @@ impl Core {
 
 impl Context {
     /// Whether nothing is in flight but what nobody waits for.
-    fn has_drained(&self) -> bool {
+    pub(super) fn has_drained(&self) -> bool {
         self.is_empty() && self.buffer.is_empty() && self.oldest == Oldest::Idle
     }
 }

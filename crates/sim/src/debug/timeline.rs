@@ -95,6 +95,11 @@ impl Timeline {
         self.interval_end = now.0 + INTERVAL_CYCLES;
     }
 
+    /// `hart` sits in `context` from now on: its instructions count there.
+    pub(crate) fn moved(&mut self, hart: HartId, context: ContextId) {
+        self.seats.insert(hart, context);
+    }
+
     /// Draws what contexts have come to do.
     pub(crate) fn take_changes(&mut self, cores: &mut Cores) {
         cores.take_changes(|context, changes| {

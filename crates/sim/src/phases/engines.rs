@@ -1,6 +1,6 @@
 //! Which engine runs a session, and how its harts move from one to the other.
 
-use super::plan::Plan;
+use super::plan::{Move, Plan};
 use super::schedule::Schedule;
 use crate::config::MachineFile;
 use crate::error::Error;
@@ -9,6 +9,7 @@ use crate::request::{BootRequest, Request};
 use crate::result::Exit;
 use crate::session::Session;
 use crate::timing_phase::Timing;
+use loiter_types::{ContextId, HartId};
 
 /// What the timing of a machine is made of.
 pub(crate) struct MachineTiming {
@@ -84,10 +85,48 @@ impl Session {
         if self.is_debugged() {
             return Err(contradicts_gdb("--phases"));
         }
+        for movement in plan.moves() {
+            self.check_move(movement)?;
+        }
         let schedule = Schedule::new(plan);
         schedule.check_symbols(&self.system)?;
         self.schedule = Some(schedule);
         Ok(())
+    }
+
+    /// # Errors
+    /// A hart or a context that the system does not have.
+    fn check_move(&self, movement: Move) -> Result<(), Error> {
+        let Move { hart, context } = movement;
+        let groups = self.machine.timing.iter().flat_map(|it| &it.cores);
+        let contexts: usize = groups
+            .map(|group| group.cores * group.params.contexts())
+            .sum();
+        for (what, number, count) in [
+            ("hart", hart, self.system.harts.len()),
+            ("context", context, contexts),
+        ] {
+            if usize::from(number) >= count {
+                let last = count - 1;
+                return Err(Error::User(format!(
+                    "--phases: move {hart} to {context}: there is no {what} {number}; {what}s are numbered from 0 to {last}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// A hart moves to another context. Returns the end of the run if it comes before it has left its own.
+    ///
+    /// # Errors
+    /// Those of a step.
+    pub(crate) fn move_hart(&mut self, movement: Move) -> Result<Option<Exit>, Error> {
+        self.build_cores()?;
+        let Some(timing) = &mut self.timing else {
+            return Ok(None);
+        };
+        let (hart, context) = (HartId(movement.hart), ContextId(movement.context));
+        timing.move_hart(&mut self.system, hart, context)
     }
 
     /// Whether harts sit in timed cores.

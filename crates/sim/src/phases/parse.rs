@@ -3,7 +3,7 @@
 use loiter_observe::MarkKind;
 use loiter_types::Unknown;
 
-use super::plan::{End, Engine, Phase, Plan, Repeat, RepeatEnd, Step};
+use super::plan::{End, Engine, Move, Phase, Plan, Repeat, RepeatEnd, Step};
 use crate::error::Error;
 
 impl Plan {
@@ -93,6 +93,9 @@ impl<'a> Parser<'a> {
     }
 
     fn step(&mut self) -> Result<Step, Error> {
+        if self.one_of(&[("move", ())]).is_some() {
+            return self.movement().map(Step::Move);
+        }
         if self.one_of(&[("repeat", ())]).is_none() {
             let phase = self.phase()?;
             return self.comma_or_end(&phase).map(|()| Step::Phase(phase));
@@ -129,6 +132,28 @@ impl<'a> Parser<'a> {
         Ok(Step::Repeat(Repeat { phases, end }))
     }
 
+    fn movement(&mut self) -> Result<Move, Error> {
+        let hart = self.id("the number of a hart")?;
+        if self.one_of(&[("to", ())]).is_none() {
+            return Err(self.expected("\"to\""));
+        }
+        let context = self.id("the number of a context")?;
+        self.skip_spaces();
+        if !self.rest().is_empty() && !self.rest().starts_with(',') {
+            return Err(self.expected("\",\""));
+        }
+        Ok(Move { hart, context })
+    }
+
+    fn id(&mut self, what: &str) -> Result<u16, Error> {
+        let word = self.word();
+        let Ok(id) = word.parse() else {
+            return Err(self.expected(what));
+        };
+        self.at += word.len();
+        Ok(id)
+    }
+
     fn bracket(&mut self, bracket: char) -> Result<(), Error> {
         self.skip_spaces();
         if !self.rest().starts_with(bracket) {
@@ -141,8 +166,10 @@ impl<'a> Parser<'a> {
     fn phase(&mut self) -> Result<Phase, Error> {
         let engines = [("reference", true), ("timing", false)];
         let Some(is_reference) = self.one_of(&engines) else {
-            let repeat = if self.repeats { "" } else { ", or \"repeat\"" };
-            return Err(self.expected(&format!("\"reference\" or \"timing\"{repeat}")));
+            return Err(self.expected(match self.repeats {
+                true => "\"reference\" or \"timing\"",
+                false => "\"reference\", \"timing\", \"repeat\" or \"move\"",
+            }));
         };
         let warm = (is_reference || self.repeats) && self.one_of(&[("warm", ())]).is_some();
         let engine = match is_reference {
@@ -328,6 +355,7 @@ mod tests {
              timing until console:\"a)\") until probe:program_end, reference",
             "repeat (timing for 10 cycles, reference until console:\"done\")",
             "repeat (timing for 10 cycles) for 3 times",
+            "timing for 10 cycles, move 3 to 17, move 17 to 0, timing",
             "repeat (timing for 10 cycles) for 500 instructions",
         ] {
             assert_eq!(shown(text), text);
@@ -346,12 +374,12 @@ mod tests {
             (
                 "",
                 1,
-                "expected \"reference\" or \"timing\", or \"repeat\", found the end",
+                "expected \"reference\", \"timing\", \"repeat\" or \"move\", found the end",
             ),
             (
                 "timng",
                 1,
-                "expected \"reference\" or \"timing\", or \"repeat\", found \"timng\"",
+                "expected \"reference\", \"timing\", \"repeat\" or \"move\", found \"timng\"",
             ),
             ("reference until symbol:main,", 29, "found the end"),
             (

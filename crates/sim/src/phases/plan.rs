@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! plan   = step { "," step }
-//! step   = phase | repeat
+//! step   = phase | repeat | move
 //! phase  = ( "reference" | "timing" ) [ "warm" ] [ end ]
 //! repeat = "repeat" "(" phase { "," phase } ")" [ end | "for" NUMBER "times" ]
+//! move   = "move" HART "to" CONTEXT
 //! end    = "until" event | "for" count
 //! event  = "probe:" NAME | "symbol:" NAME | "console:" TEXT | "program" | "user"
 //! count  = NUMBER [ "k" | "M" | "G" ] ( "instructions" | "cycles" )
@@ -12,7 +13,8 @@
 //!
 //! `TEXT` is all up to the next comma, or the bracket that closes a repetition, or stands in double quotes. Only the last step may have no
 //! end; it then lasts as long as the run. After the end of the last step the run ends. All phases of a
-//! repetition have an end, and one that is timed without `warm` is a sample each time.
+//! repetition have an end, and one that is timed without `warm` is a sample each time. A move takes no phase's time: while
+//! harts sit in cores, it lasts until what the hart has in flight is at its end, and the others continue meanwhile.
 
 use std::fmt;
 
@@ -88,6 +90,15 @@ pub struct Repeat {
     pub end: Option<RepeatEnd>,
 }
 
+/// A hart moves to another context, and who sits there to the one that it leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The hart.
+    pub hart: u16,
+    /// Where it goes.
+    pub context: u16,
+}
+
 /// A part of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -95,6 +106,8 @@ pub enum Step {
     Phase(Phase),
     /// A repetition of phases.
     Repeat(Repeat),
+    /// A hart moves.
+    Move(Move),
 }
 
 impl Step {
@@ -104,6 +117,7 @@ impl Step {
         match self {
             Step::Phase(phase) => std::slice::from_ref(phase),
             Step::Repeat(repeat) => &repeat.phases,
+            Step::Move(_) => &[],
         }
     }
 
@@ -116,6 +130,7 @@ impl Step {
                 Some(RepeatEnd::End(end)) => Some(end),
                 Some(RepeatEnd::Times(_)) | None => None,
             },
+            Step::Move(_) => None,
         }
     }
 
@@ -125,6 +140,7 @@ impl Step {
         match self {
             Step::Phase(phase) => phase.end.is_some(),
             Step::Repeat(repeat) => repeat.end.is_some(),
+            Step::Move(_) => true,
         }
     }
 }
@@ -179,7 +195,15 @@ impl Plan {
     #[must_use]
     pub fn is_timed(&self) -> bool {
         let needs = |phase: &Phase| phase.engine != Engine::Reference { warm: false };
-        self.0.iter().flat_map(Step::phases).any(needs)
+        self.0.iter().flat_map(Step::phases).any(needs) || self.moves().next().is_some()
+    }
+
+    /// All moves.
+    pub fn moves(&self) -> impl Iterator<Item = Move> {
+        self.0.iter().filter_map(|step| match step {
+            Step::Move(it) => Some(*it),
+            Step::Phase(_) | Step::Repeat(_) => None,
+        })
     }
 
     /// What others need to know of it before a run.
@@ -249,6 +273,7 @@ impl fmt::Display for Step {
                 write!(f, "repeat ({})", joined(phases))?;
                 end.as_ref().map_or(Ok(()), |end| write!(f, " {end}"))
             }
+            Step::Move(Move { hart, context }) => write!(f, "move {hart} to {context}"),
         }
     }
 }

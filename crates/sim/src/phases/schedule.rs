@@ -65,6 +65,11 @@ impl Schedule {
         self.plan.steps().get(self.rows.len().checked_sub(1)?)
     }
 
+    /// The step after the present one.
+    fn next_step(&self) -> Option<&Step> {
+        self.plan.steps().get(self.rows.len())
+    }
+
     fn present(&self) -> Option<&Phase> {
         self.step()?.phases().get(self.phase)
     }
@@ -188,8 +193,10 @@ impl Session {
             let next = match following {
                 Some((phase, _)) => schedule.step().map(|step| (step.clone(), phase)),
                 None => {
-                    let step = schedule.plan.steps().get(schedule.rows.len());
-                    step.map(|step| (step.clone(), 0))
+                    if let Some(exit) = self.move_harts(schedule)? {
+                        return Ok(Some(exit));
+                    }
+                    schedule.next_step().map(|step| (step.clone(), 0))
                 }
             };
             let engine = next.as_ref().map(|(step, n)| step.phases()[*n].engine);
@@ -228,6 +235,21 @@ impl Session {
                 self.begin_sample();
             }
         }
+    }
+
+    /// Takes the moves that come next in the plan. Returns the end of the run if that comes meanwhile.
+    fn move_harts(&mut self, schedule: &mut Schedule) -> Result<Option<Exit>, Error> {
+        while let Some(step @ &Step::Move(movement)) = schedule.next_step() {
+            let step = step.clone();
+            schedule.note(&self.system, true);
+            schedule.begin(&step, &self.system);
+            let exit = self.move_hart(movement)?;
+            schedule.note(&self.system, exit.is_none());
+            if exit.is_some() {
+                return Ok(exit);
+            }
+        }
+        Ok(None)
     }
 
     fn begin_sample(&mut self) {

@@ -101,6 +101,105 @@ fn the_same_plan_gives_the_same_result() {
     }
 }
 
+/// Harts that change places, within a core and from core to core, compute what they would have computed anyway. All context-cycles
+/// are charged, and the seats of each hart and of each context follow one another without a gap.
+#[test]
+fn harts_that_move_compute_the_same() {
+    let moves = [(0, 5), (1, 0), (7, 3), (5, 5), (2, 6), (0, 6), (4, 1)];
+    let plan: String = moves
+        .iter()
+        .map(|(hart, context)| format!("timing for 1777 cycles, move {hart} to {context}, "))
+        .collect();
+    let plan = format!("{plan}reference for 500 instructions, move 3 to 4, timing");
+    for (seed, machine, cores) in [
+        (0x730, Machine::T1, 2),
+        (0x731, Machine::T2, 1),
+        (0x732, Machine::Smt8, 1),
+        (0x733, Machine::Smt2, 4),
+        (0x734, Machine::InOrder, 4),
+    ] {
+        let program = program(seed);
+        let expected = run_to_end(&Machine::Virt.request(HARTS), &program.elf);
+        let found = run_to_end(&request(machine, cores, &plan), &program.elf);
+        for hart in 0..HARTS {
+            let checksums = [&expected, &found].map(|result| reported(result, hart));
+            let pair = [("the reference", &checksums[0]), ("moved", &checksums[1])];
+            if let Some(text) = difference(&program, hart, pair[0], pair[1]) {
+                panic!("{machine:?}: {text}");
+            }
+            assert_same_retired(&program, hart, &expected, &found);
+        }
+        assert_accounts_add_up(&found);
+        assert_eq!(found.missed_phase, None);
+        assert_eq!(
+            found.checked_instructions, found.timing_instructions,
+            "{machine:?}"
+        );
+        // Six harts go on while two move, which retire one instruction each at most. The last move finds no hart in a core.
+        let moves = found
+            .phases
+            .iter()
+            .filter(|row| row.phase.starts_with("move"));
+        let during: Vec<_> = moves.map(|row| row.instructions).collect();
+        assert_eq!(during.len(), 8);
+        assert!(during.iter().any(|&it| it > 20), "{machine:?}: {during:?}");
+        assert_eq!(during[7], 0);
+        // To 5, to 1 when hart 5 takes that, and to 6.
+        let of_hart = |hart| found.seats.iter().filter(move |row| row.hart == hart);
+        let contexts: Vec<_> = of_hart(0).map(|row| row.context).collect();
+        assert_eq!(contexts, [0, 5, 1, 6], "{machine:?}");
+        assert!(found.seats.len() > HARTS + 8, "{machine:?}");
+        for row in &found.seats {
+            let mut rows = of_hart(row.hart).skip_while(|it| it.from_cycle <= row.from_cycle);
+            let end = row.until_cycle.expect("all seats end");
+            assert!(row.from_cycle < end);
+            assert!(rows.next().is_none_or(|next| next.from_cycle >= end));
+            let others = found.seats.iter().filter(|it| it.context == row.context);
+            let overlaps = |it: &&loiter_sim::SeatRow| {
+                it.from_cycle < end && it.until_cycle.is_some_and(|until| until > row.from_cycle)
+            };
+            assert_eq!(others.filter(overlaps).count(), 1, "{machine:?}: {row:?}");
+        }
+    }
+}
+
+/// A sleeper is woken where it has come to.
+#[test]
+fn a_sleeper_that_moves_is_woken() {
+    for machine in [Machine::T1, Machine::Smt8, Machine::InOrder] {
+        let plan = "timing for 500 cycles, move 0 to 1, timing for 700 cycles, move 1 to 0, timing";
+        let found = run_to_end(&request(machine, 2, plan), &guest());
+        let moves = found
+            .phases
+            .iter()
+            .filter(|row| row.phase.starts_with("move"));
+        let moves: Vec<_> = moves.collect();
+        assert_eq!(moves.len(), 2, "{machine:?}");
+        assert_eq!(found.exit.code, 0, "{machine:?}: {}", found.exit.message);
+        assert!(found.console.contains("it is ready"), "{machine:?}");
+    }
+}
+
+#[test]
+fn a_move_to_nowhere_is_refused() {
+    for (plan, problem) in [
+        (
+            "move 0 to 8, timing",
+            "no context 8; contexts are numbered from 0 to 7",
+        ),
+        (
+            "timing for 1 cycles, move 9 to 0",
+            "no hart 9; harts are numbered from 0 to 7",
+        ),
+    ] {
+        let request = request(Machine::T1, 2, plan);
+        match try_run(&request, &guest()) {
+            Err(Error::User(message)) => assert!(message.contains(problem), "{message}"),
+            other => panic!("{problem}: {other:?}"),
+        }
+    }
+}
+
 /// Where one timed phase ends and the next begins, nothing happens: machines of four cores count the same to the last
 /// counter, wherever that is.
 #[test]
