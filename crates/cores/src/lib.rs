@@ -11,6 +11,7 @@
 mod cores;
 mod divide;
 pub mod fgmt;
+mod idle;
 mod model;
 mod observer;
 pub mod predict;
@@ -23,6 +24,7 @@ mod warm;
 
 pub use cores::{CoreGroup, CoreParams, Cores};
 pub use divide::DivideParams;
+pub use idle::{IdleCounters, IdleParams};
 pub use model::Seat;
 pub use observer::{InstructionId, Observer, PipelineObserver, PipelineStage, PipelineStep};
 pub use shared::Shared;

@@ -112,8 +112,8 @@ pub(crate) trait TimedCore {
     /// The accounts of context `c`.
     fn accounts_of(&mut self, c: usize) -> &mut Accounts;
 
-    /// Shows `visitor` all counters.
-    fn visit_counters(&self, visitor: &mut impl CounterVisitor);
+    /// Shows `visitor` all counters as they are at `now`.
+    fn visit_counters(&self, now: Cycle, visitor: &mut impl CounterVisitor);
 
     /// How its cycles are distributed.
     fn histograms(&self) -> Vec<&Histogram>;

@@ -35,10 +35,6 @@ params! {
         wfi_exit_cycles: int(1..=1000000),
         /// As wrs_frees_shares, for wfi.
         wfi_frees_shares: bool,
-        /// A wfi that has lasted for so long is in the deeper idle state; 0: there is none.
-        wfi_deep_after_cycles: int(0..=1000000000),
-        /// As wfi_exit_cycles, from the deeper idle state.
-        wfi_deep_exit_cycles: int(1..=100000000),
         /// From a hardware lock found held, or flags found zero, to the first cycle in which that can end.
         lock_entry_cycles: int(0..=1000000),
         /// From the event that ends waiting for a hardware lock or for flags to the next instruction,
@@ -66,8 +62,6 @@ counters! {
         woken_by_interrupt: "events",
         /// Naps that their time limit ended.
         woken_by_limit: "events",
-        /// Wake-ups from the deeper idle state.
-        deep_wakes: "events",
     }
 }
 
@@ -89,7 +83,7 @@ pub(crate) struct Sleep {
     /// The first cycle of it.
     since: Cycle,
     /// The first cycle in which it can end.
-    entered: Cycle,
+    pub(crate) entered: Cycle,
     /// When it ends at the latest.
     pub(crate) limit: Cycle,
 }
@@ -139,7 +133,6 @@ impl WaitParams {
     /// When the hart continues after an event in cycle `event`.
     pub(crate) fn continues(&self, sleep: &Sleep, event: Cycle) -> Cycle {
         let exit = match sleep.nap {
-            Nap::Wfi if self.is_deep(sleep, event) => self.wfi_deep_exit_cycles,
             Nap::Wfi => self.wfi_exit_cycles,
             Nap::WrsNto | Nap::WrsSto => self.wrs_exit_cycles,
             Nap::Lock | Nap::Flags => self.lock_exit_cycles,
@@ -153,11 +146,6 @@ impl WaitParams {
             Cycle::NEVER => Cycle::NEVER,
             limit => self.continues(sleep, limit),
         }
-    }
-
-    fn is_deep(&self, sleep: &Sleep, event: Cycle) -> bool {
-        let after = self.wfi_deep_after_cycles;
-        after > 0 && event >= sleep.since.after(after)
     }
 
     /// Whether others may have the shares of a context in this nap.
@@ -181,14 +169,12 @@ impl WaitCounters {
         }
     }
 
-    /// A nap has ended in cycle `event`.
-    pub(crate) fn ended(&mut self, params: &WaitParams, sleep: &Sleep, by: Wakes, event: Cycle) {
+    /// A nap has ended.
+    pub(crate) fn ended(&mut self, by: Wakes) {
         match by {
             Wakes::Store => self.woken_by_store += 1,
             Wakes::Interrupt => self.woken_by_interrupt += 1,
             Wakes::Limit => self.woken_by_limit += 1,
         }
-        let deep = sleep.nap == Nap::Wfi && params.is_deep(sleep, event);
-        self.deep_wakes += u64::from(deep);
     }
 }

@@ -31,6 +31,8 @@ struct Entry {
     /// What stands after the value in the machine file.
     source: String,
     changed: bool,
+    /// Neither the file nor the user gives it.
+    defaulted: bool,
 }
 
 /// A machine file with the user's changes, complete and checked.
@@ -103,7 +105,11 @@ impl MachineFile {
         for (section, infos) in sections {
             let table = document.get(section).and_then(Item::as_table);
             for info in infos {
-                entries.push(entry(path, section, info, table, &changes)?);
+                let entry = entry(path, section, info, table, &changes)?;
+                // Nobody has to say what means nothing.
+                if !entry.defaulted || has_meaning(&entry, &entries) {
+                    entries.push(entry);
+                }
             }
         }
         let file = Self {
@@ -179,6 +185,7 @@ impl MachineFile {
                         ParamKind::Bool => "bool",
                         ParamKind::Text => "text",
                         ParamKind::Choice(_) => "choice",
+                        ParamKind::Estimate => "estimate",
                     },
                     description: entry.info.description,
                     source: entry.source.clone(),
@@ -202,12 +209,20 @@ impl MachineFile {
     }
 
     fn section<P: Params>(&self, section: &str) -> P {
+        let infos = P::infos();
         P::build(&mut |name| {
-            self.entries
+            let entry = self
+                .entries
                 .iter()
-                .find(|entry| entry.section == section && entry.info.name == name)
-                .map(|entry| entry.value.clone())
-                .expect("every declared parameter has a value")
+                .find(|entry| entry.section == section && entry.info.name == name);
+            match entry {
+                Some(entry) => entry.value.clone(),
+                None => {
+                    let info = infos.iter().find(|info| info.name == name);
+                    let default = info.and_then(|info| info.default.clone());
+                    default.expect("every declared parameter has a value")
+                }
+            }
         })
     }
 
@@ -309,6 +324,7 @@ impl MachineFile {
                 latency: self.section("latency"),
                 divide: self.section("latency"),
                 wait: self.section("wait"),
+                idle: self.section("idle"),
                 fpu: self.section("fpu"),
                 itlb: self.section("itlb"),
                 dtlb: self.section("dtlb"),
@@ -321,6 +337,7 @@ impl MachineFile {
                 latency: self.section("latency"),
                 divide: self.section("latency"),
                 wait: self.section("wait"),
+                idle: self.section("idle"),
                 branch: self.section("branch"),
                 btb: self.section("btb"),
                 itlb: self.section("itlb"),
@@ -506,7 +523,33 @@ fn entry(
         value,
         source,
         changed: change.is_some(),
+        defaulted: change.is_none() && written.is_none(),
     })
+}
+
+/// Whether a key that nobody gives means anything after those before it. Keys of idle states that there are not do not,
+/// nor does what has no energy.
+fn has_meaning(entry: &Entry, before: &[Entry]) -> bool {
+    if entry.section == "energy" {
+        return false;
+    }
+    if entry.section != "idle" || entry.info.name == "states" {
+        return true;
+    }
+    let states = before
+        .iter()
+        .find(|entry| entry.section == "idle" && entry.info.name == "states");
+    match (
+        states.map(|entry| &entry.value),
+        entry.info.name.strip_prefix("state"),
+    ) {
+        (Some(&ParamValue::Int(states)), Some(rest)) => {
+            let n = rest.split('_').next().and_then(|n| n.parse().ok());
+            n.is_none_or(|n: u64| n <= states)
+        }
+        (Some(&ParamValue::Int(states)), None) => states > 0,
+        _ => true,
+    }
 }
 
 /// The ISA string of the file after all the changes of the user, in their order.

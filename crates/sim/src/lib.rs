@@ -10,6 +10,7 @@
 mod check;
 mod config;
 mod debug;
+mod energy;
 mod error;
 #[cfg(test)]
 mod fuzz;

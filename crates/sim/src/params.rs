@@ -3,7 +3,7 @@
 use loiter_cores::fgmt::{CoreParams, FpuParams, LatencyParams};
 use loiter_cores::predict::{BranchParams, BtbParams};
 use loiter_cores::smt::{RefillParams, SmtCoreParams, SmtLatencyParams, SmtUnitParams};
-use loiter_cores::{CoreGroup, DivideParams, WaitParams};
+use loiter_cores::{CoreGroup, DivideParams, IdleParams, WaitParams};
 use loiter_memory::coherence::{
     ClusterParams, CoherenceParams, DeviceParams, DramParams, HomeParams, NetworkParams,
     SecondParams, SnoopParams, SnoopingBusParams, ThirdParams,
@@ -13,6 +13,8 @@ use loiter_memory::{
     WalkerParams,
 };
 use loiter_types::{ParamInfo, Params, params};
+
+use crate::energy::EnergyParams;
 
 params! {
     /// Section `system`.
@@ -71,6 +73,7 @@ pub(crate) fn sections(kind: &str, memory: &str) -> Vec<Section> {
         sections.extend([
             ("latency", with_divides(LatencyParams::infos())),
             ("wait", WaitParams::infos()),
+            ("idle", IdleParams::infos()),
             ("fpu", FpuParams::infos()),
             ("itlb", TlbParams::infos()),
             ("dtlb", TlbParams::infos()),
@@ -83,6 +86,7 @@ pub(crate) fn sections(kind: &str, memory: &str) -> Vec<Section> {
             ("units", SmtUnitParams::infos()),
             ("latency", with_divides(SmtLatencyParams::infos())),
             ("wait", WaitParams::infos()),
+            ("idle", IdleParams::infos()),
             ("branch", BranchParams::infos()),
             ("btb", BtbParams::infos()),
             ("itlb", TlbParams::infos()),
@@ -95,6 +99,7 @@ pub(crate) fn sections(kind: &str, memory: &str) -> Vec<Section> {
     }
     if kind != "reference" {
         sections.extend(memory_sections(kind, memory));
+        sections.push(("energy", EnergyParams::infos()));
     }
     sections
 }

@@ -307,10 +307,10 @@ impl CounterVisitor for Rows {
     }
 }
 
-/// The counters of cores and of their memory system.
-pub(crate) fn counter_rows(cores: &Cores, memory: &Memory) -> Vec<CounterRow> {
+/// The counters of cores and of their memory system at `now`.
+pub(crate) fn counter_rows(cores: &Cores, memory: &Memory, now: Cycle) -> Vec<CounterRow> {
     let mut rows = Rows(Vec::new());
-    cores.visit_counters(&mut rows);
+    cores.visit_counters(now, &mut rows);
     memory.visit_counters(&mut rows);
     rows.0
 }

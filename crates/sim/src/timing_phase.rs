@@ -176,7 +176,7 @@ impl Timing {
         let cycles = self.cycles(until);
         let (accounts, activities) = account_rows(&mut self.cores, cycles, until, &self.seats);
         TimedRows {
-            counters: counter_rows(&self.cores, &self.memory),
+            counters: counter_rows(&self.cores, &self.memory, until),
             accounts,
             activities,
             histograms: histogram_rows(&self.cores),
@@ -193,7 +193,7 @@ impl Timing {
             unit: row.unit,
             description: row.description,
         };
-        let rows = counter_rows(&self.cores, &self.memory);
+        let rows = counter_rows(&self.cores, &self.memory, self.through);
         rows.into_iter().map(describe).collect()
     }
 

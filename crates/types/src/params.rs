@@ -44,6 +44,19 @@ pub enum ParamKind {
     Text,
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// A whole number that nobody knows exactly, with its range: "100 in 50..200". A number alone has none.
+    Estimate,
+}
+
+/// The parts of an estimate: least, likely, greatest.
+fn estimate(text: &str) -> Option<[u64; 3]> {
+    let number = |text: &str| text.trim().replace('_', "").parse::<u64>().ok();
+    let Some((likely, range)) = text.split_once(" in ") else {
+        return number(text).map(|n| [n; 3]);
+    };
+    let (least, greatest) = range.split_once("..")?;
+    let parts = [number(least)?, number(likely)?, number(greatest)?];
+    parts.is_sorted().then_some(parts)
 }
 
 impl ParamKind {
@@ -68,7 +81,9 @@ impl ParamKind {
                 "false" => Ok(ParamValue::Bool(false)),
                 _ => Err(format!("expected true or false, got \"{text}\"")),
             },
-            ParamKind::Text | ParamKind::Choice(_) => Ok(ParamValue::Text(text.to_owned())),
+            ParamKind::Text | ParamKind::Choice(_) | ParamKind::Estimate => {
+                Ok(ParamValue::Text(text.to_owned()))
+            }
         }
     }
 
@@ -84,7 +99,15 @@ impl ParamKind {
             (ParamKind::Choice(words), ParamValue::Text(s)) if !words.contains(&s.as_str()) => Err(
                 format!("\"{s}\" is not known, choose from: {}", words.join(", ")),
             ),
-            (ParamKind::Int { .. }, ParamValue::Int(_))
+            (ParamKind::Estimate, ParamValue::Text(s))
+                if !s.is_empty() && estimate(s).is_none() =>
+            {
+                Err(format!(
+                    "\"{s}\" is no estimate; write \"100 in 50..200\": the likely value, then the least and the greatest"
+                ))
+            }
+            (ParamKind::Estimate, ParamValue::Text(_))
+            | (ParamKind::Int { .. }, ParamValue::Int(_))
             | (ParamKind::Bool, ParamValue::Bool(_))
             | (ParamKind::Text | ParamKind::Choice(_), ParamValue::Text(_)) => Ok(()),
             (kind, value) => Err(format!("expected {}, got {value}", kind.name())),
@@ -99,6 +122,7 @@ impl ParamKind {
             ParamKind::Bool => "true or false",
             ParamKind::Text => "a text",
             ParamKind::Choice(_) => "one of a few words",
+            ParamKind::Estimate => "an estimate such as \"100 in 50..200\"",
         }
     }
 }
@@ -120,7 +144,10 @@ impl ParamInfo {
     /// The unit, read off the name's suffix; empty for a plain count or a word.
     #[must_use]
     pub fn unit(&self) -> &'static str {
-        const UNITS: [(&str, &str); 8] = [
+        const UNITS: [(&str, &str); 11] = [
+            ("_fj", "fJ"),
+            ("_uw", "µW"),
+            ("_mv", "mV"),
             ("_cycles", "cycles"),
             ("_kib", "KiB"),
             ("_mib", "MiB"),
@@ -226,9 +253,11 @@ macro_rules! params {
     (@type bool) => { bool };
     (@type text) => { String };
     (@type choice) => { String };
+    (@type estimate) => { String };
     (@kind int $min:literal ..= $max:literal) => { $crate::ParamKind::Int { min: $min, max: $max } };
     (@kind bool) => { $crate::ParamKind::Bool };
     (@kind text) => { $crate::ParamKind::Text };
+    (@kind estimate) => { $crate::ParamKind::Estimate };
     (@kind choice $($word:literal),+) => { $crate::ParamKind::Choice(&[$($word),+]) };
     (@default $kind:ident) => { None };
     (@default int $value:literal) => { Some($crate::ParamValue::Int($value)) };
@@ -283,5 +312,26 @@ mod tests {
         let error = choice.check(&ParamValue::Text("fifo".into())).unwrap_err();
         assert!(error.contains("lru, random"), "{error}");
         assert!(kind.parse("12x").is_err());
+    }
+
+    #[test]
+    fn an_estimate_lies_in_its_range() {
+        let fits = |text: &str| {
+            let value = ParamKind::Estimate.parse(text).unwrap();
+            ParamKind::Estimate.check(&value).is_ok()
+        };
+        for good in ["100", "1_000", "100 in 50..200", "100 in 100..100"] {
+            assert!(fits(good), "{good}");
+        }
+        for bad in [
+            "x",
+            "-1",
+            "49 in 50..200",
+            "201 in 50..200",
+            "100 in 50",
+            "100..200",
+        ] {
+            assert!(!fits(bad), "{bad}");
+        }
     }
 }

@@ -257,10 +257,10 @@ impl Cores {
         }
     }
 
-    /// Shows `visitor` the counters of all cores.
-    pub fn visit_counters(&self, visitor: &mut impl CounterVisitor) {
+    /// Shows `visitor` the counters of all cores as they are at `now`.
+    pub fn visit_counters(&self, now: Cycle, visitor: &mut impl CounterVisitor) {
         for core in &self.cores {
-            each!(core, core => core.visit_counters(visitor));
+            each!(core, core => core.visit_counters(now, visitor));
         }
     }
 

@@ -5,7 +5,7 @@ use loiter_isa::{Class, Inst, Op};
 use loiter_observe::{Accounts, Course, Doing, Slot};
 use loiter_types::{AddressSpace, ContextId, Cycle, HartId, PhysAddr};
 
-use crate::WaitParams;
+use super::core::CoreState;
 use crate::shared::{doing, mode};
 use crate::store_buffer::StoreBuffer;
 use crate::wait::Sleep;
@@ -244,10 +244,21 @@ impl Context {
     }
 
     /// Sleeps from `now` until something ends the nap.
-    pub(super) fn sleep(&mut self, now: Cycle, sleep: Sleep, wait: &WaitParams, hart: &Hart) {
+    pub(super) fn sleep(&mut self, now: Cycle, sleep: Sleep, core: &mut CoreState, hart: &Hart) {
         self.reconsider(now, hart, doing(sleep.nap));
         self.block(now, Waits::Wake(sleep), Slot::Waiting);
-        self.ready_at = wait.continues_by_itself(&sleep);
+        self.sleeps(sleep, core);
+    }
+
+    /// Sleeps so from now on.
+    pub(super) fn sleeps(&mut self, sleep: Sleep, core: &mut CoreState) {
+        self.waits = Waits::Wake(sleep);
+        self.ready_at = core.params.wait.continues_by_itself(&sleep);
+        core.idle
+            .sleeps(self.seat, sleep.nap, sleep.entered, sleep.limit);
+        if core.idle.may_lose_translations() {
+            self.fetch_page = NO_PAGE;
+        }
     }
 
     /// Forgets the fetched instruction: the pc has changed.

@@ -12,6 +12,7 @@ use super::holes::Holes;
 use super::ownership::Port;
 use super::params::{CLASSES, FgmtParams, MAX_PIPES, Simple};
 use super::units::{ChipFpu, CoreUnits, LOAD_STORE, UNITS};
+use crate::idle::{EVERYTHING, Idle};
 use crate::store_buffer::StoreBuffer;
 use crate::walker::{Ended, Walker};
 use crate::{Observer, Shared, WaitCounters};
@@ -46,6 +47,7 @@ pub(super) struct CoreState {
     pub(super) full_stops_thread: bool,
     pub(super) counters: CoreCounters,
     pub(super) naps: WaitCounters,
+    pub(super) idle: Idle,
 }
 
 /// What selection knows of a context. The cycles are copies that [`Core::reschedule`] keeps.
@@ -166,6 +168,16 @@ pub(crate) struct Core {
 }
 
 impl CoreState {
+    /// An event of cycle `event` wakes context `c`. Returns the first cycle in which the core is up.
+    pub(super) fn wakes(&mut self, c: usize, event: Cycle) -> Cycle {
+        let up = self.idle.wakes(c, event);
+        if up.without_translations {
+            self.itlb.flush(EVERYTHING);
+            self.dtlb.flush(EVERYTHING);
+        }
+        up.at
+    }
+
     /// Notes when something happens that needs no slot, after anything that may have changed it.
     pub(super) fn note_due(&mut self) {
         self.due = self.earliest_due();
@@ -219,6 +231,7 @@ impl Core {
                 params: params.clone(),
                 counters: CoreCounters::default(),
                 naps: WaitCounters::default(),
+                idle: Idle::new(&params.idle, contexts, now),
             },
             contexts: (0..contexts)
                 .map(|n| Context::new(ContextId::new(first.index() + n), n, stores(), nothing, now))

@@ -19,6 +19,10 @@ counters! {
         branches_taken: "instructions",
         /// Floating-point operations issued, loads and stores not counted.
         fp_operations: "instructions",
+        /// Integer multiplies issued.
+        multiplies: "instructions",
+        /// Integer divides and remainders issued.
+        divides: "instructions",
         /// Instructions issued after a load whose hit was not yet confirmed, or a branch not yet known.
         speculative_issues: "instructions",
         /// Slots lost to instructions whose unit was busy.

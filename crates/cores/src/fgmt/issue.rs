@@ -369,6 +369,8 @@ impl Context {
             cycles = latency.fp_long_cycles(&self.inst, class);
         }
         core.counters.fp_operations += u64::from(is_fp(class));
+        core.counters.multiplies += u64::from(class == Class::Mul);
+        core.counters.divides += u64::from(class == Class::Div);
         let pipelined = matches!(
             class,
             Class::FpAdd | Class::FpMul | Class::FpFma | Class::FpMove
@@ -481,8 +483,8 @@ impl Context {
     ) {
         let hart = &shared.harts[self.hart_index];
         core.naps.begun(nap);
-        let wait = &core.params.wait;
-        self.sleep(from, wait.fall_asleep(nap, now, hart), wait, hart);
+        let sleep = core.params.wait.fall_asleep(nap, now, hart);
+        self.sleep(from, sleep, core, hart);
     }
 
     /// Enters a trap.

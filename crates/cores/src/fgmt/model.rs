@@ -50,6 +50,7 @@ impl TimedCore for Core {
     }
 
     fn resume(&mut self, now: Cycle) {
+        self.state.idle.skip(now);
         for context in &mut self.contexts {
             context.accounts.skip(now);
             context.warmed = Fetched::NOWHERE;
@@ -174,11 +175,12 @@ impl TimedCore for Core {
         &mut self.contexts[c].accounts
     }
 
-    fn visit_counters(&self, visitor: &mut impl CounterVisitor) {
+    fn visit_counters(&self, now: Cycle, visitor: &mut impl CounterVisitor) {
         let state = &self.state;
         let core = format!("core{}", state.id.0);
         visitor.visit(&core, &state.counters);
         visitor.visit(&format!("{core}.wait"), &state.naps);
+        visitor.visit(&format!("{core}.idle"), &state.idle.counters_at(now));
         visitor.visit(&format!("{core}.itlb"), &state.itlb.counters);
         visitor.visit(&format!("{core}.dtlb"), &state.dtlb.counters);
         visitor.visit(&format!("{core}.walker"), &state.walker.counters);

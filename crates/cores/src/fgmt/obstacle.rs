@@ -215,7 +215,7 @@ impl Context {
     }
 
     /// A context that rested executes again, and a pending interrupt is taken. Returns whether one
-    /// was.
+    /// was, or its core is not up yet.
     #[cold]
     fn interrupted<O: Observer>(
         &mut self,
@@ -223,17 +223,21 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) -> bool {
+        if let Waits::Wake(sleep) = self.waits {
+            self.waits = Waits::Time;
+            core.naps.ended(Wakes::Limit);
+            let up = core.wakes(self.seat, sleep.limit);
+            if up > now {
+                self.stall(now, up, Slot::Waiting);
+                return true;
+            }
+        }
         let hart = &shared.harts[self.hart_index];
         if matches!(
             self.accounts.activity(),
             Activity::Idle | Activity::Napping | Activity::Blocked | Activity::Pausing
         ) {
             self.reconsider(now, hart, Doing::Executing);
-        }
-        if let Waits::Wake(sleep) = self.waits {
-            self.waits = Waits::Time;
-            let wait = &core.params.wait;
-            core.naps.ended(wait, &sleep, Wakes::Limit, sleep.limit);
         }
         self.check_interrupts = false;
         let interrupt = hart.pending_interrupt();

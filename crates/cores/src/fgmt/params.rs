@@ -5,7 +5,7 @@ use loiter_memory::{Tlb, TlbParams, WalkerParams};
 use loiter_observe::Slot;
 use loiter_types::params;
 
-use crate::{DivideParams, WaitParams};
+use crate::{DivideParams, IdleParams, WaitParams};
 
 /// Most pipes of a core.
 pub(super) const MAX_PIPES: usize = 8;
@@ -154,6 +154,8 @@ pub struct FgmtParams {
     pub divide: DivideParams,
     /// Section `wait`.
     pub wait: WaitParams,
+    /// Section `idle`.
+    pub idle: IdleParams,
     /// Section `fpu`.
     pub fpu: FpuParams,
     /// Section `itlb`.
@@ -181,6 +183,7 @@ impl FgmtParams {
             ));
         }
         self.divide.check()?;
+        self.idle.check()?;
         for (prefix, hit, confirmed) in [
             ("", latency.load_cycles, latency.load_confirmed_cycles),
             (

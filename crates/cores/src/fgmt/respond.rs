@@ -18,9 +18,10 @@ impl Core {
         if sleep.limit <= now {
             return;
         }
-        let wait = &self.state.params.wait;
-        self.contexts[c].unblock(wait.continues(&sleep, now));
-        self.state.naps.ended(wait, &sleep, by, now);
+        let up = self.state.wakes(c, now);
+        let continues = self.state.params.wait.continues(&sleep, now);
+        self.contexts[c].unblock(continues.max(up));
+        self.state.naps.ended(by);
     }
 }
 
@@ -128,9 +129,7 @@ impl Context {
             }
         } else if let Waits::Wake(sleep) = self.waits {
             // It hears that it has to wait when the response is back.
-            let sleep = sleep.answered(response.done);
-            self.waits = Waits::Wake(sleep);
-            self.ready_at = core.params.wait.continues_by_itself(&sleep);
+            self.sleeps(sleep.answered(response.done), core);
             if O::PIPELINE {
                 self.tell(core, (now, now.after(1)), PipelineStep::Squashed, shared);
             }

@@ -30,11 +30,12 @@ impl Core {
         context.fetch_line = NO_LINE;
         context.refetch();
         context.check_interrupts = true;
+        self.state.idle.moves(c, now);
         match std::mem::replace(&mut hart.state, HartState::Running) {
             // What wakes it may have happened before it came here.
             HartState::Napping(nap) if !hart.nap_is_over(nap, watches) => {
-                let wait = &self.state.params.wait;
-                context.sleep(now, wait.sleep_on(nap, now, hart), wait, hart);
+                let sleep = self.state.params.wait.sleep_on(nap, now, hart);
+                context.sleep(now, sleep, &mut self.state, hart);
             }
             _ => {
                 context.reconsider(now, hart, Doing::Executing);
@@ -66,6 +67,9 @@ impl Core {
             Waits::Wake(sleep) if sleep.limit > now => hart.state = HartState::Napping(sleep.nap),
             _ => {}
         }
+        // The cycles up to now are counted.
+        self.state.idle.moves(c, now);
+        self.state.idle.is_vacant(c, now);
         context.hart = None;
         context.leaves = false;
         context.ready_at = Cycle::NEVER;

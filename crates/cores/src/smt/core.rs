@@ -19,6 +19,7 @@ use super::refill::handler_instruction;
 use super::registers::{NONE, Registers};
 use super::squash;
 use super::translate::For;
+use crate::idle::Idle;
 use crate::predict::{Prediction, Predictors};
 use crate::store_buffer::StoreBuffer;
 use crate::walker::{Ended, Walker};
@@ -111,6 +112,7 @@ pub(super) struct CoreState {
     /// Contexts that have given their shares to the others while they sleep.
     pub(super) without_share: u64,
     pub(super) naps: WaitCounters,
+    pub(super) idle: Idle,
     /// The first cycle that has not been counted.
     pub(super) counted_to: Cycle,
     /// Whether a full queue, or the want of a register, kept an instruction in the front end.
@@ -234,6 +236,7 @@ impl Core {
                 shares: Shares::new(params, params.contexts),
                 without_share: 0,
                 naps: WaitCounters::default(),
+                idle: Idle::new(&params.idle, contexts, now),
                 renames_in_order: core.rename_order == "in_order",
                 atomics_annotated: core.atomic_order == "annotated",
                 pause_is_nop: params.wait.pause_cycles == 1,

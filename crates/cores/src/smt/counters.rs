@@ -55,6 +55,10 @@ counters! {
         atomics: "instructions",
         /// Floating-point operations retired, loads and stores not counted.
         fp_operations: "instructions",
+        /// Integer multiplies retired.
+        multiplies: "instructions",
+        /// Integer divides and remainders retired.
+        divides: "instructions",
         /// Loads whose value came from an older store that had not performed.
         forwarded_loads: "instructions",
         /// Loads squashed because an older store to the same bytes came after them.

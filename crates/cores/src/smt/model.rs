@@ -50,6 +50,7 @@ impl TimedCore for Core {
     }
 
     fn resume(&mut self, now: Cycle) {
+        self.state.idle.skip(now);
         self.state.counted_to = now;
         for context in &mut self.contexts {
             context.accounts.skip(now);
@@ -222,11 +223,12 @@ impl TimedCore for Core {
         &mut self.contexts[c].accounts
     }
 
-    fn visit_counters(&self, visitor: &mut impl CounterVisitor) {
+    fn visit_counters(&self, now: Cycle, visitor: &mut impl CounterVisitor) {
         let state = &self.state;
         let core = format!("core{}", state.id.0);
         visitor.visit(&core, &state.counters);
         visitor.visit(&format!("{core}.wait"), &state.naps);
+        visitor.visit(&format!("{core}.idle"), &state.idle.counters_at(now));
         let [user, kernel] = &state.modes;
         visitor.visit(&core, &(user + kernel));
         let [user_branches, kernel_branches] = &state.predictors.counters;

@@ -7,11 +7,22 @@ use loiter_types::Cycle;
 use super::context::{Context, Fetch};
 use super::core::CoreState;
 use super::policy::Shares;
+use crate::idle::EVERYTHING;
 use crate::shared::doing;
 use crate::wait::{Sleep, Wakes};
 use crate::{Observer, Shared};
 
 impl CoreState {
+    /// An event of cycle `event` wakes context `c`. Returns the first cycle in which the core is up.
+    pub(super) fn wakes(&mut self, c: usize, event: Cycle) -> Cycle {
+        let up = self.idle.wakes(c, event);
+        if up.without_translations {
+            self.itlb.flush(EVERYTHING);
+            self.dtlb.flush(EVERYTHING);
+        }
+        up.at
+    }
+
     /// Queues and registers are shared by all contexts but so many.
     fn share_out(&mut self, without: u64) {
         self.without_share = without;
@@ -27,6 +38,11 @@ impl CoreState {
 }
 
 impl Context {
+    /// Its number within its core.
+    fn seat(&self, core: &CoreState) -> usize {
+        self.id.index() % core.params.contexts as usize
+    }
+
     /// A nap has been asked for: it begins, unless what would end it has happened.
     pub(super) fn nap<O: Observer>(
         &mut self,
@@ -61,6 +77,9 @@ impl Context {
     pub(super) fn sleep(&mut self, now: Cycle, sleep: Sleep, core: &mut CoreState, hart: &Hart) {
         self.reconsider(now, hart, doing(sleep.nap));
         self.fetch = Fetch::Asleep(sleep);
+        let seat = self.seat(core);
+        core.idle
+            .sleeps(seat, sleep.nap, sleep.entered, sleep.limit);
         self.nap_until = sleep.limit;
         if core.params.wait.frees_shares(sleep.nap) {
             core.share_out(core.without_share + 1);
@@ -77,9 +96,9 @@ impl Context {
         shared: &Shared<'_, O>,
     ) {
         let hart = &shared.harts[self.hart_index];
-        let wait = &core.params.wait;
-        core.naps.ended(wait, &sleep, by, now);
-        self.awake_from = wait.continues(&sleep, now);
+        core.naps.ended(by);
+        let up = core.wakes(self.seat(core), now);
+        self.awake_from = core.params.wait.continues(&sleep, now).max(up);
         core.gets_up(&sleep);
         self.nap_until = Cycle::NEVER;
         self.fetch_at(hart.pc, self.awake_from, Slot::Waiting);

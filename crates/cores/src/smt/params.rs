@@ -5,7 +5,7 @@ use loiter_memory::{Tlb, TlbParams, WalkerParams};
 use loiter_types::params;
 
 use crate::predict::{BranchParams, BtbParams};
-use crate::{DivideParams, WaitParams};
+use crate::{DivideParams, IdleParams, WaitParams};
 
 params! {
     /// Section `core`.
@@ -164,6 +164,8 @@ pub struct SmtParams {
     pub divide: DivideParams,
     /// Section `wait`.
     pub wait: WaitParams,
+    /// Section `idle`.
+    pub idle: IdleParams,
     /// Section `branch`.
     pub branch: BranchParams,
     /// Section `btb`.
@@ -206,6 +208,7 @@ impl SmtParams {
             ));
         }
         self.divide.check()?;
+        self.idle.check()?;
         let units = &self.units;
         if units.load_store > units.integer {
             return Err((

@@ -204,6 +204,8 @@ impl Context {
                 let inst = &self.entry(n).inst;
                 self.fenced |= inst.orders_stores() && !self.buffer.is_empty();
             }
+            Class::Mul => core.modes[self.mode].multiplies += 1,
+            Class::Div => core.modes[self.mode].divides += 1,
             class => core.modes[self.mode].fp_operations += u64::from(is_fp(class)),
         }
         let entry = self.entry(n);

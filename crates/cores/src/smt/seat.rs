@@ -32,6 +32,7 @@ impl Core {
         context.settle(now);
         context.hart = Some(hart.id);
         context.hart_index = hart.id.index();
+        state.idle.moves(c, now);
         for slot in 1..SINK {
             let register = state.registers.take(File::of(slot));
             let register = register.expect("the files hold the registers of every context");
@@ -72,6 +73,9 @@ impl Core {
         context.data_walks.clear();
         context.fetch_granted = Granted::NOTHING;
         context.oldest_granted = Granted::NOTHING;
+        // The cycles up to now are counted.
+        state.idle.moves(c, now);
+        state.idle.is_vacant(c, now);
         context.hart = None;
         state.leaving -= usize::from(std::mem::take(&mut context.leaves));
         context.fetch = Fetch::Vacant;

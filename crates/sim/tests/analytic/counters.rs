@@ -161,7 +161,13 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
     .concat();
     let deep = |machine| {
         let bench = Bench::new(machine).set("hart.isa=+xloiterlock");
-        bench.set("wait.wfi_deep_after_cycles=50")
+        let bench = bench.set("idle.states=3").set("idle.wfi_deepest=3");
+        [20, 40, 60]
+            .iter()
+            .zip(1..)
+            .fold(bench, |bench, (cycles, n)| {
+                bench.set(&format!("idle.state{n}_residency_cycles={cycles}"))
+            })
     };
     vec![
         (deep("t1"), naps.clone()),
