@@ -142,6 +142,21 @@ class Result:
         return by_name
 
     @functools.cached_property
+    def energy(self) -> pd.DataFrame:
+        """Energy and power, each with its range and what moves it most; empty where the machine says nothing of them
+        (docs/energy.md)."""
+        import pandas as pd
+
+        from loiter import energy
+
+        found = energy.of(self)
+        columns = ["value", "low", "high", "unit", "moved_by", "definition"]
+        rows = [] if found is None else energy.rows(found)
+        frame = pd.DataFrame([row | {"value": row["all"]} for row in rows], columns=["name", *columns])
+        by_name: pd.DataFrame = frame.set_index("name")
+        return by_name
+
+    @functools.cached_property
     def counters(self) -> pd.DataFrame:
         """Every counter of every component: component, name, unit, value."""
         return self._frame("counters")

@@ -30,7 +30,8 @@ class Waiting:
         "method. Slowdown is the time of its repetitions beside the waiters over the time of the same repetitions "
         "alone, less 1. After every repetition the lock goes to a waiter and back: the wake-up latency is the time "
         "from the probe before the store that releases the lock to the probe after its acquisition. Neither is part of "
-        "a repetition. Energy is not modelled yet."
+        "a repetition. Energy is that of the whole machine while the program works and hands over, for one repetition; "
+        "what a waiter adds is the difference of average powers (docs/energy.md)."
     )
 
     def __init__(self, choice: Choice) -> None:
@@ -55,7 +56,7 @@ class Waiting:
         return Findings(
             points=(),
             statements=(),
-            grids=[*_by_waiters(choice, measured), _by_benchmark(choice, measured)],
+            grids=[*_by_waiters(choice, measured), *_energy(choice, measured), _by_benchmark(choice, measured)],
             charts=_charts(choice, measured),
             rows=[_row(cell, measured, results) for cell in choice.cells()],
         )
@@ -100,6 +101,42 @@ def _by_waiters(choice: Choice, measured: Measured) -> list[Grid]:
             tuple(woken),
         ),
     ]
+
+
+def _energy(choice: Choice, measured: Measured) -> list[Grid]:
+    """What a repetition takes and what a waiter adds, for every number of waiters; nothing where it is not known."""
+    alone = [measured.energy_uj(Cell(benchmark)) for benchmark in choice.benchmarks]
+    if any(each is None for each in alone):
+        return []
+    rows = []
+    for method in choice.methods:
+        row = [method]
+        for n in choice.waiters:
+            cells = _cells(choice, method, n)
+            more = [_times(measured, cell) for cell in cells]
+            added = [value for cell in cells if (value := measured.waiter_mw(cell)) is not None]
+            low, mid, high = (
+                sum(getattr(each, end) for each in added) / len(added) for end in ("low", "value", "high")
+            )
+            row.append(f"{fixed(sum(more) / len(more))} × / {fixed(mid)} ({fixed(low)} to {fixed(high)})")
+        rows.append(tuple(row))
+    return [
+        Grid(
+            "energy",
+            "Energy of a repetition, times that alone / what a waiter adds, mW",
+            f"The average over {len(choice.benchmarks)} programs. In brackets: with all coefficients of the machine's "
+            "energy at the ends of their ranges.",
+            ("method", *(f"{n} waiting" for n in choice.waiters)),
+            tuple(rows),
+        )
+    ]
+
+
+def _times(measured: Measured, cell: Cell) -> float:
+    with_waiters, alone = measured.energy_uj(cell), measured.energy_uj(Cell(cell.benchmark))
+    assert with_waiters is not None
+    assert alone is not None
+    return with_waiters.value / alone.value
 
 
 def _by_benchmark(choice: Choice, measured: Measured) -> Grid:
@@ -178,7 +215,13 @@ def _row(cell: Cell, measured: Measured, results: Mapping[str, Result]) -> dict[
         "cycles": result.manifest["cycles"],
         "instructions": result.manifest["instructions"],
     }
+    taken = measured.energy_uj(cell)
+    if taken is not None:
+        row |= taken.columns("energy_per_repetition_uj")
     if cell.waiters:
+        added = measured.waiter_mw(cell)
+        if added is not None:
+            row |= added.columns("power_per_waiter_mw")
         slowdown, latency = measured.slowdown(cell), measured.latency(cell)
         row |= {
             "slowdown_percent": slowdown.percent,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from loiter import energy
 from loiter.engine import Json
 from loiter.errors import RunFault
 from loiter.method import fame
@@ -57,6 +58,7 @@ class Measured:
         self._results = results
         self._timings: dict[Cell, fame.Timing] = {}
         self._latencies: dict[Cell, Latency] = {}
+        self._energies: dict[Cell, energy.Energy | None] = {}
 
     def slowdown(self, cell: Cell) -> fame.Slowdown:
         """What the waiters of a cell cost its program."""
@@ -82,6 +84,25 @@ class Measured:
                 raise RunFault(f"{cell.label}: {len(samples)} wake-ups after {expected} repetitions")
             self._latencies[cell] = Latency(samples)
         return self._latencies[cell]
+
+    def energy_uj(self, cell: Cell) -> energy.Value | None:
+        """Energy for a repetition of the program, all that the machine takes meanwhile; none where the machine says
+        nothing of energy."""
+        found = self._energy(cell)
+        return None if found is None else found.total.scaled(1e6 / len(self._timing(cell).repetitions))
+
+    def waiter_mw(self, cell: Cell) -> energy.Value | None:
+        """What a waiter adds to the power of the machine with the program alone."""
+        found, alone = self._energy(cell), self._energy(Cell(cell.benchmark))
+        if found is None or alone is None:
+            return None
+        # One set of coefficients: a difference has its range over them, not over each side's.
+        return energy.difference(found, alone).scaled(1e3 / cell.waiters)
+
+    def _energy(self, cell: Cell) -> energy.Energy | None:
+        if cell not in self._energies:
+            self._energies[cell] = energy.of(self._results[cell.label])
+        return self._energies[cell]
 
     def clock_mhz(self, cell: Cell) -> float:
         """The clock of the machine, as the run had it."""
