@@ -192,3 +192,29 @@ fn a_copy_lost_while_its_owner_waits_to_write_is_fetched_again() {
     let counters = &bench.memory.bus.as_ref().unwrap().counters;
     assert_eq!(counters.upgrades, 1);
 }
+
+#[test]
+fn a_line_that_waits_to_be_written_back_is_supplied_and_then_needs_no_bus() {
+    // Three lines of one set of two.
+    let replaced = |bench: &mut Bench| {
+        bench.ask(1000, 0, RequestKind::Own);
+        bench.drain();
+        bench.ask_at(2000, 0, RequestKind::Load, LINE + 512);
+        bench.drain();
+        bench.ask_at(3000, 0, RequestKind::Load, LINE + 1024);
+    };
+    let mut alone = Bench::new(MESI, false);
+    replaced(&mut alone);
+    let comes = alone.drain()[0].0;
+    let written_back = |bench: &Bench| bench.memory.bus.as_ref().unwrap().counters.write_backs;
+    assert_eq!((written_back(&alone), alone.writes()), (1, 1));
+    // Another core asks for the line that goes while the bus brings the one that takes its place.
+    let mut bench = Bench::new(MESI, false);
+    replaced(&mut bench);
+    bench.ask(comes - 1 - TO_BUS, 1, RequestKind::Load);
+    let supplied = comes + REQUEST + SNOOP + VALUE;
+    let expected = [(comes, 0, Level::Memory), (supplied, 1, Level::OtherCache)];
+    assert_eq!(bench.drain(), expected);
+    assert_eq!(bench.state(0), State::Invalid);
+    assert_eq!((written_back(&bench), bench.writes()), (0, 1));
+}
