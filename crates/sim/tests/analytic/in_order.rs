@@ -197,3 +197,20 @@ fn a_lock_that_nobody_else_wants_costs_its_three_instructions() {
     assert_eq!(to - from, cycles.iter().sum::<u64>());
     assert_eq!(to - from, 10, "as docs/latency.md says");
 }
+
+#[test]
+fn a_conditional_store_without_its_reservation_fails_without_its_line() {
+    let cycles = |access: &str| {
+        let code = format!(
+            "li a0, {DATA}; li a1, 1; li s1, 2; j go
+             .line
+             go: mark; {access}; mark; addi a0, a0, 1024; addi s1, s1, -1; bnez s1, go; exit"
+        );
+        let times = Bench::new("in-order").hart(0, &code).run().times(0);
+        times[3] - times[2]
+    };
+    let parameters = Bench::new("in-order").parameters();
+    let atomic = parameters.number("latency.atomic_cycles");
+    assert_eq!(cycles("sc.d t0, a1, (a0)"), atomic);
+    assert!(cycles("amoswap.d t0, a1, (a0)") > atomic + parameters.number("dram.row_hit_cycles"));
+}
