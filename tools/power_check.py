@@ -11,6 +11,7 @@ McPAT's leakage, which is not Sun's; of Rome, the power of a core in C1 and that
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import loiter
 from loiter import energy
@@ -52,7 +53,19 @@ def main() -> int:
     core, thread = energy.difference(one, alone), energy.difference(both, one)
     all_within &= line("p-core: a core that loops over pause (Rome)", 0.332, core)
     all_within &= line("p-core: its second thread, likewise (Rome)", 0.052, thread)
+    # Of one core in 64; what its caches beyond the first take is not the core's.
+    machine = loiter.machine("rv-many").set("system.clock_mhz=1000")
+    alone, busy = (run(machine, {"intmix": seats}) for seats in ([0], [0, 1]))
+    core = energy.difference(_core_dynamic(busy), _core_dynamic(alone))
+    all_within &= line("rv-many: a busy core at 1 GHz, dynamic (C910)", 0.100, core)
     return 0 if all_within else 1
+
+
+def _core_dynamic(found: Energy) -> Energy:
+    """What cores take of events and clocks."""
+    beyond = ("l2_fj", "l3_fj", "directory_fj", "hop_fj", "dram_fj")
+    uses = {use: count for use, count in found.uses.items() if use[1].endswith("_fj") and use[1] not in beyond}
+    return replace(found, uses=uses)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+import loiter
 from linux_guest import LOITER, loiter_, message
 from loiter import energy, store
 from loiter.energy import Coefficients, Energy
@@ -99,6 +101,35 @@ def test_static_energy_is_power_times_time(directory: Path) -> None:
     units = found.by_unit()
     assert units["core_static_uw"].value == pytest.approx(0.67 * cores * seconds)
     assert units["chip_static_uw"].value == pytest.approx(11.64 * seconds)
+
+
+@pytest.mark.simulator
+def test_acquisitions_have_the_energy_of_waiting_by_their_cycles() -> None:
+    words = ["reps_min=4", "reps_max=4", "handovers=1"]
+    place = {"add": [0], "spin_pause": [1]}
+    found = energy.of(loiter.run("t1", "spinloops", place=place, arguments=words, fast_forward=True))
+    assert found is not None
+    waits = found.acquisitions
+    assert waits is not None
+    assert waits.count >= 4
+    waiting = sum(value.value for name, value in found.by_activity().items() if name in energy.WAITING)
+    assert waits.joules.value == pytest.approx(waiting)
+    rows = {row["name"]: row for row in energy.rows(found)}
+    assert rows["acquisition_nj"]["all"] * waits.count == pytest.approx(waiting * 1e9)
+    share = waits.longest_cycles / waits.wait_cycles
+    assert rows["longest_acquisition_nj"]["all"] == pytest.approx(waiting * 1e9 * share)
+
+
+@pytest.mark.parametrize("name", ["t1", "t2", "knl", "p-core", "rv-many"])
+def test_every_coefficient_is_explained_and_has_a_range_that_it_lies_in(name: str) -> None:
+    text = (Path(__file__).parents[2] / "docs/energy.md").read_text()
+    found = [each for each in loiter.machine(name).parameters if each.key.startswith(energy.SECTION)]
+    assert len(found) > 20
+    for each in found:
+        key = each.key.removeprefix(energy.SECTION)
+        assert f"`{re.sub('state[23]', 'state1', key)}`" in text, each.key
+        if each.type == "estimate":
+            assert " in " in str(each.value), each.key
 
 
 @pytest.mark.simulator

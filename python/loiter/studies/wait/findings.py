@@ -113,17 +113,17 @@ def _energy(choice: Choice, measured: Measured) -> list[Grid]:
         row = [method]
         for n in choice.waiters:
             cells = _cells(choice, method, n)
-            more = [_times(measured, cell) for cell in cells]
+            more = [_percent_more(measured, cell) for cell in cells]
             added = [value for cell in cells if (value := measured.waiter_mw(cell)) is not None]
             low, mid, high = (
                 sum(getattr(each, end) for each in added) / len(added) for end in ("low", "value", "high")
             )
-            row.append(f"{fixed(sum(more) / len(more))} × / {fixed(mid)} ({fixed(low)} to {fixed(high)})")
+            row.append(f"{fixed(sum(more) / len(more))} / {fixed(mid)} ({fixed(low)} to {fixed(high)})")
         rows.append(tuple(row))
     return [
         Grid(
             "energy",
-            "Energy of a repetition, times that alone / what a waiter adds, mW",
+            "Energy of a repetition, percent more than alone / power that a waiter adds, mW",
             f"The average over {len(choice.benchmarks)} programs. In brackets: with all coefficients of the machine's "
             "energy at the ends of their ranges.",
             ("method", *(f"{n} waiting" for n in choice.waiters)),
@@ -132,11 +132,11 @@ def _energy(choice: Choice, measured: Measured) -> list[Grid]:
     ]
 
 
-def _times(measured: Measured, cell: Cell) -> float:
+def _percent_more(measured: Measured, cell: Cell) -> float:
     with_waiters, alone = measured.energy_uj(cell), measured.energy_uj(Cell(cell.benchmark))
     assert with_waiters is not None
     assert alone is not None
-    return with_waiters.value / alone.value
+    return 100 * (with_waiters.value / alone.value - 1)
 
 
 def _by_benchmark(choice: Choice, measured: Measured) -> Grid:
