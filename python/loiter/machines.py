@@ -73,17 +73,24 @@ class Machine:
 
     @property
     def contexts_per_core(self) -> int:
+        """Contexts of a core; where there are two kinds of cores, of one of the first kind."""
         return self.count("core.contexts", 1)
+
+    @property
+    def core_contexts(self) -> list[int]:
+        """Contexts of each core, those of section `little` last."""
+        big = [self.contexts_per_core] * self.count("system.cores", 1)
+        return big + [self.count("little.core.contexts", 1)] * self.count("little.cores", 0)
 
     @property
     def cores(self) -> int:
         """Cores of the machine."""
-        return self.count("system.cores", 1)
+        return len(self.core_contexts)
 
     @property
     def contexts(self) -> int:
         """Contexts of the whole machine; they are numbered from 0, core by core."""
-        return self.cores * self.contexts_per_core
+        return sum(self.core_contexts)
 
     def undefined_tags(self) -> dict[str, list[str]]:
         """Tags in the parameters' sources that nothing defines, each with the keys it stands at."""

@@ -108,19 +108,21 @@ def arguments(words: Sequence[str]) -> list[str]:
 
 
 def _context(text: str, machine: Machine, request: str) -> int:
-    per_core, total = machine.contexts_per_core, machine.contexts
+    cores, total = machine.core_contexts, machine.contexts
     core, dot, inner = text.partition(".")
     if not core.isascii() or not core.isdigit() or (dot and not (inner.isascii() and inner.isdigit())):
         raise UserFault(f'--place {request}: "{text}" is neither a context number nor core.context.')
-    if dot and int(inner) >= per_core:
+    per_core = machine.contexts_per_core
+    of_core = cores[int(core)] if dot and int(core) < len(cores) else per_core
+    if dot and int(inner) >= of_core:
         raise UserFault(
-            f"--place {request}: {machine.name} has contexts 0 to {per_core - 1} in each core; there is no {text}."
+            f"--place {request}: {machine.name} has contexts 0 to {of_core - 1} in each core; there is no {text}."
         )
-    context = int(core) * per_core + int(inner) if dot else int(core)
+    context = (sum(cores[: int(core)]) + int(inner) if int(core) < len(cores) else total) if dot else int(core)
     if context >= total:
-        cores = total // per_core
+        count = len(cores)
         raise UserFault(
-            f"--place {request}: {machine.name} has {cores} core{'s' if cores > 1 else ''} of {per_core} "
+            f"--place {request}: {machine.name} has {count} core{'s' if count > 1 else ''} of {per_core} "
             f"context{'s' if per_core > 1 else ''} here, numbered 0 to {total - 1}; there is no {text}. "
             f'"--set system.cores={int(core) + 1 if dot else context // per_core + 1}" would make room.'
         )

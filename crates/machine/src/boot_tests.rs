@@ -123,7 +123,7 @@ fn as_many_harts_as_linux_machines_have() {
     let mut machine = Machine::new(&MachineConfig {
         ram_bytes: 64 << 20,
         harts: 256,
-        contexts_per_core: 8,
+        harts_of_cores: vec![8; 32],
         isa: "rv64imafdc_zicntr_zicond_zicsr_zifencei_zihintpause_zba_zbb_zbs_sstc".into(),
         ..config()
     })

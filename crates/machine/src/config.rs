@@ -18,8 +18,8 @@ pub struct MachineConfig {
     pub ram_bytes: u64,
     /// Number of harts.
     pub harts: usize,
-    /// Harts of one core, for the CPU map of the device tree.
-    pub contexts_per_core: usize,
+    /// Harts of each core in order, for the CPU map of the device tree; none: one a core.
+    pub harts_of_cores: Vec<usize>,
     /// Ticks of `mtime` in a second, for the device tree.
     pub timebase_hz: u64,
     /// ISA string of the device tree, such as `rv64imafdc_zicsr`.
@@ -59,7 +59,7 @@ impl Default for MachineConfig {
         Self {
             ram_bytes: 128 << 20,
             harts: 1,
-            contexts_per_core: 1,
+            harts_of_cores: Vec::new(),
             timebase_hz: 10_000_000,
             isa: "rv64imafdc_zicsr_zifencei".into(),
             mmu: None,
@@ -122,12 +122,12 @@ pub enum MachineError {
     #[error("{0} harts; there must be 1 to {MAX_HARTS}")]
     Harts(usize),
     /// Harts that do not fill cores.
-    #[error("{harts} harts do not fill cores of {contexts} contexts each")]
-    Contexts {
+    #[error("{harts} harts, of which cores have {seated}; each core has one at least")]
+    Cores {
         /// Number of harts.
         harts: usize,
-        /// Contexts of a core.
-        contexts: usize,
+        /// Those that cores have.
+        seated: usize,
     },
     /// A watch line that is no power of two, or is too short.
     #[error("lines of {0} bytes; a line must be a power of two of at least 16 bytes")]
@@ -176,9 +176,10 @@ pub(crate) fn check(config: &MachineConfig) -> Result<(), MachineError> {
     if !(1..=MAX_HARTS).contains(&config.harts) {
         return Err(MachineError::Harts(config.harts));
     }
-    let (harts, contexts) = (config.harts, config.contexts_per_core);
-    if contexts == 0 || !harts.is_multiple_of(contexts) {
-        return Err(MachineError::Contexts { harts, contexts });
+    let (harts, cores) = (config.harts, &config.harts_of_cores);
+    let seated = cores.iter().sum();
+    if !cores.is_empty() && (seated != harts || cores.contains(&0)) {
+        return Err(MachineError::Cores { harts, seated });
     }
     let line = config.watch_line_bytes;
     if line < Width::Q.bytes() || !line.is_power_of_two() {

@@ -152,7 +152,15 @@ fn harts(tree: &mut FdtWriter, config: &MachineConfig, handles: &Handles) -> Res
 fn cpu_map(tree: &mut FdtWriter, config: &MachineConfig, handles: &Handles) -> Result<(), Error> {
     let map = tree.begin_node("cpu-map")?;
     let cluster = tree.begin_node("cluster0")?;
-    for (number, core) in handles.harts.chunks(config.contexts_per_core).enumerate() {
+    let mut harts = &handles.harts[..];
+    let one_each = vec![1; harts.len()];
+    let cores = match config.harts_of_cores.is_empty() {
+        true => &one_each,
+        false => &config.harts_of_cores,
+    };
+    for (number, &count) in cores.iter().enumerate() {
+        let core;
+        (core, harts) = harts.split_at(count);
         let node = tree.begin_node(&format!("core{number}"))?;
         if let [hart] = core {
             tree.property_u32("cpu", *hart)?;

@@ -137,22 +137,27 @@ fn the_seed_decides_the_random_numbers_of_the_guest() {
 
 #[test]
 fn the_cpu_map_says_which_harts_share_a_core() {
-    let bytes = |contexts_per_core| {
-        tree_of(&MachineConfig {
+    for (cores, last) in [
+        (vec![], "core3"),
+        (vec![1; 4], "core3"),
+        (vec![2; 2], "core1/thread1"),
+        (vec![4], "core0/thread3"),
+        (vec![2, 1, 1], "core2"),
+        (vec![1, 3], "core1/thread2"),
+    ] {
+        let count = if cores.is_empty() { 4 } else { cores.len() };
+        let bytes = tree_of(&MachineConfig {
             harts: 4,
-            contexts_per_core,
+            harts_of_cores: cores,
             ..config()
-        })
-    };
-    for (contexts, last) in [(1, "core3"), (2, "core1/thread1"), (4, "core0/thread3")] {
-        let bytes = bytes(contexts);
+        });
         let tree = Fdt::new(&bytes).unwrap();
         let node = tree.find_node(&format!("/cpus/cpu-map/cluster0/{last}"));
         let cpu = cells(&node.expect("the last hart"), "cpu")[0];
         let cpu = tree.find_phandle(cpu).unwrap();
         assert_eq!(cpu.name, "cpu@3");
         let map = tree.find_node("/cpus/cpu-map/cluster0").unwrap();
-        assert_eq!(map.children().count(), 4 / contexts);
+        assert_eq!(map.children().count(), count);
     }
 }
 

@@ -8,14 +8,17 @@ use loiter_isa::FLAGS_BYTES;
 use loiter_machine::{MachineConfig, Mmu};
 use loiter_memory::coherence::{DirectoryParams, SnoopingParams};
 use loiter_memory::{AnyMemoryConfig, Memory, MemoryConfig};
-use loiter_types::{Cycle, ParamInfo, ParamKind, ParamValue, Params, Unknown};
+use loiter_types::{Cycle, ParamInfo, ParamKind, ParamValue, Params};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use toml_edit::{DocumentMut, Item, Table, Value};
 
+use crate::config_keys::{refuse_unknown, refuse_unknown_sets, table_of};
 use crate::error::Error;
 use crate::isa_string;
-use crate::params::{CoreKindParams, HartParams, Section, SystemParams, TimingParams, sections};
+use crate::params::{
+    CoreKindParams, HartParams, Kinds, LittleParams, SystemParams, TimingParams, little, sections,
+};
 use crate::result::CounterDescription;
 use crate::timing_phase::Timing;
 
@@ -98,12 +101,21 @@ impl MachineFile {
         let memory = system.iter().find(|info| info.name == "memory");
         let memory = memory.expect("it is declared");
         let memory = chosen(path, &document, &changes, "system", memory)?;
-        let sections = sections(&kind, &memory);
-        refuse_unknown(path, &document, &sections, &kind, &memory)?;
+        let has_little = document.get("little").is_some();
+        let kind_of_little =
+            has_little.then(|| chosen(path, &document, &changes, little("core"), core));
+        let kind_of_little = kind_of_little.transpose()?;
+        let kinds = Kinds {
+            core: &kind,
+            little: kind_of_little.as_deref(),
+            memory: &memory,
+        };
+        let sections = sections(kinds);
+        refuse_unknown(path, &document, &sections, kinds)?;
         refuse_unknown_sets(&changes, &sections)?;
         let mut entries = Vec::new();
         for (section, infos) in sections {
-            let table = document.get(section).and_then(Item::as_table);
+            let table = table_of(&document, section);
             for info in infos {
                 let entry = entry(path, section, info, table, &changes)?;
                 // Nobody has to say what means nothing.
@@ -144,8 +156,15 @@ impl MachineFile {
             return Err(("hart", problem));
         }
         if let Some(timing) = self.timing() {
-            for group in &timing.cores {
-                group.params.check()?;
+            for (n, group) in timing.cores.iter().enumerate() {
+                let named =
+                    |(section, problem)| (if n == 0 { section } else { little(section) }, problem);
+                group.params.check().map_err(named)?;
+            }
+            if timing.cores.len() > 1 && system.memory == "shared_l2" {
+                let problem = "memory = \"shared_l2\" is for cores of one kind; leave section little away, or take \
+                               another memory";
+                return Err(("system", problem.to_owned()));
             }
             Memory::new(&timing.memory)?;
         }
@@ -234,24 +253,42 @@ impl MachineFile {
         self.section("hart")
     }
 
-    /// Harts that the machine seats: one in each context.
-    pub(crate) fn harts(&self) -> usize {
-        self.system().cores as usize * self.contexts()
+    /// Contexts of each core.
+    pub(crate) fn core_contexts(&self) -> Vec<usize> {
+        let contexts = |section| self.section::<CoreKindParams>(section).contexts as usize;
+        let mut cores = vec![contexts("core"); self.system().cores as usize];
+        if let Some(LittleParams { cores: littles }) = self.second_kind() {
+            cores.extend(vec![contexts(little("core")); littles as usize]);
+        }
+        cores
     }
 
-    /// What programs see of the machine with `harts` harts.
+    fn second_kind(&self) -> Option<LittleParams> {
+        let has = self.entries.iter().any(|entry| entry.section == "little");
+        has.then(|| self.section("little"))
+    }
+
+    /// Harts that the machine seats: one in each context.
+    pub(crate) fn harts(&self) -> usize {
+        self.core_contexts().iter().sum()
+    }
+
+    /// What programs see of the machine with `harts` harts, which sit in its first contexts.
     pub(crate) fn machine(&self, harts: usize) -> MachineConfig {
         let (system, hart) = (self.system(), self.hart());
-        let contexts = self.contexts();
+        let mut left = harts;
+        let mut cores: Vec<_> = self.core_contexts();
+        for core in &mut cores {
+            *core = left.min(*core);
+            left -= *core;
+        }
+        cores.retain(|&core| core > 0);
+        // Without timing there may be more harts than contexts.
+        cores.extend((left > 0).then_some(left));
         MachineConfig {
             ram_bytes: system.ram_mib << 20,
             harts,
-            // A machine that is not full has harts in the first contexts of its last core.
-            contexts_per_core: if harts.is_multiple_of(contexts) {
-                contexts
-            } else {
-                harts
-            },
+            harts_of_cores: cores,
             timebase_hz: system.timebase_hz,
             isa: hart.isa,
             mmu: Some(match hart.mmu.as_str() {
@@ -263,14 +300,10 @@ impl MachineFile {
         }
     }
 
-    pub(crate) fn contexts(&self) -> usize {
-        self.section::<CoreKindParams>("core").contexts as usize
-    }
-
     /// Parameters of the memory system; with `overlaps` cores do not wait for their misses.
     fn memory(&self, overlaps: bool) -> AnyMemoryConfig {
         let system = self.system();
-        let cores = system.cores as usize;
+        let cores = self.core_contexts().len();
         let misses = || [self.section("l1i"), self.section("l1d")];
         if system.memory == "directory" {
             return AnyMemoryConfig::Directory(Box::new(DirectoryParams {
@@ -315,43 +348,55 @@ impl MachineFile {
     /// Parameters of the cores and of the memory system; none without timing.
     #[must_use]
     pub fn timing(&self) -> Option<TimingParams> {
-        let common: CoreKindParams = self.section("core");
-        let params = match common.kind.as_str() {
+        let params = self.core_params(|section| section)?;
+        let mut cores = vec![CoreGroup {
+            params,
+            cores: self.system().cores as usize,
+        }];
+        if let Some(LittleParams { cores: littles }) = self.second_kind() {
+            cores.push(CoreGroup {
+                params: self.core_params(little)?,
+                cores: littles as usize,
+            });
+        }
+        Some(TimingParams {
+            memory: self.memory(matches!(cores[0].params, CoreParams::Smt(_))),
+            cores,
+        })
+    }
+
+    /// Parameters of the cores that the sections describe which `named` returns; none without timing.
+    fn core_params(&self, named: fn(&'static str) -> &'static str) -> Option<CoreParams> {
+        let common: CoreKindParams = self.section(named("core"));
+        Some(match common.kind.as_str() {
             "reference" => return None,
             "fgmt" => CoreParams::Fgmt(Box::new(FgmtParams {
                 contexts: common.contexts,
-                core: self.section("core"),
-                latency: self.section("latency"),
-                divide: self.section("latency"),
-                wait: self.section("wait"),
-                idle: self.section("idle"),
-                fpu: self.section("fpu"),
-                itlb: self.section("itlb"),
-                dtlb: self.section("dtlb"),
-                walker: self.section("walker"),
+                core: self.section(named("core")),
+                latency: self.section(named("latency")),
+                divide: self.section(named("latency")),
+                wait: self.section(named("wait")),
+                idle: self.section(named("idle")),
+                fpu: self.section(named("fpu")),
+                itlb: self.section(named("itlb")),
+                dtlb: self.section(named("dtlb")),
+                walker: self.section(named("walker")),
             })),
             _ => CoreParams::Smt(Box::new(SmtParams {
                 contexts: common.contexts,
-                core: self.section("core"),
-                units: self.section("units"),
-                latency: self.section("latency"),
-                divide: self.section("latency"),
-                wait: self.section("wait"),
-                idle: self.section("idle"),
-                branch: self.section("branch"),
-                btb: self.section("btb"),
-                itlb: self.section("itlb"),
-                dtlb: self.section("dtlb"),
-                walker: self.section("walker"),
-                refill: self.section("walker"),
+                core: self.section(named("core")),
+                units: self.section(named("units")),
+                latency: self.section(named("latency")),
+                divide: self.section(named("latency")),
+                wait: self.section(named("wait")),
+                idle: self.section(named("idle")),
+                branch: self.section(named("branch")),
+                btb: self.section(named("btb")),
+                itlb: self.section(named("itlb")),
+                dtlb: self.section(named("dtlb")),
+                walker: self.section(named("walker")),
+                refill: self.section(named("walker")),
             })),
-        };
-        Some(TimingParams {
-            memory: self.memory(matches!(params, CoreParams::Smt(_))),
-            cores: vec![CoreGroup {
-                params,
-                cores: self.system().cores as usize,
-            }],
         })
     }
 }
@@ -399,8 +444,7 @@ fn chosen(
 ) -> Result<String, Error> {
     let key = format!("{section}.{}", info.name);
     let changed = changes.iter().rev().find(|(changed, _)| *changed == key);
-    let written = document
-        .get(section)
+    let written = table_of(document, section)
         .and_then(|table| table.get(info.name))
         .and_then(Item::as_str);
     let default = match &info.default {
@@ -417,67 +461,6 @@ fn chosen(
         .check(&ParamValue::Text(word.to_owned()))
         .map_err(|problem| Error::User(format!("{path}: {key}: {problem}")))?;
     Ok(word.to_owned())
-}
-
-fn known_keys(sections: &[Section]) -> Vec<String> {
-    sections
-        .iter()
-        .flat_map(|(section, infos)| {
-            infos
-                .iter()
-                .map(move |info| format!("{section}.{}", info.name))
-        })
-        .collect()
-}
-
-fn refuse_unknown(
-    path: &str,
-    document: &DocumentMut,
-    sections: &[Section],
-    kind: &str,
-    memory: &str,
-) -> Result<(), Error> {
-    let keys = known_keys(sections);
-    for (section, item) in document.iter() {
-        if section == "sources" {
-            continue;
-        }
-        let Some(table) = item.as_table() else {
-            return Err(Error::User(format!(
-                "{path}: {section} stands outside of any section"
-            )));
-        };
-        let known = sections.iter().any(|(name, _)| *name == section);
-        if !known && section != "machine" {
-            let names = sections.iter().map(|(name, _)| *name);
-            let unknown = Unknown::new("section", section, names);
-            return Err(Error::User(format!(
-                "{path}: {unknown} (core.kind is \"{kind}\", system.memory is \"{memory}\")"
-            )));
-        }
-        for (key, _) in table.iter() {
-            let full = format!("{section}.{key}");
-            let about = section == "machine" && matches!(key, "name" | "description");
-            if !about && !keys.contains(&full) {
-                let unknown = Unknown::new("key", &full, keys.iter().map(String::as_str));
-                return Err(Error::User(format!(
-                    "{path}: {unknown} (core.kind is \"{kind}\", system.memory is \"{memory}\")"
-                )));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn refuse_unknown_sets(changes: &[(&str, &str)], sections: &[Section]) -> Result<(), Error> {
-    let keys = known_keys(sections);
-    for (key, value) in changes {
-        if !keys.iter().any(|known| known == key) {
-            let unknown = Unknown::new("key", key, keys.iter().map(String::as_str));
-            return Err(Error::User(format!("--set {key}={value}: {unknown}")));
-        }
-    }
-    Ok(())
 }
 
 /// The value of one parameter: the user's, the file's, or the default.
@@ -533,12 +516,13 @@ fn has_meaning(entry: &Entry, before: &[Entry]) -> bool {
     if entry.section == "energy" {
         return false;
     }
-    if entry.section != "idle" || entry.info.name == "states" {
+    let section = entry.section;
+    if !["idle", little("idle")].contains(&section) || entry.info.name == "states" {
         return true;
     }
     let states = before
         .iter()
-        .find(|entry| entry.section == "idle" && entry.info.name == "states");
+        .find(|entry| entry.section == section && entry.info.name == "states");
     match (
         states.map(|entry| &entry.value),
         entry.info.name.strip_prefix("state"),
@@ -593,79 +577,5 @@ fn comment(value: &Value) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const VIRT: &str = "[machine]\nname = \"v\"\n[system]\ncores = 1 # [x] table 1\nclock_mhz = 1000\n\
-                        ram_mib = 64\ntimebase_hz = 10000000\n[hart]\nisa = \"rv64imafdc\"\nmmu = \"sv39\"\n\
-                        watch_line_bytes = 64\n[core]\nkind = \"reference\"\ncontexts = 4\n";
-
-    fn user_error(text: &str, sets: &[&str]) -> String {
-        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
-        match MachineFile::read("v.toml", text, &sets) {
-            Err(Error::User(message)) => message,
-            other => panic!("expected the user's error, got {other:?}"),
-        }
-    }
-
-    #[test]
-    fn sources_and_changes_are_shown() {
-        let file = MachineFile::read("v.toml", VIRT, &["system.ram_mib=128".into()]).unwrap();
-        let description = file.describe();
-        let find = |key: &str| {
-            description
-                .parameters
-                .iter()
-                .find(|parameter| parameter.key == key)
-                .unwrap()
-        };
-        assert_eq!(find("system.cores").source, "[x] table 1");
-        assert!(find("system.ram_mib").changed);
-        assert_eq!(find("system.ram_mib").value, 128);
-        assert_eq!(find("system.ram_mib").unit, "MiB");
-        let other = MachineFile::read("v.toml", VIRT, &[]).unwrap();
-        assert_ne!(other.hash(), file.hash());
-    }
-
-    #[test]
-    fn changes_of_the_isa_string_add_up() {
-        let sets = ["hart.isa=+zawrs", "hart.isa=-c,+zba"].map(String::from);
-        let file = MachineFile::read("v.toml", VIRT, &sets).unwrap();
-        assert_eq!(file.hart().isa, "rv64imafd_zawrs_zba");
-    }
-
-    #[test]
-    fn mistakes_are_named_with_what_would_be_right() {
-        let message = user_error(&VIRT.replace("contexts", "contxts"), &[]);
-        assert!(
-            message.contains("core.contxts") && message.contains("core.contexts"),
-            "{message}"
-        );
-        let message = user_error(VIRT, &["core.contxts=8"]);
-        assert!(message.contains("nearest: core.contexts"), "{message}");
-        let message = user_error(VIRT, &["core.contexts=many"]);
-        assert!(message.contains("whole number"), "{message}");
-        let message = user_error(VIRT, &["core.contexts=0"]);
-        assert!(message.contains("1 to 64"), "{message}");
-        let message = user_error(VIRT, &["core.contexts"]);
-        assert!(message.contains("key=value"), "{message}");
-        let message = user_error(&VIRT.replace("ram_mib = 64\n", ""), &[]);
-        assert!(message.contains("system.ram_mib: missing"), "{message}");
-        let message = user_error(VIRT, &["core.kind=vliw"]);
-        assert!(message.contains("fgmt, smt, reference"), "{message}");
-        let message = user_error(VIRT, &["system.timebase_hz=3000"]);
-        assert!(message.contains("does not divide"), "{message}");
-        let message = user_error(VIRT, &["hart.isa=-zawrs"]);
-        assert!(
-            message.contains("--set hart.isa=-zawrs: rv64imafdc"),
-            "{message}"
-        );
-        let sets = ["hart.isa=+xloiterlock", "hart.watch_line_bytes=32"];
-        let message = user_error(VIRT, &sets);
-        assert!(message.contains("watch_line_bytes = 32"), "{message}");
-        let message = user_error("[core\n", &[]);
-        assert!(message.contains("line 1"), "{message}");
-        let message = user_error(&format!("{VIRT}[l9]\nx = 1\n"), &[]);
-        assert!(message.contains("section \"l9\""), "{message}");
-    }
-}
+#[path = "config_tests.rs"]
+mod tests;

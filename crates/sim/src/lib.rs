@@ -9,6 +9,7 @@
 
 mod check;
 mod config;
+mod config_keys;
 mod debug;
 mod energy;
 mod error;

@@ -7,9 +7,14 @@ use loiter_types::Unknown;
 use toml_edit::{DocumentMut, Item, Table};
 
 use crate::error::Error;
+use crate::params::core_sections;
 
 /// Names the machine that a file builds on; stands at the top of the file.
 const BASE: &str = "base";
+
+/// The section of cores of a second kind, and its key that names the machine that has such cores.
+const LITTLE: &str = "little";
+const MACHINE: &str = "machine";
 
 /// Reads the machine file at `path`, called `shown` in messages. A `base` is a name, which stands for the
 /// machine of that name in the folder `presets`, or a path from the folder of the file that names it.
@@ -54,8 +59,9 @@ impl Files<'_> {
         })?;
         let base = own.remove(BASE);
         self.refuse_base_in_section(&own).map_err(fault)?;
+        let has_little = self.take_little(shown, path, &mut own)?;
         let Some(base) = base else {
-            return Ok(text);
+            return Ok(if has_little { own.to_string() } else { text });
         };
         let base = base.as_str().ok_or_else(|| {
             fault("base must be the name or the file of a machine, as in base = \"t1\".".to_owned())
@@ -81,6 +87,60 @@ impl Files<'_> {
             overlay(&mut merged, section, item).map_err(fault)?;
         }
         Ok(merged.to_string())
+    }
+
+    /// Where section `little` names a machine, the sections of its cores are put in its place. Returns whether it does.
+    fn take_little(
+        &mut self,
+        shown: &str,
+        path: &Path,
+        own: &mut DocumentMut,
+    ) -> Result<bool, Error> {
+        let fault = |problem: String| Error::User(format!("{shown}: {problem}"));
+        let Some(named) = own.get(LITTLE).and_then(|little| little.get(MACHINE)) else {
+            return Ok(false);
+        };
+        let named = named.as_str().ok_or_else(|| {
+            fault("little.machine must be the name or the file of a machine.".to_owned())
+        })?;
+        let other_path = self.path_of(named, path).map_err(fault)?;
+        let text = self.read(&other_path.display().to_string(), &other_path)?;
+        let other = with_own_tags(&text, own);
+        let kind = kind_of_core(&other).unwrap_or_default();
+        let sections = core_sections(kind);
+        let little = own[LITTLE].as_table_mut().ok_or_else(|| {
+            fault(
+                "little must be written as a section: [little], and its values below it."
+                    .to_owned(),
+            )
+        })?;
+        little.remove(MACHINE);
+        for (section, _) in sections {
+            let Some(of_other) = other.get(section).and_then(Item::as_table) else {
+                continue;
+            };
+            let mut added = of_other.clone();
+            added.set_position(None);
+            if let Some(replaces) = little.get(section).and_then(Item::as_table) {
+                for (key, item) in replaces {
+                    added.insert(key, item.clone());
+                }
+            }
+            little.insert(section, Item::Table(added));
+        }
+        // Tags that its comments name.
+        if let Some(sources) = other.get("sources").and_then(Item::as_table) {
+            let own_sources = own.entry("sources").or_insert(Item::Table(Table::new()));
+            for (tag, source) in sources {
+                if let Some(table) = own_sources
+                    .as_table_mut()
+                    .filter(|it| !it.contains_key(tag))
+                {
+                    table.insert(tag, source.clone());
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// A `base` below a section's header belongs to that section, where nothing looks for it.
@@ -157,6 +217,44 @@ fn overlay(merged: &mut DocumentMut, section: &str, own: &Item) -> Result<(), St
     Ok(())
 }
 
+/// The machine file `text`, with tags of its sources that are not those which `own` has for other sources.
+fn with_own_tags(text: &str, own: &DocumentMut) -> DocumentMut {
+    let mut file: DocumentMut = text.parse().expect("what was read is TOML");
+    let source = |file: &DocumentMut, tag: &str| {
+        let source = file.get("sources")?.get(tag)?;
+        source.as_str().map(str::to_owned)
+    };
+    let tags = file.get("sources").and_then(Item::as_table);
+    let tags: Vec<String> = tags
+        .into_iter()
+        .flatten()
+        .map(|(tag, _)| tag.to_owned())
+        .collect();
+    let taken = tags
+        .iter()
+        .filter(|tag| source(own, tag).is_some_and(|other| Some(other) != source(&file, tag)));
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let taken: Vec<_> = taken.collect();
+    for tag in &taken {
+        for line in &mut lines {
+            if let Some((value, comment)) = line.split_once('#') {
+                let comment = comment.replace(&format!("[{tag}]"), &format!("[{LITTLE}_{tag}]"));
+                *line = format!("{value}#{comment}");
+            }
+        }
+    }
+    if !taken.is_empty() {
+        file = lines.join("\n").parse().expect("comments have changed");
+        if let Some(sources) = file["sources"].as_table_mut() {
+            for tag in taken {
+                let source = sources.remove(tag).expect("it is there");
+                sources.insert(&format!("{LITTLE}_{tag}"), source);
+            }
+        }
+    }
+    file
+}
+
 /// The kind of core that a file names.
 fn kind_of_core(file: &DocumentMut) -> Option<&str> {
     file.get("core")?.get("kind")?.as_str()
@@ -185,6 +283,9 @@ mod tests {
             "[core]\nkind = \"fgmt\"\n",
         )
         .unwrap();
+        let small = "[sources]\nx = \"Y\"\n[core]\nkind = \"fgmt\"\ncontexts = 1 # [x] one\n[wait]\npause_cycles = 3 # [x] two\n\
+                     [l1]\nways = 9\n";
+        fs::write(folder.path().join("small.toml"), small).unwrap();
         let path = folder.path().join("own.toml");
         fs::write(&path, own).unwrap();
         machine_text("own", &path, &presets).map_err(|error| error.to_string())
@@ -210,6 +311,41 @@ mod tests {
     fn a_file_without_a_base_stays_as_it_is() {
         let text = "# B.\n[core]\nwidth = 1 # [x]\n";
         assert_eq!(read(text).unwrap(), text);
+    }
+
+    #[test]
+    fn cores_of_a_second_kind_come_from_the_machine_that_has_them() {
+        let own = "base = \"a\"\n[sources]\nx = \"X\"\n[little]\nmachine = \"./small.toml\"\ncores = 2\n\
+                   [little.core]\ncontexts = 4 # mine\n";
+        let text = read(own).unwrap();
+        let document: DocumentMut = text.parse().unwrap();
+        let core = &document["little"]["core"];
+        assert_eq!(core["kind"].as_str(), Some("fgmt"));
+        assert_eq!(core["contexts"].as_integer(), Some(4));
+        assert_eq!(
+            document["little"]["wait"]["pause_cycles"].as_integer(),
+            Some(3)
+        );
+        assert_eq!(document["little"]["cores"].as_integer(), Some(2));
+        assert!(document["little"].get("machine").is_none());
+        assert!(
+            document["little"].get("l1").is_none(),
+            "only what is about cores"
+        );
+        assert_eq!(
+            document["core"]["width"].as_integer(),
+            Some(1),
+            "big cores stay"
+        );
+        // What the same tag stands for there has another name here.
+        assert!(
+            text.contains("# [little_x] two") && text.contains("# mine"),
+            "{text}"
+        );
+        assert_eq!(document["sources"]["x"].as_str(), Some("X"));
+        assert_eq!(document["sources"]["little_x"].as_str(), Some("Y"));
+        let message = read("base = \"a\"\n[little]\nmachine = \"c\"\n").unwrap_err();
+        assert!(message.contains("unknown machine \"c\""), "{message}");
     }
 
     #[test]

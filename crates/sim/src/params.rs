@@ -60,48 +60,104 @@ params! {
 /// A section of a machine file: its name and its keys.
 pub(crate) type Section = (&'static str, Vec<ParamInfo>);
 
-/// The sections of a machine with this kind of core and of memory.
-pub(crate) fn sections(kind: &str, memory: &str) -> Vec<Section> {
-    let with_divides = |latency: Vec<ParamInfo>| [latency, DivideParams::infos()].concat();
+params! {
+    /// Section `little`, of a machine that has cores of two kinds: those of section `core`, and after them so many that
+    /// sections `little.core`, `little.latency` and so on describe. In a machine file, `machine` names the machine that
+    /// these sections are taken from. First-level caches are those of all cores.
+    pub struct LittleParams {
+        /// How many.
+        cores: int(1..=255),
+    }
+}
+
+/// What a machine file decides by words, of which its sections depend.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kinds<'a> {
+    /// `core.kind`.
+    pub(crate) core: &'a str,
+    /// `little.core.kind`, if there is such a section.
+    pub(crate) little: Option<&'a str>,
+    /// `system.memory`.
+    pub(crate) memory: &'a str,
+}
+
+/// The sections of a machine of these kinds.
+pub(crate) fn sections(kinds: Kinds<'_>) -> Vec<Section> {
+    let Kinds { core, memory, .. } = kinds;
     let mut sections = vec![
         ("system", SystemParams::infos()),
         ("hart", HartParams::infos()),
-        ("core", CoreKindParams::infos()),
     ];
-    if kind == "fgmt" {
-        sections[2].1.extend(CoreParams::infos());
-        sections.extend([
-            ("latency", with_divides(LatencyParams::infos())),
-            ("wait", WaitParams::infos()),
-            ("idle", IdleParams::infos()),
-            ("fpu", FpuParams::infos()),
-            ("itlb", TlbParams::infos()),
-            ("dtlb", TlbParams::infos()),
-            ("walker", WalkerParams::infos()),
-        ]);
-    }
-    if kind == "smt" {
-        sections[2].1.extend(SmtCoreParams::infos());
-        sections.extend([
-            ("units", SmtUnitParams::infos()),
-            ("latency", with_divides(SmtLatencyParams::infos())),
-            ("wait", WaitParams::infos()),
-            ("idle", IdleParams::infos()),
-            ("branch", BranchParams::infos()),
-            ("btb", BtbParams::infos()),
-            ("itlb", TlbParams::infos()),
-            ("dtlb", TlbParams::infos()),
-            (
-                "walker",
-                [RefillParams::infos(), WalkerParams::infos()].concat(),
-            ),
-        ]);
-    }
-    if kind != "reference" {
-        sections.extend(memory_sections(kind, memory));
+    sections.extend(core_sections(core));
+    if core != "reference" {
+        sections.extend(memory_sections(core, memory));
         sections.push(("energy", EnergyParams::infos()));
     }
+    if let Some(kind) = kinds.little {
+        sections.push(("little", LittleParams::infos()));
+        let of_core = core_sections(kind).into_iter();
+        sections.extend(of_core.map(|(section, infos)| (little(section), infos)));
+    }
     sections
+}
+
+/// The section that describes the cores of section `little` as `section` does those of section `core`.
+pub(crate) fn little(section: &str) -> &'static str {
+    const NAMES: [&str; 11] = [
+        "little.core",
+        "little.latency",
+        "little.wait",
+        "little.idle",
+        "little.fpu",
+        "little.units",
+        "little.branch",
+        "little.btb",
+        "little.itlb",
+        "little.dtlb",
+        "little.walker",
+    ];
+    let of = |name: &&&str| name.strip_prefix("little.") == Some(section);
+    NAMES
+        .iter()
+        .find(of)
+        .expect("a section that describes cores")
+}
+
+/// The sections that describe cores of this kind.
+pub(crate) fn core_sections(kind: &str) -> Vec<Section> {
+    let with_divides = |latency: Vec<ParamInfo>| [latency, DivideParams::infos()].concat();
+    let core = |more: Vec<ParamInfo>| ("core", [CoreKindParams::infos(), more].concat());
+    let tlbs = || [("itlb", TlbParams::infos()), ("dtlb", TlbParams::infos())];
+    match kind {
+        "fgmt" => {
+            let mut sections = vec![
+                core(CoreParams::infos()),
+                ("latency", with_divides(LatencyParams::infos())),
+                ("wait", WaitParams::infos()),
+                ("idle", IdleParams::infos()),
+                ("fpu", FpuParams::infos()),
+            ];
+            sections.extend(tlbs());
+            sections.push(("walker", WalkerParams::infos()));
+            sections
+        }
+        "smt" => {
+            let mut sections = vec![
+                core(SmtCoreParams::infos()),
+                ("units", SmtUnitParams::infos()),
+                ("latency", with_divides(SmtLatencyParams::infos())),
+                ("wait", WaitParams::infos()),
+                ("idle", IdleParams::infos()),
+                ("branch", BranchParams::infos()),
+                ("btb", BtbParams::infos()),
+            ];
+            sections.extend(tlbs());
+            let walker = [RefillParams::infos(), WalkerParams::infos()].concat();
+            sections.push(("walker", walker));
+            sections
+        }
+        _ => vec![core(Vec::new())],
+    }
 }
 
 fn memory_sections(kind: &str, memory: &str) -> Vec<Section> {

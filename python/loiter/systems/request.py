@@ -104,7 +104,9 @@ def seat(engine: Engine, machine: Machine, harts: int | None, memory_mib: int | 
         harts = harts or machine.contexts
     else:
         harts = harts or contexts
-        sets.append(f"{CORES}={-(-harts // contexts)}")
+        # Cores of a second kind are there in any case.
+        little = sum(machine.core_contexts[machine.count(CORES, 1) :])
+        sets.append(f"{CORES}={max(1, -(-(harts - little) // contexts))}")
     return machines.changed(engine, machine, sets), harts
 
 

@@ -130,6 +130,7 @@ fn busy_contexts_do_not_disturb_one_another() {
             (Machine::Smt8, 2),
             (Machine::PCore, 4),
             (Machine::InOrder, 2),
+            (Machine::BigLittle, 2),
             (Machine::Symmetry, 8),
         ] {
             retired += compare(&program, machine, cores, &[], false);

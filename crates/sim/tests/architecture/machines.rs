@@ -19,6 +19,8 @@ pub(crate) enum Machine {
     Symmetry,
     /// In-order cores that own what they store to, on a directory; for tests only.
     InOrder,
+    /// Those, and cores of `p-core`, in one system; for tests only. It has one core of the first kind.
+    BigLittle,
 }
 
 impl Machine {
@@ -33,6 +35,7 @@ impl Machine {
             Machine::PCore => "p-core",
             Machine::Symmetry => "symmetry",
             Machine::InOrder => "in-order",
+            Machine::BigLittle => "big-little",
         }
     }
 
@@ -41,7 +44,7 @@ impl Machine {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         let presets = here.join("../../machines");
         let folder = match self {
-            Machine::InOrder => here.join("tests/machines"),
+            Machine::InOrder | Machine::BigLittle => here.join("tests/machines"),
             _ => presets.clone(),
         };
         let path = folder.join(format!("{}.toml", self.name()));

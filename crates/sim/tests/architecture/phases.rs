@@ -10,11 +10,12 @@ use crate::generator::{Program, Settings, Target, generate};
 use crate::handmade::{A0, FREE, Guest, S0, T0, T1, T2, reports};
 use crate::machines::{Machine, run_to_end, try_run};
 
-const TIMED: [(Machine, usize); 4] = [
+const TIMED: [(Machine, usize); 5] = [
     (Machine::T1, 2),
     (Machine::T2, 1),
     (Machine::Smt8, 1),
     (Machine::InOrder, 2),
+    (Machine::BigLittle, 2),
 ];
 const HARTS: usize = 8;
 
@@ -117,6 +118,7 @@ fn harts_that_move_compute_the_same() {
         (0x732, Machine::Smt8, 1),
         (0x733, Machine::Smt2, 4),
         (0x734, Machine::InOrder, 4),
+        (0x735, Machine::BigLittle, 2),
     ] {
         let program = program(seed);
         let expected = run_to_end(&Machine::Virt.request(HARTS), &program.elf);
@@ -166,7 +168,12 @@ fn harts_that_move_compute_the_same() {
 /// A sleeper is woken where it has come to.
 #[test]
 fn a_sleeper_that_moves_is_woken() {
-    for machine in [Machine::T1, Machine::Smt8, Machine::InOrder] {
+    for machine in [
+        Machine::T1,
+        Machine::Smt8,
+        Machine::InOrder,
+        Machine::BigLittle,
+    ] {
         let plan = "timing for 500 cycles, move 0 to 1, timing for 700 cycles, move 1 to 0, timing";
         let found = run_to_end(&request(machine, 2, plan), &guest());
         let moves = found
@@ -204,7 +211,13 @@ fn a_move_to_nowhere_is_refused() {
 /// counter, wherever that is.
 #[test]
 fn boundaries_between_timed_phases_change_nothing() {
-    for machine in [Machine::T1, Machine::Smt8, Machine::PCore, Machine::InOrder] {
+    for machine in [
+        Machine::T1,
+        Machine::Smt8,
+        Machine::PCore,
+        Machine::InOrder,
+        Machine::BigLittle,
+    ] {
         let program = program(0x720);
         let run = |plan: &str| run_to_end(&request(machine, 4, plan), &program.elf);
         let whole = run("timing");
@@ -409,7 +422,7 @@ fn warming_leaves_what_was_used_at_hand() {
         let missed_anew = 2 + u64::from(machine == Machine::Smt8);
         assert!(misses[1] <= missed_anew, "{machine:?}: {misses:?}");
         let (next, misses) = match machine {
-            Machine::InOrder => ("dram0", "reads"),
+            Machine::InOrder | Machine::BigLittle => ("dram0", "reads"),
             _ => ("l2", "misses"),
         };
         let missed = [&cold, &warm].map(|result| counter(result, next, misses));
