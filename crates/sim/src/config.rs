@@ -5,7 +5,7 @@ use loiter_cores::smt::SmtParams;
 use loiter_cores::{CoreGroup, CoreParams};
 use loiter_hart::Extensions;
 use loiter_isa::FLAGS_BYTES;
-use loiter_machine::{MachineConfig, Mmu};
+use loiter_machine::{MachineConfig, Mmu, RAM_BASE};
 use loiter_memory::coherence::{DirectoryParams, SnoopingParams};
 use loiter_memory::{AnyMemoryConfig, Memory, MemoryConfig};
 use loiter_types::{Cycle, ParamInfo, ParamKind, ParamValue, Params};
@@ -308,6 +308,7 @@ impl MachineFile {
         if system.memory == "directory" {
             return AnyMemoryConfig::Directory(Box::new(DirectoryParams {
                 cores,
+                memory: (RAM_BASE, system.ram_mib << 20),
                 l1i: self.section("l1i"),
                 l1d: self.section("l1d"),
                 misses: misses(),

@@ -130,7 +130,7 @@ pub struct Known {
 pub fn step(protocol: Protocol, known: Known, from: u16, has_copy: bool, want: Want) -> Step {
     let entry = known.entry;
     match want {
-        Want::Fetch | Want::Read => read(protocol, known, from, want),
+        Want::Fetch | Want::Read => read(protocol, known, from, has_copy, want),
         Want::Walk => Step {
             supply: supplier(entry, known.home_has),
             keep: Keep::All,
@@ -198,8 +198,27 @@ pub fn lend(protocol: Protocol, known: Known, keep: Keep) -> Step {
     }
 }
 
-fn read(protocol: Protocol, known: Known, from: u16, want: Want) -> Step {
-    debug_assert!(known.entry.owner != Some(from), "an owner need not ask");
+/// A child that has a copy tells that another of its own has one as well, which matters where home knows no more of
+/// sharers than whether there are any. What it may do then it works out itself.
+fn told(protocol: Protocol, entry: Entry, from: u16) -> Step {
+    let mut after = entry;
+    if protocol.owned {
+        after.sharers.insert(from);
+    }
+    Step {
+        supply: Supply::Nobody,
+        keep: Keep::All,
+        lose: Holders::NONE,
+        grant: State::Shared,
+        after,
+    }
+}
+
+fn read(protocol: Protocol, known: Known, from: u16, has_copy: bool, want: Want) -> Step {
+    if has_copy && known.entry.holders().contains(from) {
+        return told(protocol, known.entry, from);
+    }
+    debug_assert!(known.entry.owner != Some(from), "an owner has a copy");
     let mut others = known.entry;
     others.forget(from);
     let supply = supplier(others, known.home_has);

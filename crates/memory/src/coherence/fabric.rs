@@ -32,6 +32,10 @@ pub(crate) struct Fabric {
     /// Cores of a cluster, if there are clusters.
     pub(crate) cluster_cores: Option<usize>,
     pub(crate) homes: usize,
+    /// Contiguous parts of memory, each with as many homes of its own; the first line, and the lines of a part.
+    pub(crate) nodes: usize,
+    pub(crate) first_line: u64,
+    pub(crate) node_lines: u64,
     /// The first home of memory.
     pub(crate) first_home: usize,
     /// log2 of the lines that follow each other in one home.
@@ -57,11 +61,12 @@ impl Fabric {
 
     /// The home of `line` among those of memory: its number, and that of the line there.
     fn place(&self, line: u64) -> (usize, u64) {
-        let homes = self.homes as u64;
+        let homes = (self.homes / self.nodes) as u64;
+        let node = (line.saturating_sub(self.first_line) / self.node_lines).min(self.nodes as u64 - 1);
         let block = line >> self.interleave_log2;
         let low = line & ((1 << self.interleave_log2) - 1);
         let number = (block / homes) << self.interleave_log2 | low;
-        ((block % homes) as usize, number)
+        ((node * homes + block % homes) as usize, number)
     }
 
     fn first_controller(&self) -> usize {
@@ -162,14 +167,16 @@ impl Out<'_> {
         self.schedule(at, Event::Value(node, line));
     }
 
-    /// Memory reads `line` for its home. Returns when the value is there.
-    pub(crate) fn read_memory(&mut self, line: u64) -> Cycle {
+    /// Memory reads `line` for its home, since `early` cycles ago. Returns when the value is there.
+    pub(crate) fn read_memory(&mut self, line: u64, early: u64) -> Cycle {
         if self.fabric.instant {
             return self.now;
         }
+        let since = |at: Cycle| Cycle(at.0.saturating_sub(early));
         let (home, n) = self.fabric.place(line);
         let Some((controller, n)) = self.fabric.controller(line) else {
-            return self.fabric.drams[home].read(self.now, n);
+            let begins = since(self.now);
+            return self.fabric.drams[home].read(begins, n).max(self.now);
         };
         let [here, there] = [
             self.fabric.first_home + home,
@@ -178,7 +185,8 @@ impl Out<'_> {
         let [here, there] = [here, there].map(|node| Node(node as u16));
         let network = &mut self.fabric.network;
         let arrives = network.send(self.now, here, there, false);
-        let read = self.fabric.drams[controller].read(arrives, n);
+        let read = self.fabric.drams[controller].read(since(arrives), n);
+        let read = read.max(arrives);
         self.fabric.network.send(read, there, here, true)
     }
 

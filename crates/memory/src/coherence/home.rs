@@ -20,13 +20,14 @@ use loiter_types::Cycle;
 use rustc_hash::FxHashMap;
 
 use super::Out;
-use super::directory::{Entry, Keep, Known, Protocol, Step, Supply, Want, recall, step};
-use super::message::{Body, Message, Node};
-use super::state::State;
+use super::directory::{Entry, Known, Protocol, Step, Want, recall, step};
+use super::message::{Body, Message, Node, Snoop};
+use super::state::{Holders, State};
 use crate::cache::{Cache, Lookup};
-use crate::request::{Level, Request, Response, Told};
+use crate::request::{Level, Request};
 
 mod above;
+mod gather;
 
 use above::want_above;
 
@@ -55,6 +56,18 @@ pub(crate) struct HomeRules {
     /// Cycles for which a message keeps its bank from beginning the next.
     pub(crate) busy_cycles: u64,
     pub(crate) banks: u64,
+    /// Of a cluster: it decides about a line only where its cache has that and no core writes it; else the home above
+    /// does, though the cluster may have the right.
+    pub(crate) only_cached: bool,
+    /// Those who are snooped for a request reply to whom it came from.
+    pub(crate) direct: bool,
+    /// From the decision about a request to write to its execution, if the line gets another owner.
+    pub(crate) owner_cycles: u64,
+    /// How long before the end of a look-up memory is read.
+    pub(crate) early_cycles: u64,
+    /// The same, for the children at the stop of this home.
+    pub(crate) early_near_cycles: u64,
+    pub(crate) near: Holders,
 }
 
 /// What home knows of a line.
@@ -78,7 +91,9 @@ enum Purpose {
     /// To give the line up, which the cache has no room for.
     Evict,
     /// To reply to the home above.
-    Reply { keep: Keep, supply: bool },
+    Reply(Snoop),
+    /// Nothing more: who asked has collected the replies.
+    Close,
 }
 
 /// Replies, and a value, that home waits for.
@@ -88,6 +103,8 @@ struct Gather {
     step: Step,
     /// How many replies and values are still to come.
     awaited: u32,
+    /// Replies that go to whom the request came from.
+    direct: u16,
     level: Level,
     /// A reply had a newer value than home.
     dirty: bool,
@@ -110,7 +127,7 @@ struct Busy {
     gather: Option<Gather>,
     above: Option<Above>,
     /// A snoop from above that waits for the gathering to complete.
-    snoop: Option<(Keep, bool)>,
+    snoop: Option<Snoop>,
     /// Requests in order of arrival, with the cycle in which they came.
     queue: VecDeque<(Cycle, Message)>,
 }
@@ -181,6 +198,12 @@ impl Home {
         self.busy.is_empty() && self.leaving.is_empty()
     }
 
+    /// Whether a request, put or snoop passes a bank before anything happens. Where the cache is not asked first, a
+    /// snoop goes to it and to the children at once.
+    pub(crate) fn looks_up_first(&self, body: Body) -> bool {
+        !self.rules.only_cached || !matches!(body, Body::Snoop(_))
+    }
+
     /// A message that has to pass a bank arrives. Returns when it has been looked up.
     pub(crate) fn looks_up(&mut self, now: Cycle, line: u64) -> Cycle {
         let bank = &mut self.bank_free[(line % self.rules.banks) as usize];
@@ -249,7 +272,7 @@ impl Home {
     pub(crate) fn receive(&mut self, message: Message, out: &mut Out<'_>) {
         let line = message.line;
         match message.body {
-            Body::Snoop { keep, supply } => self.snooped(line, keep, supply, out),
+            Body::Snoop(snoop) => self.snooped(line, snoop, out),
             Body::Get { .. } | Body::Put { .. } => {
                 let puts = matches!(message.body, Body::Put { .. });
                 self.counters.requests += out.one() * u64::from(!puts);
@@ -286,7 +309,8 @@ impl Home {
                 };
                 let state = self.state(line);
                 let writes = matches!(want, Want::Own | Want::AtHome);
-                if state.can_write() || state.can_read() && !writes {
+                let may = state.can_write() || state.can_read() && !writes;
+                if may && self.decides(line, from, writes) {
                     self.serve(line, above, None, out);
                 } else {
                     let body = Body::Get {
@@ -301,6 +325,15 @@ impl Home {
             Body::Put { state } => self.put(line, from, state, message.from, out),
             body => unreachable!("{body:?} waits in no queue"),
         }
+    }
+
+    /// Whether home decides about a request where it has the right to.
+    fn decides(&self, line: u64, from: u16, writes: bool) -> bool {
+        let entry = self.line(line).entry;
+        !self.rules.only_cached
+            || self.cached(line)
+                && entry.owner.is_none()
+                && (!writes || entry.sharers.without(from).is_empty())
     }
 
     /// A child gives up a copy, unless it has been taken since.
@@ -323,9 +356,12 @@ impl Home {
     fn takes_value(&mut self, line: u64, out: &mut Out<'_>) {
         if self.rules.has_above {
             let mut known = self.line(line);
-            if known.state == State::Exclusive {
-                known.state = State::Modified;
-            }
+            known.state = match known.state {
+                State::Exclusive => State::Modified,
+                // It was the only copy when the home above was told that it is shared.
+                State::Forward if self.rules.protocol_above.owned => State::Owned,
+                state => state,
+            };
             self.set(line, known);
             return;
         }
@@ -365,107 +401,6 @@ impl Home {
         }
     }
 
-    /// Asks for what a decision needs.
-    fn gather(
-        &mut self,
-        line: u64,
-        purpose: Purpose,
-        step: Step,
-        from_above: Option<Level>,
-        out: &mut Out<'_>,
-    ) {
-        let mut gather = Gather {
-            purpose,
-            step,
-            awaited: 0,
-            level: from_above.unwrap_or(self.rules.level),
-            dirty: false,
-            supplied: false,
-        };
-        for child in step.lose.iter() {
-            gather.awaited += 1;
-            let (keep, supply) = (Keep::Nothing, false);
-            out.send(
-                self.node,
-                self.node_of(child),
-                line,
-                Body::Snoop { keep, supply },
-                0,
-            );
-        }
-        let lost = u64::from(gather.awaited);
-        let serves = matches!(purpose, Purpose::Serve { .. });
-        match purpose {
-            Purpose::Evict => self.counters.recalls += out.one() * (lost + 1),
-            _ => self.counters.invalidations += out.one() * lost,
-        }
-        match step.supply {
-            Supply::Child(child) => {
-                gather.awaited += 1;
-                gather.level = Level::OtherCache;
-                let (keep, supply) = (step.keep, true);
-                out.send(
-                    self.node,
-                    self.node_of(child),
-                    line,
-                    Body::Snoop { keep, supply },
-                    0,
-                );
-                self.counters.from_child += out.one() * u64::from(serves);
-            }
-            Supply::Nobody => {
-                gather.level = Level::Home;
-                self.counters.upgrades += out.one() * u64::from(serves);
-            }
-            Supply::Home if serves => {
-                gather.awaited += 1;
-                let cached = match &mut self.cache {
-                    Some(cache) => cache.access(line) != Lookup::Miss,
-                    None => false,
-                };
-                if cached || self.rules.has_above {
-                    let from_above = from_above.is_some();
-                    self.counters.from_memory += out.one() * u64::from(from_above);
-                    self.counters.from_home += out.one() * u64::from(!from_above);
-                    let cycles = if from_above {
-                        0
-                    } else {
-                        self.rules.data_cycles
-                    };
-                    out.value_at(self.node, line, out.now.after(cycles));
-                } else {
-                    self.counters.from_memory += out.one();
-                    gather.level = Level::Memory;
-                    let at = out.read_memory(line);
-                    out.value_at(self.node, line, at);
-                }
-            }
-            Supply::Home => {}
-        }
-        self.busy.entry(line).or_default().gather = Some(gather);
-    }
-
-    /// The value that home has, or memory has, is there.
-    pub(crate) fn value_arrives(&mut self, line: u64, out: &mut Out<'_>) {
-        self.arrived(line, false, out);
-    }
-
-    /// A child replies to a snoop.
-    pub(crate) fn replied(&mut self, line: u64, supplies: bool, dirty: bool, out: &mut Out<'_>) {
-        let busy = self.busy.get_mut(&line).expect("it is awaited");
-        let gather = busy.gather.as_mut().expect("it is awaited");
-        gather.supplied |= supplies;
-        self.arrived(line, dirty, out);
-    }
-
-    fn arrived(&mut self, line: u64, dirty: bool, out: &mut Out<'_>) {
-        let busy = self.busy.get_mut(&line).expect("it is awaited");
-        let gather = busy.gather.as_mut().expect("it is awaited");
-        gather.dirty |= dirty;
-        gather.awaited -= 1;
-        self.settle(line, out);
-    }
-
     /// Completes what has nothing more to wait for, and begins what comes next.
     fn settle(&mut self, line: u64, out: &mut Out<'_>) {
         loop {
@@ -479,10 +414,10 @@ impl Home {
                     return;
                 }
                 self.gathered(line, gather, out);
-            } else if let Some((keep, supply)) = busy.snoop.take() {
+            } else if let Some(snoop) = busy.snoop.take() {
                 // The gathering may have been to give the line up.
-                if !self.reply_leaving(line, keep, supply, out) {
-                    self.begin_reply(line, keep, supply, out);
+                if !self.reply_leaving(line, snoop, out) {
+                    self.begin_reply(line, snoop, out);
                 }
             } else if busy.above.is_some() {
                 return;
@@ -492,54 +427,6 @@ impl Home {
             } else {
                 self.busy.remove(&line);
             }
-        }
-    }
-
-    /// All replies and the value are there.
-    fn gathered(&mut self, line: u64, gather: Gather, out: &mut Out<'_>) {
-        let counts_on_child = matches!(gather.step.supply, Supply::Child(_));
-        assert!(
-            gather.supplied || !counts_on_child,
-            "line {line:#x}: a child that home counts on has no copy"
-        );
-        let mut known = self.line(line);
-        known.entry = gather.step.after;
-        self.set(line, known);
-        // Who may write the line has the newer value, and gives it back in time.
-        if gather.dirty && gather.step.grant != State::Modified {
-            self.takes_value(line, out);
-        }
-        match gather.purpose {
-            Purpose::Serve {
-                from,
-                want,
-                request,
-            } => {
-                let to = self.node_of(from);
-                if let Some(request) = request {
-                    if want == Want::AtHome {
-                        self.takes_value(line, out);
-                    }
-                    let done = out.arrival(self.node, to, true, 0);
-                    out.told.push(Told::Performs(Response {
-                        request,
-                        done,
-                        level: gather.level,
-                    }));
-                } else {
-                    let from_memory = gather.level == Level::Memory;
-                    if from_memory && !self.rules.has_above && self.rules.inclusive {
-                        self.cache_line(line, out);
-                    }
-                    let body = Body::Grant {
-                        state: gather.step.grant,
-                        level: gather.level,
-                    };
-                    out.send(self.node, to, line, body, 0);
-                }
-            }
-            Purpose::Evict => self.give_up(line, out),
-            Purpose::Reply { keep, supply } => self.reply(line, keep, supply, out),
         }
     }
 

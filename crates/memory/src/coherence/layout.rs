@@ -1,5 +1,7 @@
 //! Where clusters, homes and memory controllers are in a network.
 
+use std::collections::HashSet;
+
 use super::network::Topology;
 use super::params::NetworkParams;
 
@@ -25,6 +27,9 @@ pub(crate) fn place(
     if params.topology == "mesh" {
         return mesh(params, children, homes);
     }
+    if params.topology == "sockets" {
+        return sockets(params, children, homes);
+    }
     let with_cores = params.homes_at == "cores";
     let spread = |home: usize| (home * children / homes) as u16;
     let own = |home: usize| (children + home) as u16;
@@ -36,23 +41,53 @@ pub(crate) fn place(
         "ring" => Topology::Ring {
             hop_cycles: latency_cycles,
         },
-        "sockets" => {
-            let sockets = params.sockets as usize;
-            let of = |n: usize, all: usize| (n * sockets / all) as u16;
-            let mut socket: Vec<u16> = (0..children).map(|n| of(n, children)).collect();
-            if !with_cores {
-                socket.extend((0..homes).map(|n| of(n, homes)));
-            }
-            Topology::Sockets {
-                socket,
-                local_cycles: latency_cycles,
-                links: links(params)?,
-            }
-        }
         _ => Topology::Crossbar { latency_cycles },
     };
     Ok(Places {
         topology,
+        stops,
+        controllers: 0,
+    })
+}
+
+/// Stops of sockets. A home that is with the clusters or cores of its socket has a stop of its own where there are none.
+fn sockets(params: &NetworkParams, children: usize, homes: usize) -> Result<Places, String> {
+    let sockets = params.sockets as usize;
+    let mut socket: Vec<u16> = match params.socket_nodes as usize {
+        0 => (0..children).map(|n| n * sockets / children).collect(),
+        each => (0..children).map(|n| n / each).collect::<Vec<_>>(),
+    }
+    .into_iter()
+    .map(|socket| socket as u16)
+    .collect();
+    if socket.iter().any(|&n| usize::from(n) >= sockets) {
+        let each = params.socket_nodes;
+        return Err(format!(
+            "socket_nodes: {sockets} sockets of {each} have no room for {children} clusters or cores"
+        ));
+    }
+    let mut stops: Vec<u16> = (0..children as u16).collect();
+    let home_socket = |home: usize| home * sockets / homes;
+    for home in 0..homes {
+        let here = home_socket(home);
+        let beside: Vec<u16> = (0..children as u16)
+            .filter(|&child| usize::from(socket[usize::from(child)]) == here)
+            .collect();
+        if params.homes_at == "cores" && !beside.is_empty() {
+            let alike = (0..homes).filter(|&other| home_socket(other) == here);
+            let [all, before] = [alike.clone().count(), alike.filter(|&other| other < home).count()];
+            stops.push(beside[before * beside.len() / all]);
+        } else {
+            stops.push(socket.len() as u16);
+            socket.push(here as u16);
+        }
+    }
+    Ok(Places {
+        topology: Topology::Sockets {
+            socket,
+            local_cycles: params.latency_cycles,
+            links: links(params)?,
+        },
         stops,
         controllers: 0,
     })
@@ -118,6 +153,7 @@ fn mesh(params: &NetworkParams, children: usize, homes: usize) -> Result<Places,
 
 fn links(params: &NetworkParams) -> Result<Vec<(u16, u16, u64)>, String> {
     let words = params.links.split_whitespace();
+    let mut known = HashSet::new();
     words
         .map(|word| {
             let parse = || {
@@ -138,6 +174,15 @@ fn links(params: &NetworkParams) -> Result<Vec<(u16, u16, u64)>, String> {
                     "links: \"{word}\" names socket {most}, of {sockets}"
                 ));
             }
+            let (low, high) = (link.0.min(link.1), link.0.max(link.1));
+            if low == high {
+                return Err(format!("links: \"{word}\" links socket {low} to itself"));
+            }
+            if !known.insert((low, high)) {
+                return Err(format!(
+                    "links: \"{word}\" is a second link between sockets {low} and {high}"
+                ));
+            }
             Ok(link)
         })
         .collect()
@@ -154,6 +199,7 @@ mod tests {
             layout: layout.to_owned(),
             links: links.to_owned(),
             sockets: 2,
+            socket_nodes: 0,
             latency_cycles: 5,
             vertical_cycles: 1,
             horizontal_cycles: 2,

@@ -14,6 +14,17 @@ impl Node {
     }
 }
 
+/// What a home asks of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Snoop {
+    /// What is to be left of it.
+    pub(crate) keep: Keep,
+    /// Whether its value is wanted.
+    pub(crate) supply: bool,
+    /// Who is told.
+    pub(crate) reply_to: Node,
+}
+
 /// What a message says of its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
@@ -26,12 +37,19 @@ pub(crate) enum Body {
     },
     /// To home: a copy in this state is given up.
     Put { state: State },
-    /// From home: the copy is to be kept only as it says, and supplied if home wants the value.
-    Snoop { keep: Keep, supply: bool },
-    /// To home, upon a snoop: with the value if it `supplies` that; home has an older one if `dirty`.
+    /// From home.
+    Snoop(Snoop),
+    /// Upon a snoop: with the value if it `supplies` that; home has an older one if `dirty`.
     Reply { supplies: bool, dirty: bool },
-    /// From home: the request is granted; the receiver holds the line in this state.
-    Grant { state: State, level: Level },
+    /// From home: the request is granted, and the receiver holds the line in this state, once so many replies of
+    /// others have reached it.
+    Grant {
+        state: State,
+        level: Level,
+        replies: u16,
+    },
+    /// To home, upon a grant: the replies that it awaited are there, and said so.
+    Done { supplied: bool, dirty: bool },
     /// From home, upon a put.
     PutDone,
 }
@@ -42,8 +60,14 @@ impl Body {
         match self {
             Body::Put { state } => state.supplies(),
             Body::Reply { supplies, .. } => supplies,
-            Body::Grant { level, .. } => level != Level::Home,
-            Body::Get { .. } | Body::Snoop { .. } | Body::PutDone => false,
+            Body::Grant { level, replies, .. } => match level {
+                Level::Home => false,
+                // Who supplies it sends it.
+                Level::OtherCache => replies == 0,
+                _ => true,
+            },
+            Body::Done { dirty, .. } => dirty,
+            Body::Get { .. } | Body::Snoop(_) | Body::PutDone => false,
         }
     }
 }

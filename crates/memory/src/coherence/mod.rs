@@ -13,6 +13,7 @@
 //! Invariants: a line that a core may write, no other core may read. A request gets exactly one
 //! [`Told::Performs`](crate::Told). A core is told of every line that it loses, in the cycle in which it does.
 
+mod collect;
 mod directory;
 mod dram;
 mod fabric;
@@ -107,6 +108,8 @@ pub struct PrivateConfig {
     pub lookup_cycles: u64,
     /// From a snoop to the departure of its reply.
     pub snoop_cycles: u64,
+    /// More, where the copy has been written or is given up.
+    pub snoop_change_cycles: u64,
 }
 
 /// A home of a cluster or of memory.
@@ -130,6 +133,14 @@ pub struct HomeConfig {
     pub busy_cycles: u64,
     /// Banks; lines are interleaved over them.
     pub banks: u64,
+    /// Of a cluster: it decides about a line only where its cache has that and no core writes it.
+    pub only_cached: bool,
+    /// Of memory: those who are snooped reply to whom the request came from.
+    pub direct: bool,
+    /// Of memory: from the decision about a request to write to its execution, if the line gets another owner.
+    pub owner_cycles: u64,
+    /// Of memory: it is read with the look-up, and with that of a cluster at the same stop.
+    pub reads_early: bool,
 }
 
 /// Clusters of cores.
@@ -160,9 +171,13 @@ pub struct CoherenceConfig {
     pub cluster: Option<ClusterConfig>,
     /// Number of homes of memory.
     pub homes: usize,
+    /// Contiguous parts of memory, each with as many homes of its own.
+    pub nodes: usize,
+    /// First address of memory, and its bytes, which those parts divide.
+    pub memory: (u64, u64),
     /// Each of them.
     pub home: HomeConfig,
-    /// Bytes that follow each other in one home, at least a line, a power of two.
+    /// Bytes that follow each other in one home of a part, at least a line, a power of two.
     pub interleave_bytes: u64,
     /// Between clusters, or cores where there are none, and memory's homes. Nodes are cores, then clusters, then homes.
     pub network: NetworkConfig,

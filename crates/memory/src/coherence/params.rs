@@ -22,6 +22,11 @@ params! {
         tells_clean: bool,
         /// From a snoop's arrival at private caches to the departure of their reply.
         snoop_cycles: int(0..=1000),
+        /// More, where the copy has been written or is given up.
+        snoop_change_cycles: int(0..=1000) = 0,
+        /// Where replies to snoops of memory's homes go. home: to the home, which then grants the request; requester: to
+        /// whom the request came from, which tells the home when all are there.
+        replies_to: choice("home", "requester") = "home",
     }
 }
 
@@ -76,6 +81,10 @@ params! {
         busy_cycles: int(1..=100),
         /// Banks; lines are interleaved over them.
         banks: int(1..=64),
+        /// Which requests a cluster serves itself. held: for lines that it may use, whichever of its caches has them;
+        /// cached: for those that its shared cache has and no core writes. For the rest it asks the home of memory, which
+        /// then also decides about lines that another core of the cluster has.
+        serves: choice("held", "cached") = "held",
     }
 }
 
@@ -84,6 +93,9 @@ params! {
     pub struct HomeParams {
         /// How many there are.
         count: int(1..=256),
+        /// Contiguous parts of memory of the same size, each with as many homes of its own: 1 interleaves all lines
+        /// over all homes.
+        nodes: int(1..=256) = 1,
         /// Bytes that follow each other in one home, at least a line, a power of two.
         interleave_bytes: int(16..=1048576),
         /// From the beginning of a look-up to its result.
@@ -94,6 +106,11 @@ params! {
         busy_cycles: int(1..=100),
         /// Banks of each; lines are interleaved over them.
         banks: int(1..=64),
+        /// For how long a request to write is held up by entering a new owner of the line, before others are snooped.
+        owner_cycles: int(0..=1000) = 0,
+        /// When memory is read for a line that may have to come from there. after: when the look-up has ended; with: in
+        /// parallel with it, and with the look-up of a cluster at the stop of the home; a read in vain costs nothing.
+        reads_memory: choice("after", "with") = "after",
     }
 }
 
@@ -110,8 +127,11 @@ params! {
         layout: text = "",
         /// Of sockets, the links: 0-1:80 is one between sockets 0 and 1 with a latency of 80 cycles.
         links: text = "",
-        /// Of sockets: how many there are; clusters or cores and homes are divided evenly among them.
+        /// Of sockets: how many there are; homes are divided evenly among them.
         sockets: int(1..=64) = 1,
+        /// Of sockets: the clusters or cores of a full one, so that a smaller system fills the first; 0: they are divided
+        /// evenly.
+        socket_nodes: int(0..=256) = 0,
         /// From a stop to another over a crossbar, within a socket, or over a bus; to the next stop of a ring.
         latency_cycles: int(0..=10000),
         /// Of a mesh, to the next stop above or below.
@@ -140,6 +160,8 @@ params! {
 pub struct DirectoryParams {
     /// Number of cores.
     pub cores: usize,
+    /// First address of memory, and its bytes.
+    pub memory: (u64, u64),
     /// Section `l1i`.
     pub l1i: L1Params,
     /// Section `l1d`.
@@ -236,6 +258,10 @@ impl DirectoryParams {
                 data_cycles: self.cluster.data_cycles,
                 busy_cycles: self.cluster.busy_cycles,
                 banks: self.cluster.banks,
+                only_cached: self.cluster.serves == "cached",
+                direct: false,
+                owner_cycles: 0,
+                reads_early: false,
             },
             up_cycles: self.cluster.request_cycles,
             down_cycles: self.cluster.reply_cycles,
@@ -275,6 +301,7 @@ impl DirectoryParams {
                     _ => 0,
                 },
                 snoop_cycles: self.coherence.snoop_cycles,
+                snoop_change_cycles: self.coherence.snoop_change_cycles,
             },
             cluster,
             homes,
@@ -288,7 +315,13 @@ impl DirectoryParams {
                 data_cycles: self.home.data_cycles,
                 busy_cycles: self.home.busy_cycles,
                 banks: self.home.banks,
+                only_cached: false,
+                direct: self.coherence.replies_to == "requester",
+                owner_cycles: self.home.owner_cycles,
+                reads_early: self.home.reads_memory == "with",
             },
+            nodes: self.nodes(controllers)?,
+            memory: self.memory,
             interleave_bytes: interleave,
             network: NetworkConfig {
                 topology,
@@ -302,6 +335,24 @@ impl DirectoryParams {
             dram: self.dram.clone(),
             device_latency_cycles: self.device.latency_cycles,
         })
+    }
+}
+
+impl DirectoryParams {
+    /// The contiguous parts of memory.
+    fn nodes(&self, controllers: usize) -> Result<usize, (&'static str, String)> {
+        let HomeParams { nodes, count, .. } = self.home;
+        if !count.is_multiple_of(nodes) {
+            let problem = format!("nodes = {nodes} do not divide the homes, count = {count}");
+            return Err(("home", problem));
+        }
+        if nodes > 1 && controllers > 0 {
+            let problem = format!(
+                "nodes = {nodes} is not possible with memory controllers in network.layout, which serve all homes"
+            );
+            return Err(("home", problem));
+        }
+        Ok(nodes as usize)
     }
 }
 

@@ -6,7 +6,7 @@
 use loiter_types::{CoreId, Cycle};
 
 use super::directory::{Keep, Protocol, Want, supplied};
-use super::message::{Body, Node};
+use super::message::{Body, Node, Snoop};
 use super::state::State;
 use super::{Asked, Out};
 use crate::cache::{Cache, Lookup};
@@ -38,6 +38,8 @@ pub(crate) struct PrivateRules {
     pub(crate) lookup_cycles: u64,
     /// From a snoop to the departure of its reply.
     pub(crate) snoop_cycles: u64,
+    /// More, where the copy has been written or is given up.
+    pub(crate) snoop_change_cycles: u64,
 }
 
 /// What a core's private caches count. A look-up that misses counts when its request is taken.
@@ -488,14 +490,24 @@ impl Private {
         }
     }
 
-    /// Home asks for the copy to be kept only as `keep` says, and to `supply` it.
-    pub(crate) fn snooped(&mut self, line: u64, keep: Keep, supply: bool, out: &mut Out<'_>) {
+    /// Home asks for the copy.
+    pub(crate) fn snooped(&mut self, line: u64, snoop: Snoop, out: &mut Out<'_>) {
+        let Snoop {
+            keep,
+            supply,
+            reply_to,
+        } = snoop;
         let (before, dirty) = self.snoop(line, keep, out);
         let body = Body::Reply {
             supplies: supply && before.can_read(),
             dirty,
         };
-        out.send_home(self.node, line, body, self.rules.snoop_cycles);
+        let gives_up = keep == Keep::Nothing && before.can_read();
+        let cycles = match before.is_dirty() || gives_up {
+            true => self.rules.snoop_cycles + self.rules.snoop_change_cycles,
+            false => self.rules.snoop_cycles,
+        };
+        out.send(self.node, reply_to, line, body, cycles);
     }
 }
 

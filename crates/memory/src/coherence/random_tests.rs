@@ -44,6 +44,10 @@ pub(super) fn home(protocol: Protocol, cache: Option<CacheConfig>, inclusive: bo
         data_cycles: 3,
         busy_cycles: 1,
         banks: 1,
+        only_cached: false,
+        direct: false,
+        owner_cycles: 0,
+        reads_early: false,
     }
 }
 
@@ -65,9 +69,12 @@ pub(super) fn machine(
             second: None,
             lookup_cycles: 0,
             snoop_cycles: 2,
+            snoop_change_cycles: 0,
         },
         cluster,
         homes,
+        nodes: 1,
+        memory: (0x8000_0000, 1 << 20),
         home: above,
         interleave_bytes: LINE_BYTES,
         network: NetworkConfig {
@@ -410,7 +417,7 @@ impl Tester {
 }
 
 /// Accesses of each machine.
-const ACCESSES: u64 = 10_000_000;
+const ACCESSES: u64 = 8_400_000;
 
 /// Runs `config`; asserts that all has happened that can in private caches.
 fn tested(config: &CoherenceConfig, accesses: u64) -> Tester {
@@ -473,7 +480,7 @@ fn moesi_on_sockets_with_a_directory_of_owners() {
         broadcasts: true,
         ..MESI
     };
-    let mut config = machine(4, home(protocol, Some(small(1, 4)), false), None);
+    let mut config = machine(4, home(protocol, Some(small(1, 1)), false), None);
     config.private.second = Some(small(1, 4));
     config.private.l1d = small(1, 1);
     config.private.lookup_cycles = 5;
@@ -485,6 +492,32 @@ fn moesi_on_sockets_with_a_directory_of_owners() {
         local_cycles: 5,
         links: vec![(0, 1, 30), (1, 2, 30), (2, 3, 30), (3, 0, 30)],
     };
+    config.home.direct = true;
+    config.home.owner_cycles = 3;
+    config.home.reads_early = true;
+    config.nodes = 4;
+    config.memory.1 = 16 << 10;
+    holds_on(&config, false);
+}
+
+#[test]
+fn dies_that_ask_for_what_their_third_level_does_not_have() {
+    let protocol = Protocol {
+        owned: true,
+        broadcasts: true,
+        ..MESI
+    };
+    let mut die = home(MESI, Some(small(1, 4)), false);
+    die.only_cached = true;
+    let mut above = home(protocol, None, true);
+    above.direct = true;
+    let mut config = machine(4, above, clusters(4, die));
+    config.private.second = Some(small(1, 2));
+    config.private.l1d = small(1, 1);
+    config.private.snoop_change_cycles = 4;
+    config.home.reads_early = true;
+    config.nodes = 2;
+    config.memory.1 = 16 << 10;
     holds_on(&config, false);
 }
 
@@ -496,6 +529,7 @@ fn mesif_between_tiles_of_a_mesh() {
     };
     let tile = home(MESI, Some(small(1, 4)), true);
     let mut config = machine(4, home(protocol, None, true), clusters(2, tile));
+    config.home.direct = true;
     config.network.topology = Topology::Mesh {
         columns: 4,
         vertical_cycles: 1,

@@ -157,9 +157,12 @@ impl SnoopingParams {
                     0
                 },
                 snoop_cycles: self.coherence.snoop_cycles,
+                snoop_change_cycles: 0,
             },
             cluster: None,
             homes: 1,
+            nodes: 1,
+            memory: (0, u64::MAX),
             home: no_home(protocol),
             interleave_bytes: line_bytes,
             network: no_network(self.cores),
@@ -187,6 +190,10 @@ pub(super) fn no_home(protocol: Protocol) -> HomeConfig {
         data_cycles: 0,
         busy_cycles: 1,
         banks: 1,
+        only_cached: false,
+        direct: false,
+        owner_cycles: 0,
+        reads_early: false,
     }
 }
 
@@ -384,7 +391,7 @@ impl SnoopingBus {
             }
             Supply::Home => {
                 self.counters.from_memory += out.one();
-                (Level::Memory, out.read_memory(line))
+                (Level::Memory, out.read_memory(line, 0))
             }
         };
         self.transactions[at].level = level;

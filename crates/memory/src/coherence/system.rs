@@ -2,6 +2,7 @@
 
 use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr};
 
+use super::collect::{Collected, Collector};
 use super::dram::Dram;
 use super::fabric::{Fabric, Inside, Out};
 use super::home::{Home, HomeRules};
@@ -9,7 +10,7 @@ use super::message::{Body, Message, Node};
 use super::network::Network;
 use super::private::{Private, PrivateRules};
 use super::snoop::{SnoopingBus, whereabouts};
-use super::state::MOST_CHILDREN;
+use super::state::{Holders, MOST_CHILDREN};
 use super::{Asked, CacheConfig, CoherenceConfig, Event, HomeConfig, State};
 use crate::bus::Calendar;
 use crate::cache::Cache;
@@ -26,6 +27,7 @@ pub struct Coherent {
     /// Without homes, the bus that all caches watch.
     pub(super) bus: Option<SnoopingBus>,
     pub(super) fabric: Fabric,
+    collector: Collector,
     device_latency_cycles: u64,
     /// Kept for their room.
     due: Vec<Event>,
@@ -89,6 +91,7 @@ impl Coherent {
             perfect: config.private.perfect,
             lookup_cycles: config.private.lookup_cycles,
             snoop_cycles: config.private.snoop_cycles,
+            snoop_change_cycles: config.private.snoop_change_cycles,
         };
         let private = (0..config.cores).map(|core| {
             let first = [
@@ -117,6 +120,15 @@ impl Coherent {
                     "without the lines of its children it must be told of those that they give up";
                 return Err((section, problem.to_owned()));
             }
+            let stop = |node: usize| config.network.stops[node];
+            let mut near = Holders::NONE;
+            for child in (0..children).filter(|_| !is_cluster) {
+                if stop(first_child + child) == stop(config.cores + n) {
+                    near.insert(child as u16);
+                }
+            }
+            let early_cycles = if home.reads_early { home.tag_cycles } else { 0 };
+            let cluster_cycles = config.cluster.as_ref().map_or(0, |near| near.home.tag_cycles);
             let rules = HomeRules {
                 protocol: home.protocol,
                 protocol_above: above.protocol,
@@ -130,6 +142,15 @@ impl Coherent {
                 data_cycles: home.data_cycles,
                 busy_cycles: home.busy_cycles,
                 banks: home.banks,
+                only_cached: home.only_cached,
+                direct: home.direct,
+                owner_cycles: home.owner_cycles,
+                early_cycles,
+                early_near_cycles: match home.reads_early {
+                    true => early_cycles + cluster_cycles,
+                    false => 0,
+                },
+                near,
             };
             let config_of_cache = home.cache.as_ref();
             let section = if home.level == Level::L2 { "l2" } else { "l3" };
@@ -151,6 +172,9 @@ impl Coherent {
             cores: config.cores,
             cluster_cores: cluster.map(|cluster| cluster.cores),
             homes: config.homes,
+            nodes: config.nodes,
+            first_line: config.memory.0 / line,
+            node_lines: (config.memory.1 / line).div_ceil(config.nodes as u64).max(1),
             first_home: config.cores + clusters,
             interleave_log2: (config.interleave_bytes / line).trailing_zeros(),
             inside: Inside {
@@ -183,6 +207,7 @@ impl Coherent {
                 .clone()
                 .map(|bus| SnoopingBus::new(bus, above.protocol, config.private.snoop_cycles)),
             fabric,
+            collector: Collector::new(config.cores + clusters),
             device_latency_cycles: config.device_latency_cycles,
             due: Vec::new(),
             unheard: Vec::new(),
@@ -406,6 +431,26 @@ impl Coherent {
 
     fn arrives(&mut self, now: Cycle, message: Message, told: &mut Vec<Told>) {
         let Message { to, line, body, .. } = message;
+        match body {
+            Body::Grant {
+                state,
+                level,
+                replies,
+            } => {
+                let granted = (state, level, replies);
+                if let Some(collected) = self.collector.granted(to, line, granted) {
+                    self.granted(now, to, line, collected, told);
+                }
+                return;
+            }
+            Body::Reply { supplies, dirty } if self.is_collected(&message) => {
+                if let Some(collected) = self.collector.replied(to, line, supplies, dirty) {
+                    self.granted(now, to, line, collected, told);
+                }
+                return;
+            }
+            _ => {}
+        }
         let mut out = Out {
             now,
             fabric: &mut self.fabric,
@@ -413,8 +458,7 @@ impl Coherent {
         };
         if let Some(private) = self.private.get_mut(to.index()) {
             match body {
-                Body::Grant { state, level } => private.granted(line, state, level, &mut out),
-                Body::Snoop { keep, supply } => private.snooped(line, keep, supply, &mut out),
+                Body::Snoop(snoop) => private.snooped(line, snoop, &mut out),
                 Body::PutDone => private.put_done(line),
                 body => unreachable!("a core is no home: {body:?}"),
             }
@@ -425,16 +469,54 @@ impl Coherent {
         }
         let home = &mut self.homes[to.index() - self.private.len()];
         match body {
-            Body::Get { .. } | Body::Put { .. } | Body::Snoop { .. } if out.fabric.instant => {
-                home.receive(message, &mut out);
-            }
-            Body::Get { .. } | Body::Put { .. } | Body::Snoop { .. } => {
+            Body::Get { .. } | Body::Put { .. } | Body::Snoop(_) => {
+                let passes = !out.fabric.instant && home.looks_up_first(body);
+                if !passes {
+                    home.receive(message, &mut out);
+                    return;
+                }
                 let at = home.looks_up(now, line);
                 out.fabric.events.insert(at, Event::LookedUp(message));
             }
             Body::Reply { supplies, dirty } => home.replied(line, supplies, dirty, &mut out),
-            Body::Grant { state, level } => home.granted(line, state, level, &mut out),
+            Body::Done { supplied, dirty } => home.replied(line, supplied, dirty, &mut out),
             Body::PutDone => home.put_done(line),
+            Body::Grant { .. } => unreachable!("it has been collected"),
+        }
+    }
+
+    /// Whether a reply goes to a node that has asked for the line, and not to a home of who sends it.
+    fn is_collected(&self, message: &Message) -> bool {
+        let to = message.to.index();
+        let from_own_core = message.from.index() < self.private.len();
+        to < self.private.len() || to < self.fabric.first_home && !from_own_core
+    }
+
+    /// The grant of `to`, and the replies that come with it, are all there.
+    fn granted(
+        &mut self,
+        now: Cycle,
+        to: Node,
+        line: u64,
+        collected: Collected,
+        told: &mut Vec<Told>,
+    ) {
+        let mut out = Out {
+            now,
+            fabric: &mut self.fabric,
+            told,
+        };
+        let Collected { state, level, .. } = collected;
+        if collected.tells {
+            let (supplied, dirty) = (collected.supplied, collected.dirty);
+            out.send_home(to, line, Body::Done { supplied, dirty }, 0);
+        }
+        match self.private.get_mut(to.index()) {
+            Some(private) => private.granted(line, state, level, &mut out),
+            None => {
+                let home = &mut self.homes[to.index() - self.private.len()];
+                home.granted(line, state, level, &mut out);
+            }
         }
     }
 
@@ -491,6 +573,7 @@ impl Coherent {
         self.private.iter().all(Private::is_idle)
             && self.homes.iter().all(Home::is_idle)
             && self.bus.as_ref().is_none_or(SnoopingBus::is_idle)
+            && self.collector.is_idle()
             && self.fabric.events.next() == Cycle::NEVER
     }
 }
