@@ -48,7 +48,8 @@ static inline void loiter_lock_read(const volatile void *lock) {
     LOITER_PROBE(LOITER_PROBE_LOCK_READ, (uintptr_t)lock);
 }
 
-// A named number in the run's result. `name` must be in memory, ended by a NUL.
+// A named number in the run's result. `name` must be in memory, ended by a NUL; a fence goes before if it has just been
+// written.
 static inline void loiter_report(const char *name, uint64_t value) {
     LOITER_PROBE(LOITER_PROBE_REPORT_NAME, (uintptr_t)name);
     LOITER_PROBE(LOITER_PROBE_REPORT_VALUE, value);

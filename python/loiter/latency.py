@@ -16,8 +16,23 @@ from loiter.machines import Machine
 OPERATIONS = ("load", "store", "fetch and add", "swap", "compare and swap")
 """In the order of the program's argument `operation`."""
 
-STATES = ("modified", "exclusive", "shared", "uncached")
-"""States of a line before the access, in the order of the program's argument `state`; a shared one, by two."""
+STATES = ("modified", "owned", "exclusive", "shared", "uncached")
+"""States of a line before the access, in the order of the program's argument `state`; an owned one has been written by
+its holder and then read by one more, a shared one has been read by two."""
+
+DISTANCES = (
+    "own core",
+    "same core",
+    "same cluster",
+    "same socket",
+    "other core",
+    "same package",
+    "one hop",
+    "two hops",
+    "more hops",
+    "memory",
+)
+"""Of the holder of a line, or of its memory where that is divided among sockets."""
 
 LINES = 32
 """Lines that each mean is over."""
@@ -26,6 +41,7 @@ FAR_BYTES = 16448
 """Distance of lines that memory supplies: each in a row of its own, and in turn over homes."""
 
 _STORE = OPERATIONS.index("store")
+_OWNED = STATES.index("owned")
 _UNCACHED = STATES.index("uncached")
 
 
@@ -36,7 +52,7 @@ class Latency:
     operation: str
     state: str
     distance: str
-    """own core, same core (another context), same cluster, or other core; memory for lines that nobody has."""
+    """One of `DISTANCES`."""
     mean_cycles: float
     least_cycles: float
     most_cycles: float
@@ -71,14 +87,16 @@ def measure(machine: Machine, done: Callable[[float], None] = lambda share: None
     per_core = machine.contexts_per_core
     cores = tuple(range(machine.contexts // per_core))
     contexts = sorted({core * per_core for core in cores} | {min(1, per_core - 1)})
-    runs = [(operation, state) for operation in range(len(OPERATIONS)) for state in range(len(STATES))]
+    place = Place.of(machine)
+    states = [state for state in range(len(STATES)) if state != _OWNED or place.has_owned]
+    runs = [(operation, state) for operation in range(len(OPERATIONS)) for state in states]
     table: list[Latency] = []
     for number, (operation, state) in enumerate(runs):
         done(number / (len(runs) + 1))
-        found = _run(machine, contexts, operation, state, LINES, 1)[0]
+        found = _run(machine, place, contexts, (operation, state), 1)[0]
         by_distance: dict[str, list[float]] = {}
         for holder, cycles in found.items():
-            distance = "memory" if state == _UNCACHED else _distance(machine, holder)
+            distance = place.of_memory(holder) if state == _UNCACHED else place.of_holder(holder)
             by_distance.setdefault(distance, []).append(cycles)
         for distance, each in by_distance.items():
             mean = sum(each) / len(each)
@@ -87,18 +105,20 @@ def measure(machine: Machine, done: Callable[[float], None] = lambda share: None
     matrix: tuple[tuple[float, ...], ...] = ()
     if len(cores) > 1:
         firsts = [core * per_core for core in cores]
-        pairs = _run(machine, firsts, 0, 0, LINES, 0)
+        pairs = _run(machine, place, firsts, (0, 0), 0)
         matrix = tuple(tuple(pairs[asker][holder] for holder in firsts) for asker in firsts)
     done(1.0)
     return Latencies(machine, tuple(table), cores, matrix)
 
 
 def _run(
-    machine: Machine, contexts: Sequence[int], operation: int, state: int, lines: int, askers: int
+    machine: Machine, place: Place, contexts: Sequence[int], access: tuple[int, int], askers: int
 ) -> Mapping[int, dict[int, float]]:
-    """Cycles of an access by asker and holder."""
+    """Cycles of an access, an operation on lines in a state, by asker and holder."""
+    operation, state = access
     step = FAR_BYTES if state == _UNCACHED else 64
-    arguments = {"operation": operation, "state": state, "lines": lines, "askers": askers, "line_bytes": step}
+    arguments = {"operation": operation, "state": state, "lines": LINES, "askers": askers, "line_bytes": step}
+    arguments |= {"node_harts": place.node_contexts, "node_bytes": place.node_bytes}
     result = api.run(machine, "latency", place={"core": list(contexts)}, arguments=arguments)
     rows = [(int(row["hart"]), str(row["name"]), int(row["value"])) for row in result.rows("reports")]
     alu_cycles = machine.count("latency.alu_cycles", 1)
@@ -111,26 +131,90 @@ def _run(
     for asker, name, cycles in rows:
         if name != "loop":
             # The loop without an access has a move instead; a store is not part of what the loop waits for.
-            less = 0 if operation == _STORE else loops[asker] - lines * alu_cycles
-            found.setdefault(asker, {})[int(name.removeprefix("from."))] = (cycles - less) / lines
+            less = 0 if operation == _STORE else loops[asker] - LINES * alu_cycles
+            found.setdefault(asker, {})[int(name.removeprefix("from."))] = (cycles - less) / LINES
     return found
 
 
-def _distance(machine: Machine, holder: int) -> str:
-    core = holder // machine.contexts_per_core
-    if holder == 0:
-        return "own core"
-    if core == 0:
-        return "same core"
-    cluster = _cluster_cores(machine)
-    if cluster is not None and core < cluster:
-        return "same cluster"
-    return "other core"
+@dataclass(frozen=True)
+class Place:
+    """Where contexts and memory of a machine are, as seen from its first context."""
+
+    core_contexts: int
+    cluster_contexts: int
+    """0 where there are no clusters."""
+    socket_contexts: int
+    """0 where there is one socket."""
+    package_sockets: int
+    hops: tuple[int, ...]
+    """Links from the first socket to each."""
+    node_contexts: int
+    """Contexts whose socket has a contiguous part of memory; 0 where all memory is interleaved."""
+    node_bytes: int
+    has_owned: bool
+    """A core that has written a line keeps supplying it when others read."""
+
+    @staticmethod
+    def of(machine: Machine) -> Place:
+        """The place that the parameters of a machine give."""
+        each = machine.contexts_per_core
+        if machine.value("system.memory") != "directory":
+            return Place(each, 0, 0, 1, (0,), 0, 0, has_owned=False)
+        by_cluster = "cluster" in (machine.value("l2.shared_by"), machine.value("l3.shared_by"))
+        cluster = min(machine.count("cluster.cores", 1) * each, machine.contexts) if by_cluster else 0
+        sockets = machine.count("network.sockets", 1) if machine.value("network.topology") == "sockets" else 1
+        child = cluster or each
+        children = machine.contexts // child
+        socket = (machine.count("network.socket_nodes", 0) or -(-children // sockets)) * child if sockets > 1 else 0
+        nodes = machine.count("home.nodes", 1)
+        return Place(
+            core_contexts=each,
+            cluster_contexts=cluster,
+            socket_contexts=socket,
+            package_sockets=machine.count("network.package_sockets", 1),
+            hops=_hops(str(machine.value("network.links")), sockets),
+            node_contexts=socket if nodes == sockets else 0,
+            node_bytes=(machine.count("system.ram_mib", 1) << 20) // nodes,
+            has_owned=machine.value("coherence.states") == "moesi",
+        )
+
+    def of_holder(self, context: int) -> str:
+        """How far the caches of a context are."""
+        if context == 0:
+            return "own core"
+        if context < self.core_contexts:
+            return "same core"
+        if context < self.cluster_contexts:
+            return "same cluster"
+        if not self.socket_contexts:
+            return "other core"
+        if context < self.socket_contexts:
+            return "same socket"
+        return self._of_socket(context // self.socket_contexts)
+
+    def of_memory(self, context: int) -> str:
+        """How far the memory is that a context is nearest to."""
+        if not self.node_contexts or context < self.node_contexts:
+            return "memory"
+        return self._of_socket(context // self.socket_contexts)
+
+    def _of_socket(self, socket: int) -> str:
+        if socket < self.package_sockets:
+            return "same package"
+        return {1: "one hop", 2: "two hops"}.get(self.hops[socket], "more hops")
 
 
-def _cluster_cores(machine: Machine) -> int | None:
-    if machine.value("system.memory") != "directory":
-        return None
-    if "cluster" not in (machine.value("l2.shared_by"), machine.value("l3.shared_by")):
-        return None
-    return machine.count("cluster.cores", 1)
+def _hops(links: str, sockets: int) -> tuple[int, ...]:
+    """The fewest links from the first socket to each."""
+    ends = [word.partition(":")[0].split("-") for word in links.split()]
+    near: dict[int, set[int]] = {}
+    for one, other in ends:
+        near.setdefault(int(one), set()).add(int(other))
+        near.setdefault(int(other), set()).add(int(one))
+    hops = {0: 0}
+    reached = [0]
+    for socket in reached:
+        for other in sorted(near.get(socket, set()) - hops.keys()):
+            hops[other] = hops[socket] + 1
+            reached.append(other)
+    return tuple(hops.get(socket, 0) for socket in range(sockets))

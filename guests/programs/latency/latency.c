@@ -9,16 +9,20 @@
 #include "loiter.h"
 
 LOITER_ARGUMENT(operation, "operation", 0, "0: load, 1: store, 2: fetch and add, 3: swap, 4: compare and swap");
-LOITER_ARGUMENT(state, "state", 0, "0: modified, 1: exclusive, 2: shared by two, 3: nobody has it");
+LOITER_ARGUMENT(state, "state", 0, "0: modified, 1: modified and then read by another, 2: exclusive, 3: shared by two, 4: nobody has it");
 LOITER_ARGUMENT(lines, "lines", 16, "accesses of each pair");
 LOITER_ARGUMENT(askers, "askers", 1, "harts that access the lines of all others; 0: all");
 LOITER_ARGUMENT(line_bytes, "line_bytes", 64, "distance of the lines, at least that of a line");
+LOITER_ARGUMENT(node_harts, "node_harts", 0, "harts of a node, which has the lines that these hold; 0: there are no nodes");
+LOITER_ARGUMENT(node_bytes, "node_bytes", 0, "memory of a node");
 
 enum operation { LOAD, STORE, ADD, SWAP, COMPARE };
-enum state { MODIFIED, EXCLUSIVE, SHARED, UNCACHED };
+enum state { MODIFIED, OWNED, EXCLUSIVE, SHARED, UNCACHED };
 enum duty { NOTHING, HOLD, READ, ACCESS, END };
 
 #define MOST_HARTS 1024
+#define MOST_NODES 256
+#define RAM 0x80000000UL
 
 // What one hart is to do, and whether it has.
 struct order {
@@ -108,6 +112,8 @@ static void report(unsigned holder, uint64_t cycles) {
     for (unsigned place = digits, rest = holder; place > 0; place--, rest /= 10)
         name[at + place - 1] = (char)('0' + rest % 10);
     name[at + digits] = 0;
+    // Names are read from memory, where stores that are still buffered are not.
+    __asm__ volatile("fence rw, rw" : : : "memory");
     loiter_report(name, cycles);
 }
 
@@ -126,7 +132,7 @@ static void obey(struct order *order) {
     switch (order->duty) {
     case HOLD:
         for (uint64_t n = 0; n < count; n++)
-            touch(order->from + n * step, loiter_value(&state) == MODIFIED);
+            touch(order->from + n * step, loiter_value(&state) <= OWNED);
         break;
     case READ:
         for (uint64_t n = 0; n < count; n++)
@@ -164,26 +170,57 @@ static void command(unsigned hart, enum duty duty, char *from, unsigned holder) 
         loiter_sleep();
 }
 
+// Memory for the lines of a pair: in the node of the holder, if there are nodes. The program is in the first.
+static char *fresh(unsigned holder, uint64_t bytes) {
+    static uint64_t given[MOST_NODES];
+    uint64_t harts_of_node = loiter_value(&node_harts), node_size = loiter_value(&node_bytes);
+    uint64_t node = harts_of_node ? holder / harts_of_node : 0;
+    if (node == 0)
+        return loiter_allocate(bytes, 4096);
+    if (node >= MOST_NODES)
+        loiter_refuse("latency: node %lu, of at most %u\n", node, MOST_NODES);
+    uint64_t offset = given[node];
+    given[node] += (bytes + 4095) & ~4095UL;
+    if (given[node] > node_size)
+        loiter_refuse("latency: the lines need more than the %lu bytes of a node\n", node_size);
+    return (char *)(RAM + node * node_size + offset);
+}
+
+static bool same_node(unsigned one, unsigned other) {
+    uint64_t harts_of_node = loiter_value(&node_harts);
+    return !harts_of_node || harts[one] / harts_of_node == harts[other] / harts_of_node;
+}
+
+// One more hart that reads: the next to the holder in its node; without nodes, the first.
+static unsigned third_of(unsigned asker, unsigned holder) {
+    for (unsigned at = loiter_value(&node_harts) ? holder + 1 : 0; at < placed; at++)
+        if (at != asker && at != holder && same_node(at, holder))
+            return at;
+    for (unsigned at = holder; at-- > 0;)
+        if (at != asker && same_node(at, holder))
+            return at;
+    return placed;
+}
+
 static void lead(void) {
     uint64_t count = loiter_value_at_least(&lines, 1), step = loiter_value_at_least(&line_bytes, 16);
+    enum state what = (enum state)loiter_value(&state);
     uint64_t asking = loiter_value(&askers);
     if (asking == 0 || asking > placed)
         asking = placed;
-    char *fresh = loiter_allocate(asking * placed * count * step, 4096);
     for (unsigned asker = 0; asker < asking; asker++) {
-        for (unsigned holder = 0; holder < placed; holder++, fresh += count * step) {
-            unsigned third = 0;
-            while (third < placed && (third == asker || third == holder))
-                third++;
-            if (loiter_value(&state) != UNCACHED)
-                command(harts[holder], HOLD, fresh, 0);
-            if (loiter_value(&state) == SHARED && third < placed)
-                command(harts[third], READ, fresh, 0);
-            command(harts[asker], ACCESS, fresh, harts[holder]);
+        for (unsigned holder = 0; holder < placed; holder++) {
+            unsigned third = third_of(asker, holder);
+            char *from = fresh(harts[holder], count * step);
+            if (what != UNCACHED)
+                command(harts[holder], HOLD, from, 0);
+            if ((what == SHARED || what == OWNED) && third < placed)
+                command(harts[third], READ, from, 0);
+            command(harts[asker], ACCESS, from, harts[holder]);
         }
     }
     for (unsigned n = 0; n < placed; n++)
-        command(harts[n], END, fresh, 0);
+        command(harts[n], END, NULL, 0);
 }
 
 static void follow(void) {

@@ -20,7 +20,6 @@ from loiter.cli.options import JsonOption, MachineOption, SetOption, err, load_m
 from loiter.errors import UserFault, unknown
 from loiter.machines import Machine
 
-_DISTANCES = ("own core", "same core", "same cluster", "other core", "memory")
 _PARTS = ("latency", "bandwidth", "loaded")
 _MOST_CORES = 16
 """Cores whose matrix the terminal shows; the plot has all."""
@@ -136,11 +135,12 @@ def _table(measured: latencies.Latencies) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="latency; of several holders also the least and the most")
     table.add_column("operation", no_wrap=True)
     table.add_column("line")
-    shown = [distance for distance in _DISTANCES if any(each.distance == distance for each in measured.table)]
+    shown = [distance for distance in latencies.DISTANCES if any(each.distance == distance for each in measured.table)]
     for distance in shown:
         table.add_column(distance, justify="right")
+    measured_states = {each.state for each in measured.table}
     for operation in latencies.OPERATIONS:
-        for state in latencies.STATES:
+        for state in (state for state in latencies.STATES if state in measured_states):
             here = {
                 each.distance: each for each in measured.table if (each.operation, each.state) == (operation, state)
             }

@@ -209,6 +209,8 @@ pub(super) struct Context {
     pub(super) oldest_from: Cycle,
     /// The age of the instruction that was.
     pub(super) oldest_refused: u64,
+    /// The last atomic that has taken what it takes beside its access.
+    pub(super) held_up: u64,
     /// Pages whose translation is at hand for the oldest instruction, and for fetch.
     pub(super) oldest_granted: Granted,
     pub(super) fetch_granted: Granted,
@@ -331,6 +333,7 @@ impl Context {
             oldest: Oldest::Idle,
             oldest_from: now,
             oldest_refused: 0,
+            held_up: u64::MAX,
             oldest_granted: Granted::NOTHING,
             fetch_granted: Granted::NOTHING,
             fetch_walks: false,

@@ -68,7 +68,10 @@ impl Context {
         if matches!(class, Class::Load | Class::Store | Class::Atomic)
             && let Some((kind, addr, slot)) = self.oldest_access(n, shared)
         {
-            if class == Class::Atomic && !self.atomic_may_begin(n, (kind, addr), core) {
+            if class == Class::Atomic
+                && (self.is_held_up(c, n, core, now)
+                    || !self.atomic_may_begin(n, (kind, addr), core))
+            {
                 return Oldness::Waits;
             }
             let owned = kind == RequestKind::Own
@@ -114,6 +117,20 @@ impl Context {
             }
         }
         self.run_by_hart(c, core, now, shared)
+    }
+
+    /// Whether the oldest instruction, an atomic, still takes what it takes beside its access.
+    fn is_held_up(&mut self, c: usize, n: u64, core: &mut CoreState, now: Cycle) -> bool {
+        let cycles = core.params.latency.atomic_cycles;
+        let seq = self.entry(n).seq;
+        if cycles == 0 || self.held_up == seq {
+            return false;
+        }
+        self.held_up = seq;
+        self.oldest_from = now.after(cycles);
+        self.oldest_refused = seq;
+        core.schedule(self.oldest_from, Event::Retry, c, n, seq);
+        true
     }
 
     /// Whether the oldest instruction, which the hart runs, waits for all buffered stores.

@@ -2,8 +2,9 @@
 
 use loiter_types::ContextId;
 
-use super::random_tests::{MESI, home, machine};
+use super::random_tests::{MESI, clusters, home, machine, small};
 use super::*;
+use crate::coherence::Protocol;
 
 const ADDR: PhysAddr = PhysAddr(0x8000_1240);
 
@@ -21,21 +22,37 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::of(&machine(1, home(MESI, None, true), None))
+    }
+
+    fn of(config: &CoherenceConfig) -> Self {
         Self {
-            memory: Coherent::new(&machine(1, home(MESI, None, true), None)).unwrap(),
+            memory: Coherent::new(config).unwrap(),
             told: Vec::new(),
         }
     }
 
     fn ask(&mut self, now: u64, core: u16, kind: RequestKind) {
+        self.ask_at(now, core, kind, ADDR);
+    }
+
+    fn ask_at(&mut self, now: u64, core: u16, kind: RequestKind, addr: PhysAddr) {
         let request = Request {
             kind,
             core: CoreId(core),
             context: ContextId(0),
-            addr: ADDR,
+            addr,
             tag: 1,
         };
         assert_eq!(self.memory.ask(Cycle(now), request), Asked::Sent);
+    }
+
+    /// Cycles of a request that is alone.
+    fn alone(&mut self, now: u64, core: u16, kind: RequestKind) -> u64 {
+        self.ask(now, core, kind);
+        let found = self.drain();
+        assert_eq!(found.len(), 1);
+        found[0].0 - now
     }
 
     /// Everything happens. Returns when each request performed, for whom, and what served it.
@@ -138,4 +155,131 @@ fn a_line_queue_is_counted() {
     assert_eq!((counters.requests, counters.queued_requests), (5, 4));
     assert_eq!(counters.longest_queue, 4);
     assert!(counters.queue_cycles > 4 * LINE);
+}
+
+#[test]
+fn replies_to_the_requester_save_the_way_through_home_and_cost_the_next_request_a_message() {
+    let mut config = machine(1, home(MESI, None, true), None);
+    config.home.direct = true;
+    let mut bench = Bench::of(&config);
+    let asked = 1 + CONTROL + TAG;
+    bench.alone(1000, 0, RequestKind::Own);
+    let supplied = asked + CONTROL + SNOOP + LINE;
+    assert_eq!(bench.alone(2000, 1, RequestKind::Load), supplied);
+    // Both have a copy; the other's reply has no line.
+    let upgraded = asked + CONTROL + SNOOP + CONTROL;
+    assert_eq!(bench.alone(3000, 1, RequestKind::Own), upgraded);
+    // Home serves the next when the one before has told it that all is there.
+    for core in 2..6 {
+        bench.ask(4000 + u64::from(core), core, RequestKind::Own);
+    }
+    let found = bench.drain();
+    let period = CONTROL + CONTROL + SNOOP + LINE;
+    for (n, &(at, core, level)) in (0..).zip(&found) {
+        let expected = 4002 + supplied + n * period;
+        assert_eq!(
+            (at, core, level),
+            (expected, CoreId(2 + n as u16), Level::OtherCache)
+        );
+    }
+    assert_eq!(found.len(), 4);
+    let writes = bench.memory.fabric.drams[0].counters.writes;
+    assert_eq!(writes, 1, "by the read of a line that was written");
+}
+
+#[test]
+fn what_changes_takes_longer_by_what_the_machine_says() {
+    let mut config = machine(1, home(MESI, None, true), None);
+    config.home.owner_cycles = 7;
+    config.private.snoop_change_cycles = 5;
+    let mut bench = Bench::of(&config);
+    let asked = 1 + CONTROL + TAG;
+    let memory = 40;
+    assert_eq!(
+        bench.alone(1000, 0, RequestKind::Load),
+        asked + memory + LINE
+    );
+    let supplied = asked + CONTROL + SNOOP + LINE + LINE;
+    assert_eq!(
+        bench.alone(2000, 1, RequestKind::Load),
+        supplied,
+        "a clean copy stays"
+    );
+    let upgraded = asked + 7 + CONTROL + SNOOP + 5 + CONTROL + CONTROL;
+    assert_eq!(bench.alone(3000, 0, RequestKind::Own), upgraded);
+    assert_eq!(bench.alone(4000, 1, RequestKind::Own), supplied + 7 + 5);
+    assert_eq!(
+        bench.alone(5000, 0, RequestKind::Load),
+        supplied + 5,
+        "it has been written"
+    );
+}
+
+#[test]
+fn memory_that_is_read_beside_the_look_up_hides_the_shorter_of_both() {
+    let mut config = machine(1, home(MESI, None, true), None);
+    config.home.reads_early = true;
+    let mut bench = Bench::of(&config);
+    let memory = 40;
+    assert_eq!(
+        bench.alone(1000, 0, RequestKind::Load),
+        1 + CONTROL + memory + LINE
+    );
+    config.home.tag_cycles = 50;
+    let mut bench = Bench::of(&config);
+    assert_eq!(
+        bench.alone(1000, 0, RequestKind::Load),
+        1 + CONTROL + 50 + LINE
+    );
+}
+
+#[test]
+fn a_part_of_memory_has_homes_of_its_own() {
+    let mut config = machine(4, home(MESI, None, true), None);
+    config.nodes = 2;
+    config.memory.1 = 8192;
+    let mut bench = Bench::of(&config);
+    for (n, offset) in [0, 64, 128, 4032, 4096, 4160, 8128].into_iter().enumerate() {
+        let addr = PhysAddr(0x8000_0000 + offset);
+        bench.ask_at(1000 * n as u64, 0, RequestKind::Load, addr);
+        bench.drain();
+    }
+    let homes = bench.memory.homes.iter();
+    let requests: Vec<_> = homes.map(|home| home.counters.requests).collect();
+    assert_eq!(requests, [2, 2, 1, 2]);
+}
+
+#[test]
+fn a_die_that_serves_what_it_has_cached_asks_for_what_its_cores_have() {
+    let protocol = Protocol {
+        owned: true,
+        broadcasts: true,
+        ..MESI
+    };
+    let (up, down) = (3, 4);
+    let mut die = home(MESI, Some(small(1, 4)), false);
+    let mut above = home(protocol, None, true);
+    above.direct = true;
+    let held = Bench::of(&machine(1, above.clone(), clusters(4, die.clone())));
+    die.only_cached = true;
+    let cached = Bench::of(&machine(1, above, clusters(4, die)));
+    let within = down + SNOOP + up + down;
+    let asked = 1 + up + TAG;
+    for (mut bench, goes_above) in [(held, 0), (cached, CONTROL + TAG + CONTROL)] {
+        bench.alone(1000, 0, RequestKind::Own);
+        let load = bench.alone(2000, 1, RequestKind::Load);
+        assert_eq!(load, asked + goes_above + within);
+        // Who has told that the line is shared has to hear from the three other dies, which look up all of their cores.
+        // Their replies take the link to it one after the other.
+        let broadcast = match goes_above {
+            0 => 0,
+            _ => CONTROL + TAG + CONTROL + (down + SNOOP + up) + CONTROL + 2,
+        };
+        let store = bench.alone(3000, 1, RequestKind::Own);
+        assert_eq!(store, asked + broadcast + within);
+        // Another die gets it from the core that has written it.
+        let far = asked + CONTROL + TAG + CONTROL + TAG + (down + SNOOP + up) + LINE + down;
+        let look_up = if goes_above > 0 { TAG } else { 0 };
+        assert_eq!(bench.alone(4000, 4, RequestKind::Load), far - look_up);
+    }
 }

@@ -62,7 +62,8 @@ impl Fabric {
     /// The home of `line` among those of memory: its number, and that of the line there.
     fn place(&self, line: u64) -> (usize, u64) {
         let homes = (self.homes / self.nodes) as u64;
-        let node = (line.saturating_sub(self.first_line) / self.node_lines).min(self.nodes as u64 - 1);
+        let node =
+            (line.saturating_sub(self.first_line) / self.node_lines).min(self.nodes as u64 - 1);
         let block = line >> self.interleave_log2;
         let low = line & ((1 << self.interleave_log2) - 1);
         let number = (block / homes) << self.interleave_log2 | low;

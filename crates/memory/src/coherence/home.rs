@@ -59,6 +59,8 @@ pub(crate) struct HomeRules {
     /// Of a cluster: it decides about a line only where its cache has that and no core writes it; else the home above
     /// does, though the cluster may have the right.
     pub(crate) only_cached: bool,
+    /// Of such a cluster: from a snoop to its reply where no core has the line, but all have been looked up.
+    pub(crate) probe_cycles: u64,
     /// Those who are snooped for a request reply to whom it came from.
     pub(crate) direct: bool,
     /// From the decision about a request to write to its execution, if the line gets another owner.

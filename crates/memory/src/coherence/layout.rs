@@ -75,7 +75,10 @@ fn sockets(params: &NetworkParams, children: usize, homes: usize) -> Result<Plac
             .collect();
         if params.homes_at == "cores" && !beside.is_empty() {
             let alike = (0..homes).filter(|&other| home_socket(other) == here);
-            let [all, before] = [alike.clone().count(), alike.filter(|&other| other < home).count()];
+            let [all, before] = [
+                alike.clone().count(),
+                alike.filter(|&other| other < home).count(),
+            ];
             stops.push(beside[before * beside.len() / all]);
         } else {
             stops.push(socket.len() as u16);
@@ -200,6 +203,7 @@ mod tests {
             links: links.to_owned(),
             sockets: 2,
             socket_nodes: 0,
+            package_sockets: 1,
             latency_cycles: 5,
             vertical_cycles: 1,
             horizontal_cycles: 2,
@@ -229,6 +233,16 @@ mod tests {
         };
         assert_eq!(socket, [0, 0, 1, 1, 0, 1]);
         assert_eq!(links, [(0, 1, 80)]);
+        // A system that is smaller fills the first sockets; homes of the others have stops of their own.
+        let mut smaller = params("sockets", "", "0-1:80");
+        smaller.socket_nodes = 4;
+        smaller.homes_at = "cores".to_owned();
+        let placed = place(&smaller, 2, 4).unwrap();
+        let Topology::Sockets { socket, .. } = placed.topology else {
+            panic!("{:?}", placed.topology)
+        };
+        assert_eq!(placed.stops, [0, 1, 0, 1, 2, 3]);
+        assert_eq!(socket, [0, 0, 1, 1]);
     }
 
     #[test]
@@ -255,6 +269,14 @@ mod tests {
             (
                 params("sockets", "", "0-2:80"),
                 "links: \"0-2:80\" names socket 2, of 2",
+            ),
+            (
+                params("sockets", "", "1-1:80"),
+                "links: \"1-1:80\" links socket 1 to itself",
+            ),
+            (
+                params("sockets", "", "0-1:80 1-0:90"),
+                "links: \"1-0:90\" is a second link between sockets 0 and 1",
             ),
         ] {
             let found = place(&params, 2, 1).unwrap_err();

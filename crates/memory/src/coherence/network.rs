@@ -145,8 +145,13 @@ impl Network {
             at = at.after(latency.into());
         }
         self.counters.hops += u64::from(ends - begins);
-        // Its last part.
-        at = at.after(length.saturating_sub(1)).max(now.after(1));
+        // Its last part, which follows the first over links only.
+        let tail = if ends > begins {
+            length.saturating_sub(1)
+        } else {
+            0
+        };
+        at = at.after(tail).max(now.after(1));
         let last = &mut self.last[from.index() * self.config.stops.len() + to.index()];
         *last = at.max(*last);
         *last

@@ -33,7 +33,9 @@ fn a_message_alone_takes_the_links_of_its_route() {
         (4, 4, 0),
     ] {
         assert_eq!(alone(&mesh, 9, from, to, false), 1 + expected);
-        assert_eq!(alone(&mesh, 9, from, to, true), 1 + expected + 3);
+        // Within a stop there is no link that a line would keep.
+        let tail = if from == to { 0 } else { 3 };
+        assert_eq!(alone(&mesh, 9, from, to, true), 1 + expected + tail);
     }
     let ring = Topology::Ring { hop_cycles: 3 };
     for (from, to, hops) in [(0, 1, 1), (0, 4, 1), (0, 2, 2), (4, 1, 2), (3, 1, 2)] {

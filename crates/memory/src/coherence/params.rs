@@ -132,6 +132,9 @@ params! {
         /// Of sockets: the clusters or cores of a full one, so that a smaller system fills the first; 0: they are divided
         /// evenly.
         socket_nodes: int(0..=256) = 0,
+        /// Sockets that are dies of one package, which `loiter latency` tells apart; their links have latencies of their
+        /// own in links.
+        package_sockets: int(1..=64) = 1,
         /// From a stop to another over a crossbar, within a socket, or over a bus; to the next stop of a ring.
         latency_cycles: int(0..=10000),
         /// Of a mesh, to the next stop above or below.

@@ -25,7 +25,7 @@ pub(in super::super) const MESI: Protocol = Protocol {
     broadcasts: false,
 };
 
-fn small(size_kib: u64, ways: u64) -> CacheConfig {
+pub(super) fn small(size_kib: u64, ways: u64) -> CacheConfig {
     CacheConfig {
         size_kib,
         ways,
@@ -98,7 +98,7 @@ pub(super) fn machine(
     }
 }
 
-fn clusters(cores: usize, home: HomeConfig) -> Option<ClusterConfig> {
+pub(super) fn clusters(cores: usize, home: HomeConfig) -> Option<ClusterConfig> {
     Some(ClusterConfig {
         cores,
         home,

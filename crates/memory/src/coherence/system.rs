@@ -128,7 +128,10 @@ impl Coherent {
                 }
             }
             let early_cycles = if home.reads_early { home.tag_cycles } else { 0 };
-            let cluster_cycles = config.cluster.as_ref().map_or(0, |near| near.home.tag_cycles);
+            let cluster_cycles = config
+                .cluster
+                .as_ref()
+                .map_or(0, |near| near.home.tag_cycles);
             let rules = HomeRules {
                 protocol: home.protocol,
                 protocol_above: above.protocol,
@@ -143,6 +146,12 @@ impl Coherent {
                 busy_cycles: home.busy_cycles,
                 banks: home.banks,
                 only_cached: home.only_cached,
+                probe_cycles: match &config.cluster {
+                    Some(cluster) if home.only_cached => {
+                        cluster.up_cycles + config.private.snoop_cycles + cluster.down_cycles
+                    }
+                    _ => 0,
+                },
                 direct: home.direct,
                 owner_cycles: home.owner_cycles,
                 early_cycles,
@@ -174,7 +183,9 @@ impl Coherent {
             homes: config.homes,
             nodes: config.nodes,
             first_line: config.memory.0 / line,
-            node_lines: (config.memory.1 / line).div_ceil(config.nodes as u64).max(1),
+            node_lines: (config.memory.1 / line)
+                .div_ceil(config.nodes as u64)
+                .max(1),
             first_home: config.cores + clusters,
             interleave_log2: (config.interleave_bytes / line).trailing_zeros(),
             inside: Inside {

@@ -98,18 +98,20 @@ impl Home {
         self.gather(line, Purpose::Reply(snoop), step, None, out);
     }
 
-    /// Its children have done what the home above asks for.
-    pub(super) fn reply(&mut self, line: u64, snoop: Snoop, out: &mut Out<'_>) {
+    /// Its children have done what the home above asks for, if any was `asked`.
+    pub(super) fn reply(&mut self, line: u64, snoop: Snoop, asked: bool, out: &mut Out<'_>) {
         let mut known = self.line(line);
         let before = known.state;
         let (after, dirty) = supplied(self.rules.protocol_above, before, snoop.keep);
         known.state = after;
         self.set(line, known);
         let supplies = snoop.supply && before.can_read();
-        let cycles = match supplies && self.cached(line) {
+        let data_cycles = match supplies && self.cached(line) {
             true => self.rules.data_cycles,
             false => 0,
         };
+        let probe_cycles = if asked { 0 } else { self.rules.probe_cycles };
+        let cycles = data_cycles.max(probe_cycles);
         if !after.can_read()
             && let Some(cache) = &mut self.cache
         {

@@ -184,7 +184,10 @@ impl Home {
         match gather.purpose {
             Purpose::Serve { .. } => self.grant(line, &gather, out),
             Purpose::Evict => self.give_up(line, out),
-            Purpose::Reply(snoop) => self.reply(line, snoop, out),
+            Purpose::Reply(snoop) => {
+                let asked = counts_on_child || !gather.step.lose.is_empty();
+                self.reply(line, snoop, asked, out);
+            }
             Purpose::Close => {}
         }
     }
