@@ -116,6 +116,17 @@ def test_a_bus_has_a_closed_form() -> None:
                 ("load", "uncached", "memory", 73),
             ],
         ),
+        # Chips and Cheese on an 8480; a part of it, as latencies do not depend on how many cores there are.
+        (
+            "server",
+            ("system.cores=8", "network.socket_nodes=4"),
+            [
+                ("load", "modified", "own core", 5 / 3.8),
+                ("compare and swap", "modified", "same socket", 59),
+                ("compare and swap", "modified", "one hop", 138),
+                ("load", "uncached", "memory", 107),
+            ],
+        ),
     ],
 )
 def test_presets_are_within_five_percent_of_their_sources(
@@ -125,6 +136,72 @@ def test_presets_are_within_five_percent_of_their_sources(
     for operation, state, distance, published_ns in sources:
         ours_ns = found.nanoseconds(mean(found, operation, state, distance))
         assert ours_ns == pytest.approx(published_ns, rel=0.05), (operation, state, distance)
+
+
+# SOSP 2013, table 2, cycles: by operation and state, for each distance; lines of which nobody has a copy are in memory.
+OPTERON = {
+    "load": {
+        "modified": (81, 161, 172, 252),
+        "owned": (83, 163, 175, 254),
+        "exclusive": (83, 163, 175, 253),
+        "shared": (83, 164, 176, 254),
+        "uncached": (136, 237, 247, 327),
+    },
+    "store": {
+        "modified": (83, 172, 191, 273),
+        "owned": (244, 255, 286, 291),
+        "exclusive": (83, 171, 191, 271),
+        "shared": (246, 255, 286, 296),
+    },
+    "atomic": {"modified": (110, 197, 216, 296), "shared": (272, 283, 312, 332)},
+}
+XEON = {
+    "load": {
+        "modified": (109, 289, 400),
+        "exclusive": (92, 273, 383),
+        "shared": (44, 223, 334),
+        "uncached": (355, 492, 601),
+    },
+    "store": {"modified": (115, 320, 431), "exclusive": (115, 315, 425), "shared": (116, 318, 428)},
+    "atomic": {"modified": (120, 324, 430), "shared": (113, 312, 423)},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "published", "distances"),
+    [
+        ("opteron48", OPTERON, ("same cluster", "same package", "one hop", "two hops")),
+        ("xeon80", XEON, ("same cluster", "one hop", "two hops")),
+    ],
+)
+def test_machines_of_several_sockets_are_within_five_percent_by_state_and_distance(
+    name: str, published: dict[str, dict[str, tuple[int, ...]]], distances: tuple[str, ...]
+) -> None:
+    found = latency.measure(loiter.machine(name))
+    operations = {"load": ["load"], "store": ["store"], "atomic": latency.OPERATIONS[2:]}
+    for kind, states in published.items():
+        for operation in operations[kind]:
+            for state, cycles in states.items():
+                for distance, expected in zip(distances, cycles, strict=True):
+                    near_memory = state == "uncached" and distance == distances[0]
+                    ours = mean(found, operation, state, "memory" if near_memory else distance)
+                    assert ours == pytest.approx(expected, rel=0.05), (operation, state, distance)
+
+
+def test_distances_follow_the_links_of_sockets() -> None:
+    place = latency.Place.of(loiter.machine("opteron48"))
+    holders = [place.of_holder(context) for context in range(0, 48, 6)]
+    far = ["one hop", "two hops", "one hop", "two hops", "one hop", "two hops"]
+    assert holders == ["own core", "same package", *far]
+    assert place.of_holder(5) == "same cluster"
+    assert [place.of_memory(context) for context in (0, 5, 6, 47)] == ["memory", "memory", "same package", "two hops"]
+    assert place.has_owned
+    place = latency.Place.of(loiter.machine("server"))
+    found = [place.of_holder(context) for context in (0, 1, 2, 111, 112, 223)]
+    assert found == ["own core", "same core", "same socket", "same socket", "one hop", "one hop"]
+    assert not place.has_owned
+    place = latency.Place.of(loiter.machine("t1"))
+    assert [place.of_holder(context) for context in (0, 3, 4)] == ["own core", "same core", "other core"]
 
 
 def run(command: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:

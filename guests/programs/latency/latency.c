@@ -15,6 +15,7 @@ LOITER_ARGUMENT(askers, "askers", 1, "harts that access the lines of all others;
 LOITER_ARGUMENT(line_bytes, "line_bytes", 64, "distance of the lines, at least that of a line");
 LOITER_ARGUMENT(node_harts, "node_harts", 0, "harts of a node, which has the lines that these hold; 0: there are no nodes");
 LOITER_ARGUMENT(node_bytes, "node_bytes", 0, "memory of a node");
+LOITER_ARGUMENT(home_node, "home_node", 256, "the node that has all lines; 256: that of their holder");
 
 enum operation { LOAD, STORE, ADD, SWAP, COMPARE };
 enum state { MODIFIED, OWNED, EXCLUSIVE, SHARED, UNCACHED };
@@ -170,11 +171,13 @@ static void command(unsigned hart, enum duty duty, char *from, unsigned holder) 
         loiter_sleep();
 }
 
-// Memory for the lines of a pair: in the node of the holder, if there are nodes. The program is in the first.
+// Memory for the lines of a pair, in a node if there are nodes. The program is in the first.
 static char *fresh(unsigned holder, uint64_t bytes) {
     static uint64_t given[MOST_NODES];
     uint64_t harts_of_node = loiter_value(&node_harts), node_size = loiter_value(&node_bytes);
-    uint64_t node = harts_of_node ? holder / harts_of_node : 0;
+    uint64_t node = harts_of_node ? loiter_value(&home_node) : 0;
+    if (node == MOST_NODES)
+        node = holder / harts_of_node;
     if (node == 0)
         return loiter_allocate(bytes, 4096);
     if (node >= MOST_NODES)

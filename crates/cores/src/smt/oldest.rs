@@ -121,7 +121,7 @@ impl Context {
 
     /// Whether the oldest instruction, an atomic, still takes what it takes beside its access.
     fn is_held_up(&mut self, c: usize, n: u64, core: &mut CoreState, now: Cycle) -> bool {
-        let cycles = core.params.latency.atomic_cycles;
+        let cycles = core.params.latency.atomic_extra_cycles;
         let seq = self.entry(n).seq;
         if cycles == 0 || self.held_up == seq {
             return false;

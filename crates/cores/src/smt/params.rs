@@ -117,7 +117,7 @@ params! {
         /// Load that hits the first level.
         load_cycles: int(1..=100),
         /// What an atomic takes beside the access to its line.
-        atomic_cycles: int(0..=1000) = 0,
+        atomic_extra_cycles: int(0..=1000) = 0,
         /// Floating-point add, subtract, compare, convert.
         fp_add_cycles: int(1..=100),
         /// Floating-point multiply.

@@ -8,6 +8,7 @@ mod crossing;
 mod in_flight;
 mod in_order;
 mod latency;
+mod levels;
 mod misses;
 mod purposes;
 mod selection;
