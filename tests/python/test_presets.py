@@ -52,7 +52,8 @@ def test_many_contexts_take_less_than_two_gib_of_the_host(name: str) -> None:
         ("xeon80", "home.nodes=3", "nodes = 3 do not divide the homes, count = 8"),
         ("knl", "network.layout=BB BB", "layout: the mesh has 4 stops for clusters or cores, of which there are 32"),
         ("knl", "home.nodes=2", "nodes = 2 is not possible with memory controllers"),
-        ("server", "system.cores=129", "258"),
+        ("server", "system.cores=129", "socket_nodes: 2 sockets of 56 have no room for 129 clusters or cores"),
+        ("knl", "system.cores=66", "layout: the mesh has 32 stops for clusters or cores, of which there are 33"),
     ],
 )
 def test_what_is_impossible_is_named(name: str, change: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
