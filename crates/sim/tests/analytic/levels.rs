@@ -13,7 +13,7 @@ fn load_from(machine: &str, kib: u64) -> f64 {
         once.replace("LOADS", &loads).replace("LABEL", label)
     };
     let code = format!(
-        "li a0, {DATA}; {}; mark; nop; {}; mark; nop; exit",
+        "li a0, {DATA}; {}; fence rw, rw; mark; nop; {}; fence rw, rw; mark; nop; exit",
         pass("first"),
         pass("again")
     );
@@ -37,7 +37,7 @@ fn presets_have_the_latencies_of_their_sources() {
         // Chips and Cheese.
         ("server", 24, 5.0),
         ("server", 512, 16.0),
-        ("server", 4096, 125.0),
+        ("server", 2176, 125.0),
         ("p-core", 16, 4.0),
         ("p-core", 256, 14.0),
         ("p-core", 2048, 49.0),
