@@ -214,7 +214,7 @@ def _hops(links: str, sockets: int) -> tuple[int, ...]:
     hops = {0: 0}
     reached = [0]
     for socket in reached:
-        for other in sorted(near.get(socket, set()) - hops.keys()):
-            hops[other] = hops[socket] + 1
-            reached.append(other)
+        for next_one in sorted(near.get(socket, set()) - hops.keys()):
+            hops[next_one] = hops[socket] + 1
+            reached.append(next_one)
     return tuple(hops.get(socket, 0) for socket in range(sockets))

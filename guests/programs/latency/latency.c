@@ -15,6 +15,7 @@ LOITER_ARGUMENT(askers, "askers", 1, "harts that access the lines of all others;
 LOITER_ARGUMENT(line_bytes, "line_bytes", 64, "distance of the lines, at least that of a line");
 LOITER_ARGUMENT(node_harts, "node_harts", 0, "harts of a node, which has the lines that these hold; 0: there are no nodes");
 LOITER_ARGUMENT(node_bytes, "node_bytes", 0, "memory of a node");
+LOITER_ARGUMENT(readers, "readers", 1, "harts that read a line after its holder where that is to be shared; 0: all but the asker");
 LOITER_ARGUMENT(home_node, "home_node", 256, "the node that has all lines; 256: that of their holder");
 
 enum operation { LOAD, STORE, ADD, SWAP, COMPARE };
@@ -205,6 +206,18 @@ static unsigned third_of(unsigned asker, unsigned holder) {
     return placed;
 }
 
+static void share(unsigned asker, unsigned holder, char *from) {
+    if (loiter_value(&readers)) {
+        unsigned third = third_of(asker, holder);
+        if (third < placed)
+            command(harts[third], READ, from, 0);
+        return;
+    }
+    for (unsigned n = 0; n < placed; n++)
+        if (n != asker && n != holder)
+            command(harts[n], READ, from, 0);
+}
+
 static void lead(void) {
     uint64_t count = loiter_value_at_least(&lines, 1), step = loiter_value_at_least(&line_bytes, 16);
     enum state what = (enum state)loiter_value(&state);
@@ -213,12 +226,11 @@ static void lead(void) {
         asking = placed;
     for (unsigned asker = 0; asker < asking; asker++) {
         for (unsigned holder = 0; holder < placed; holder++) {
-            unsigned third = third_of(asker, holder);
             char *from = fresh(harts[holder], count * step);
             if (what != UNCACHED)
                 command(harts[holder], HOLD, from, 0);
-            if ((what == SHARED || what == OWNED) && third < placed)
-                command(harts[third], READ, from, 0);
+            if (what == SHARED || what == OWNED)
+                share(asker, holder, from);
             command(harts[asker], ACCESS, from, harts[holder]);
         }
     }
