@@ -40,6 +40,8 @@ LINES = 32
 FAR_BYTES = 16448
 """Distance of lines that memory supplies: each in a row of its own, and in turn over homes."""
 
+_MOST_CYCLES = 1_000_000_000_000
+
 _STORE = OPERATIONS.index("store")
 _OWNED = STATES.index("owned")
 _UNCACHED = STATES.index("uncached")
@@ -119,7 +121,9 @@ def _run(
     step = FAR_BYTES if state == _UNCACHED else 64
     arguments = {"operation": operation, "state": state, "lines": LINES, "askers": askers, "line_bytes": step}
     arguments |= {"node_harts": place.node_contexts, "node_bytes": place.node_bytes}
-    result = api.run(machine, "latency", place={"core": list(contexts)}, arguments=arguments)
+    # Whoever is not asked sleeps, and wakes up from an idle state for each of its turns.
+    placed = {"core": list(contexts)}
+    result = api.run(machine, "latency", place=placed, arguments=arguments, max_cycles=_MOST_CYCLES)
     rows = [(int(row["hart"]), str(row["name"]), int(row["value"])) for row in result.rows("reports")]
     alu_cycles = machine.count("latency.alu_cycles", 1)
     loops: dict[int, int] = {}
