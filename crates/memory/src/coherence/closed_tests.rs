@@ -216,6 +216,17 @@ fn what_changes_takes_longer_by_what_the_machine_says() {
 }
 
 #[test]
+fn a_new_owner_is_entered_also_where_nobody_else_has_the_line() {
+    let mut config = machine(1, home(MESI, None, true), None);
+    config.home.owner_cycles = 7;
+    let mut bench = Bench::of(&config);
+    // An instruction line is a shared copy.
+    bench.alone(1000, 0, RequestKind::Fetch);
+    let upgraded = 1 + CONTROL + TAG + 7 + CONTROL;
+    assert_eq!(bench.alone(2000, 0, RequestKind::Own), upgraded);
+}
+
+#[test]
 fn memory_that_is_read_beside_the_look_up_hides_the_shorter_of_both() {
     let mut config = machine(1, home(MESI, None, true), None);
     config.home.reads_early = true;
