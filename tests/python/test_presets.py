@@ -53,6 +53,8 @@ def test_many_contexts_take_less_than_two_gib_of_the_host(name: str) -> None:
         ("knl", "network.layout=BB BB", "layout: the mesh has 4 stops for clusters or cores, of which there are 32"),
         ("knl", "home.nodes=2", "nodes = 2 is not possible with memory controllers"),
         ("server", "system.cores=129", "socket_nodes: 2 sockets of 56 have no room for 129 clusters or cores"),
+        ("symmetry", "l2.shared_by=cluster", "is not possible on a bus that all caches watch"),
+        ("symmetry", "l1i.line_bytes=32", "section l1i: line_bytes must be that of l1d, 16"),
         ("knl", "system.cores=66", "layout: the mesh has 32 stops for clusters or cores, of which there are 33"),
     ],
 )
