@@ -258,6 +258,8 @@ impl Context {
             .sleeps(self.seat, sleep.nap, sleep.entered, sleep.limit);
         if core.idle.may_lose_translations() {
             self.fetch_page = NO_PAGE;
+            self.fetch_granted = Granted::NOTHING;
+            self.data_granted = Granted::NOTHING;
         }
     }
 

@@ -10,6 +10,7 @@ use super::policy::Shares;
 use crate::idle::EVERYTHING;
 use crate::shared::doing;
 use crate::wait::{Sleep, Wakes};
+use crate::walker::Granted;
 use crate::{Observer, Shared};
 
 impl CoreState {
@@ -80,6 +81,10 @@ impl Context {
         let seat = self.seat(core);
         core.idle
             .sleeps(seat, sleep.nap, sleep.entered, sleep.limit);
+        if core.idle.may_lose_translations() {
+            self.fetch_granted = Granted::NOTHING;
+            self.oldest_granted = Granted::NOTHING;
+        }
         self.nap_until = sleep.limit;
         if core.params.wait.frees_shares(sleep.nap) {
             core.share_out(core.without_share + 1);

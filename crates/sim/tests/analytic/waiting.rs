@@ -1,5 +1,6 @@
 //! What each way to wait costs, to the cycle, and what it gives to the others.
 
+use crate::support::paging::Paged;
 use crate::support::{Bench, DATA, Outcome, Parameters};
 
 const MACHINES: [&str; 5] = ["t1", "t2", "smt2", "smt8", "p-core"];
@@ -129,6 +130,67 @@ fn a_core_that_has_slept_for_the_target_residency_takes_the_exit_of_its_idle_sta
             let bench = with_idle_state(machine, residency);
             let [_, due, went_on] = timer_rounds(&bench, 20)[0];
             assert_eq!(went_on, due + exit, "{machine}");
+        }
+    }
+}
+
+/// A nap that its limit ends, in an idle state that takes `EXIT` to leave. Returns how long each lasted but the first, and
+/// the misses of the two buffers of translations.
+fn naps_with_a_limit(machine: &str, loses: &str) -> (Vec<u64>, [u64; 2]) {
+    let code = format!(
+        "li a0, {DATA}; li s1, {NAPS}
+         again: lr.d t0, (a0); mark; wrs.sto; end; nop
+         addi s1, s1, -1; bnez s1, again
+         exit"
+    );
+    let outcome = Bench::new(machine)
+        .set(&format!("wait.nap_short_limit_cycles={LIMIT}"))
+        .set("idle.states=1")
+        .set("idle.wrs_deepest=1")
+        .set("idle.wfi_deepest=1")
+        .set(&format!("idle.state1_exit_cycles={EXIT}"))
+        .set(&format!("idle.state1_residency_cycles={EXIT}"))
+        .set(&format!("idle.state1_loses={loses}"))
+        .hart(0, &Paged::new().program(&code))
+        .run();
+    let times = outcome.times(0);
+    let naps = times.chunks(2).skip(1).map(|pair| pair[1] - pair[0]);
+    let misses = ["itlb", "dtlb"].map(|part| outcome.counter(&format!("core0.{part}"), "misses"));
+    (naps.collect(), misses)
+}
+
+const NAPS: usize = 5;
+const LIMIT: u64 = 1000;
+const EXIT: u64 = 300;
+
+#[test]
+fn a_nap_that_its_limit_ends_takes_the_exit_of_the_idle_state_too() {
+    for machine in MACHINES {
+        let to_mark = to_mark(&Bench::new(machine).parameters());
+        let (naps, _) = naps_with_a_limit(machine, "nothing");
+        assert_eq!(naps, [LIMIT + EXIT + to_mark; NAPS - 1], "{machine}");
+    }
+}
+
+#[test]
+fn a_core_that_loses_its_translations_misses_them_after_each_nap() {
+    for machine in MACHINES {
+        let (kept, before) = naps_with_a_limit(machine, "nothing");
+        let (lost, after) = naps_with_a_limit(machine, "translations");
+        // The page of the code after each nap, that of the data before the next. An out-of-order core may look up again
+        // what it fetches or reads on a wrong path meanwhile.
+        for (buffer, expected) in [NAPS as u64, NAPS as u64 - 1].into_iter().enumerate() {
+            let more = after[buffer] - before[buffer];
+            match is_in_order(&Bench::new(machine).parameters()) {
+                true => assert_eq!(more, expected, "{machine}"),
+                false => assert!(
+                    (expected..=2 * expected).contains(&more),
+                    "{machine}: {more}"
+                ),
+            }
+        }
+        for (kept, lost) in kept.iter().zip(&lost) {
+            assert!(lost > kept, "{machine}: {lost}, not more than {kept}");
         }
     }
 }
