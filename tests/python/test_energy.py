@@ -120,7 +120,7 @@ def test_acquisitions_have_the_energy_of_waiting_by_their_cycles() -> None:
     assert rows["longest_acquisition_nj"]["all"] == pytest.approx(waiting * 1e9 * share)
 
 
-@pytest.mark.parametrize("name", ["t1", "t2", "knl", "p-core", "rv-many"])
+@pytest.mark.parametrize("name", ["t1", "t2", "knl", "p-core", "server", "rv-many"])
 def test_every_coefficient_is_explained_and_has_a_range_that_it_lies_in(name: str) -> None:
     text = (Path(__file__).parents[2] / "docs/energy.md").read_text()
     found = [each for each in loiter.machine(name).parameters if each.key.startswith(energy.SECTION)]
