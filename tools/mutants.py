@@ -3,7 +3,8 @@
 
     tools/mutants.py --check          every mutant still fits the source, and the table in docs is of this list
     tools/mutants.py                  build, run all, print, and write the table in docs/mutants.md
-    tools/mutants.py NAME...          only these; the table in docs stays
+    tools/mutants.py NAME...          only these; their rows of the table are written, the others stay
+    tools/mutants.py --named NAME...  the same with only those tests that the list names for them, which builds faster
 
 A mutant is a change of a line or two that makes the model wrong. All are built into one copy of the source, each
 inside `if mutant(n) { mutated } else { original }`; the variable LOITER_MUTANT says which one a process has. So the
@@ -216,8 +217,9 @@ def copy_tree(mutants: list[Mutant]) -> Path:
     return tree
 
 
-def build(tree: Path) -> dict[str, Path]:
-    """Builds all tests; their programs by name: `hart` for the unit tests of a crate, `analytic` for others."""
+def build(tree: Path, named: set[str] | None) -> dict[str, Path]:
+    """Builds all tests, or those of the `named` programs; the programs by name: `hart` for the unit tests of a crate,
+    `analytic` for others."""
     env = dict(os.environ)
     # Cargo takes crates of the copy for those of the checkout, so they must not have one folder.
     env["CARGO_TARGET_DIR"] = str(WORK / "target")
@@ -227,11 +229,12 @@ def build(tree: Path) -> dict[str, Path]:
         "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "8",
         "CARGO_PROFILE_RELEASE_DEBUG": "0",
     }
-    command = ["cargo", "test", "--release", "--workspace", "--lib", "--tests", "--no-run", "--message-format=json"]
-    command += [
-        "--exclude",
-        "loiter-python",
-    ]
+    command = ["cargo", "test", "--release", "--lib", "--tests", "--no-run", "--message-format=json"]
+    if named is None:
+        command += ["--workspace", "--exclude", "loiter-python"]
+    else:
+        crates = {name if (tree / "crates" / name).is_dir() else "sim" for name in named}
+        command += [word for crate in sorted(crates) for word in ("--package", f"loiter-{crate}")]
     result = subprocess.run(command, cwd=tree, env=env, stdout=subprocess.PIPE, text=True, check=False)
     if result.returncode:
         messages = [json.loads(line) for line in result.stdout.splitlines()]
@@ -336,10 +339,10 @@ def earlier(mutants: list[Mutant]) -> dict[str, Outcome]:
     return {name: Outcome(**it) for name, it in stored.items() if digests.get(name) == it["digest"]}
 
 
-def run(mutants: list[Mutant], chosen: list[Mutant], resume: bool) -> dict[str, Outcome]:
-    """Builds, and runs the tests on each of `chosen`."""
+def run(mutants: list[Mutant], chosen: list[Mutant], resume: bool, named: bool) -> dict[str, Outcome]:
+    """Builds, and runs the tests on each of `chosen`; with `named`, only those that the list names for it."""
     tree = copy_tree(mutants)
-    programs = build(tree)
+    programs = build(tree, {test.split()[0] for mutant in chosen for test in mutant.tests} if named else None)
     runner = Runner(tree, programs)
     done = earlier(mutants)
     chosen = [mutant for mutant in chosen if not resume or mutant.name not in done]
@@ -349,7 +352,7 @@ def run(mutants: list[Mutant], chosen: list[Mutant], resume: bool) -> dict[str, 
     for mutant in chosen:
         outcome = Outcome(mutant.digest)
         outcome = runner.try_on(mutant, [])
-        if not outcome.caught_by:
+        if not outcome.caught_by and not named:
             runner.baseline([step for step in ladder if step not in runner.healthy])
             outcome = runner.try_on(mutant, ladder)
         done[mutant.name] = outcome
@@ -360,7 +363,10 @@ def run(mutants: list[Mutant], chosen: list[Mutant], resume: bool) -> dict[str, 
 
 
 def table(mutants: list[Mutant], outcomes: dict[str, Outcome]) -> str:
-    """The page."""
+    """The page: of mutants without an outcome, what it has of them."""
+    caught = recorded(mutants) | {
+        mutant.name: verdict(mutant, outcomes[mutant.name]) for mutant in mutants if mutant.name in outcomes
+    }
     lines = [
         "# Mutants: which test catches which fault",
         "",
@@ -370,18 +376,34 @@ def table(mutants: list[Mutant], outcomes: dict[str, Outcome]) -> str:
         "they catch counts as not caught by a reasoned test. *Timed out*: the tests did not end within a minute and",
         "ten times their usual time.",
         "",
-        totals(mutants, outcomes),
+        totals(mutants, caught),
         "",
     ]
     for group in dict.fromkeys(mutant.group for mutant in mutants):
         lines += [f"## {group}", "", "| Mutant | File | Fault | Caught by |", "|---|---|---|---|"]
         for mutant in mutants:
             if mutant.group == group:
-                file = mutant.file.removeprefix("crates/").replace("/src/", "/")
-                caught = verdict(mutant, outcomes[mutant.name]) if mutant.name in outcomes else "**not run**"
-                lines.append(f"| `{mutant.name}` | {file} | {mutant.fault} | {caught} |")
+                lines.append(f"{row_begins(mutant)} {caught.get(mutant.name, '**not run**')} |")
         lines.append("")
     return "\n".join(lines)
+
+
+def row_begins(mutant: Mutant) -> str:
+    """What the list says of a row."""
+    file = mutant.file.removeprefix("crates/").replace("/src/", "/")
+    return f"| `{mutant.name}` | {file} | {mutant.fault} |"
+
+
+def recorded(mutants: list[Mutant]) -> dict[str, str]:
+    """What the page has of mutants that are still the same."""
+    rows = DOCUMENT.read_text(encoding="utf-8").splitlines() if DOCUMENT.exists() else []
+    found = {}
+    for mutant in mutants:
+        begins = row_begins(mutant)
+        for row in rows:
+            if row.startswith(begins) and "**not run**" not in row:
+                found[mutant.name] = row[len(begins) :].removesuffix("|").strip()
+    return found
 
 
 def verdict(mutant: Mutant, outcome: Outcome) -> str:
@@ -401,13 +423,13 @@ def reasoned(outcomes: dict[str, Outcome]) -> int:
     return sum(bool(outcome.caught_by) and not outcome.golden_only for outcome in outcomes.values())
 
 
-def totals(mutants: list[Mutant], outcomes: dict[str, Outcome]) -> str:
-    """One line."""
-    count = reasoned(outcomes)
-    golden = sum(outcome.golden_only for outcome in outcomes.values())
-    timed_out = sum(outcome.how == "timed out" for outcome in outcomes.values())
-    survived = len(outcomes) - count - golden
-    missing = len(mutants) - len(outcomes)
+def totals(mutants: list[Mutant], caught: dict[str, str]) -> str:
+    """One line, from the cells of the table."""
+    golden = sum(cell.startswith("**golden only**") for cell in caught.values())
+    survived = sum(cell.startswith("**survived**") for cell in caught.values())
+    timed_out = sum(cell.endswith("(timed out)") for cell in caught.values())
+    count = len(caught) - golden - survived
+    missing = len(mutants) - len(caught)
     return (
         f"{len(mutants)} mutants: {count} caught by reasoned tests ({count / len(mutants):.0%}), "
         f"of them {timed_out} by a time-out; {golden} by golden runs only; {survived} survived."
@@ -417,7 +439,7 @@ def totals(mutants: list[Mutant], outcomes: dict[str, Outcome]) -> str:
 
 def conclude(mutants: list[Mutant], outcomes: dict[str, Outcome]) -> int:
     """Prints what is missing; returns the exit code."""
-    print(totals(mutants, outcomes))
+    print(totals(mutants, {m.name: verdict(m, outcomes[m.name]) for m in mutants if m.name in outcomes}))
     code = 0
     for mutant in mutants:
         if mutant.name not in outcomes:
@@ -444,6 +466,7 @@ def main() -> int:
     parser.add_argument(
         "--resume", action="store_true", help="keep the outcomes of the last run whose mutants are the same"
     )
+    parser.add_argument("--named", action="store_true", help="run only the tests that the list names for each mutant")
     parser.add_argument("--table", action="store_true", help="only write the table, of what has been run")
     parser.add_argument("--clean", action="store_true", help="build anew")
     options = parser.parse_args()
@@ -461,8 +484,9 @@ def main() -> int:
         if unknown:
             raise Wrong(f"no mutant {', '.join(sorted(unknown))}")
         chosen = [mutant for mutant in mutants if not options.names or mutant.name in options.names]
-        outcomes = run(mutants, chosen, options.resume)
+        outcomes = run(mutants, chosen, options.resume, options.named)
         if options.names:
+            DOCUMENT.write_text(table(mutants, outcomes), encoding="utf-8")
             return 0 if all(outcomes[mutant.name].caught_by for mutant in chosen) else 1
         DOCUMENT.write_text(table(mutants, outcomes), encoding="utf-8")
         return conclude(mutants, outcomes)
