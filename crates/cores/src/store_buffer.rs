@@ -169,6 +169,11 @@ impl StoreBuffer {
         (oldest.progress == Progress::Queued).then_some(oldest.addr)
     }
 
+    /// Where the `n`th oldest store goes, if there are so many.
+    pub(crate) fn nth(&self, n: usize) -> Option<PhysAddr> {
+        self.entries.get(n).map(|store| store.addr)
+    }
+
     /// The next store that may go, marked as sent.
     pub(crate) fn send_next(&mut self) -> Option<PhysAddr> {
         let next = self

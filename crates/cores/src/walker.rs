@@ -293,7 +293,7 @@ impl<P: Copy> Walker<P> {
         }
         if self.through_l1d {
             request.kind = RequestKind::Load;
-            if shared.memory.load(self.core, entry) {
+            if shared.memory.load(now, self.core, entry) {
                 self.counters.reads += 1;
                 return self.entry_is_read(at, now.after(self.load_cycles), shared);
             }

@@ -55,6 +55,8 @@ counters! {
         stores: "accesses",
         /// Those whose line was not the core's own.
         store_misses: "accesses",
+        /// Lines that were asked for while older stores waited for theirs.
+        owned_ahead: "lines",
     }
 }
 

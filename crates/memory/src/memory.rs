@@ -102,8 +102,11 @@ impl Memory {
 
     /// Looks up the data cache for a load; the same rule.
     #[inline]
-    pub fn load(&mut self, core: CoreId, addr: PhysAddr) -> bool {
-        each!(self, memory => memory.load(core, addr))
+    pub fn load(&mut self, now: Cycle, core: CoreId, addr: PhysAddr) -> bool {
+        match self {
+            Memory::Shared(memory) => memory.load(core, addr),
+            Memory::Coherent(memory) => memory.load(now, core, addr),
+        }
     }
 
     /// Looks up the data cache for a store of a core that owns what it stores to: whether it may perform
@@ -111,6 +114,15 @@ impl Memory {
     #[inline]
     pub fn store(&mut self, core: CoreId, addr: PhysAddr) -> bool {
         each!(self, memory => memory.store(core, addr))
+    }
+
+    /// Whether `core` may write the line of `addr` where memory grants lines. Nothing is counted.
+    #[must_use]
+    pub fn may_write(&self, core: CoreId, addr: PhysAddr) -> bool {
+        match self {
+            Memory::Shared(_) => true,
+            Memory::Coherent(memory) => memory.state(core, addr).can_write(),
+        }
     }
 
     /// Sends a fetch, a load or [`RequestKind::Own`] that missed the first level, if there is a miss

@@ -18,6 +18,8 @@ pub enum RequestKind {
     /// The line of a store or atomic, to be this core's own: no other core's first level has it then.
     /// The store or atomic performs with the answer.
     Own,
+    /// The same line for a store that waits for others to perform first. Nothing performs with the answer.
+    OwnAhead,
     /// An entry of a page table, read from the second level past the first.
     Walk,
     /// An access to a device.

@@ -408,6 +408,7 @@ impl MemorySystem {
                     self.events.insert(done, Event::Perform(response));
                 }
             }
+            RequestKind::OwnAhead => unreachable!("only where memory grants lines"),
             RequestKind::Walk | RequestKind::Device | RequestKind::Acknowledge => {}
         }
         (served.level, performs, done)

@@ -77,7 +77,10 @@ impl MemorySystem {
                     self.share(index, core);
                 }
             }
-            RequestKind::Walk | RequestKind::Device | RequestKind::Acknowledge => {}
+            RequestKind::Walk
+            | RequestKind::Device
+            | RequestKind::Acknowledge
+            | RequestKind::OwnAhead => {}
         }
     }
 

@@ -320,6 +320,7 @@ impl MachineFile {
                 network: self.section("network"),
                 dram: self.section("dram"),
                 device: self.section("device"),
+                prefetch: self.section("prefetch"),
             }));
         }
         if system.memory == "snooping_bus" {

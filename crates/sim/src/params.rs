@@ -6,7 +6,7 @@ use loiter_cores::smt::{RefillParams, SmtCoreParams, SmtLatencyParams, SmtUnitPa
 use loiter_cores::{CoreGroup, DivideParams, IdleParams, WaitParams};
 use loiter_memory::coherence::{
     ClusterParams, CoherenceParams, DeviceParams, DramParams, HomeParams, NetworkParams,
-    SecondParams, SnoopParams, SnoopingBusParams, ThirdParams,
+    PrefetchParams, SecondParams, SnoopParams, SnoopingBusParams, ThirdParams,
 };
 use loiter_memory::{
     AnyMemoryConfig, BusParams, L1MissParams, L1Params, L2Params, MemoryParams, TlbParams,
@@ -177,6 +177,7 @@ fn memory_sections(kind: &str, memory: &str) -> Vec<Section> {
             ("network", NetworkParams::infos()),
             ("dram", DramParams::infos()),
             ("device", DeviceParams::infos()),
+            ("prefetch", PrefetchParams::infos()),
         ]);
         return sections;
     }

@@ -196,7 +196,7 @@ impl Context {
         let (mut cycles, mut confirmed) = (latency.load_cycles, latency.load_confirmed_cycles);
         let missing = match forwards {
             true => None,
-            false => self.missing_line(core, shared),
+            false => self.missing_line(core, now, shared),
         };
         let hits = missing.is_none();
         let fp = matches!(self.inst.rd, 32..64);

@@ -230,7 +230,7 @@ impl Context {
         let fails = conditional && !shared.machine.watches.is_held(self.seated(), addr);
         let has_line = fails
             || match kind {
-                RequestKind::Load => shared.memory.load(core.id, addr),
+                RequestKind::Load => shared.memory.load(now, core.id, addr),
                 _ => shared.memory.store(core.id, addr),
             };
         if !has_line {
@@ -249,16 +249,17 @@ impl Context {
     pub(super) fn missing_line<O: Observer>(
         &self,
         core: &CoreState,
+        now: Cycle,
         shared: &mut Shared<'_, O>,
     ) -> Option<PhysAddr> {
         let (DataAddr::At(first) | DataAddr::Split(first)) = self.data_addr else {
             return None;
         };
-        if !shared.memory.load(core.id, first) {
+        if !shared.memory.load(now, core.id, first) {
             return Some(first);
         }
         let second = self.second_line(core, shared)?;
-        (!shared.memory.load(core.id, second)).then_some(second)
+        (!shared.memory.load(now, core.id, second)).then_some(second)
     }
 
     /// Where the load in hand lies in a second line, if memory grants lines and it crosses their end.

@@ -48,6 +48,7 @@ impl Context {
                 self.perform_owned_store(core, now, shared);
             }
             RequestKind::Walk => unreachable!("an entry arrives for a walk"),
+            RequestKind::OwnAhead => unreachable!("these cores ask for no line ahead"),
             RequestKind::Load | RequestKind::Own | RequestKind::Atomic | RequestKind::Device => {
                 self.perform(core, response, now, shared);
             }
@@ -84,7 +85,7 @@ impl Context {
         }
         if response.request.kind == RequestKind::Load
             && self.second_line(core, shared).is_some()
-            && let Some(addr) = self.missing_line(core, shared)
+            && let Some(addr) = self.missing_line(core, now, shared)
         {
             // Both lines have to be there in the cycle in which it reads.
             return core.ask(

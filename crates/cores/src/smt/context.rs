@@ -188,6 +188,10 @@ pub(super) struct Context {
     pub(super) buffer: StoreBuffer,
     /// Ownership of the line of the oldest buffered store has been asked for.
     pub(super) owning: bool,
+    /// Lines of younger ones that have been asked for and are not there yet.
+    pub(super) owning_ahead: u64,
+    /// Stores after the oldest whose lines have been seen to.
+    pub(super) seen_ahead: usize,
     /// A fence has retired that orders the buffered stores, or some of them, before stores to come.
     pub(super) fenced: bool,
     /// When the oldest buffered store may ask again, if it was refused.
@@ -320,6 +324,8 @@ impl Context {
             barriers: Positions::new(capacity),
             buffer,
             owning: false,
+            owning_ahead: 0,
+            seen_ahead: 0,
             fenced: false,
             drain_from: now,
             unissued: 0,

@@ -38,6 +38,8 @@ pub(super) enum Event {
     Misfetch,
     /// What was refused may be asked for again.
     Retry,
+    /// The result of an atomic that has performed at a home is there.
+    Returns,
 }
 
 /// An event, and the instruction: context, position in its window, age.
@@ -126,6 +128,8 @@ pub(super) struct CoreState {
     pub(super) renames_in_order: bool,
     /// `core.atomic_order = "annotated"`.
     pub(super) atomics_annotated: bool,
+    /// `core.atomics = "far"`, and memory grants lines.
+    pub(super) far_atomics: bool,
     /// `wait.pause_cycles = 1`.
     pub(super) pause_is_nop: bool,
     /// Something happened in this cycle, so that something may in the next.
@@ -239,6 +243,7 @@ impl Core {
                 idle: Idle::new(&params.idle, contexts, now),
                 renames_in_order: core.rename_order == "in_order",
                 atomics_annotated: core.atomic_order == "annotated",
+                far_atomics: core.atomics == "far" && owns_lines,
                 pause_is_nop: params.wait.pause_cycles == 1,
                 counted_to: now,
                 queue_full: false,
@@ -419,6 +424,10 @@ impl Core {
                 Event::Redirect => self.redirect(c as usize, n, now),
                 Event::Misfetch => self.misfetched(c as usize, n, now),
                 Event::Retry => {}
+                Event::Returns => {
+                    let Core { state, contexts } = self;
+                    contexts[c as usize].far_returns(c as usize, state, now, shared);
+                }
             }
         }
         due.clear();

@@ -248,9 +248,9 @@ impl Context {
         if let Forward::Value(value) = found {
             core.modes[self.mode].forwarded_loads += 1;
             self.loaded(c, n, value, now.after(1), core);
-        } else if let Some(missing) = self.other_line_missing(core, addr, width, shared) {
+        } else if let Some(missing) = self.other_line_missing(core, (addr, width), now, shared) {
             self.ask_for_line(c, n, missing, core, now, shared);
-        } else if self.looks_up_data(core, |id| shared.memory.load(id, addr)) {
+        } else if self.looks_up_data(core, |id| shared.memory.load(now, id, addr)) {
             let value = read(shared.machine, addr, width);
             self.loaded(c, n, value, now.after(1), core);
             core.purposes[self.entry(n).purpose as usize].load_lookups += 1;
@@ -264,14 +264,14 @@ impl Context {
     fn other_line_missing<O: Observer>(
         &self,
         core: &mut CoreState,
-        addr: PhysAddr,
-        width: Width,
+        (addr, width): (PhysAddr, Width),
+        now: Cycle,
         shared: &mut Shared<'_, O>,
     ) -> Option<PhysAddr> {
         let second = lines(addr, width.bytes(), core.data_line_log2).second()?;
         let second = PhysAddr(second << core.data_line_log2);
         let missing =
-            core.owns_lines && !self.looks_up_data(core, |id| shared.memory.load(id, second));
+            core.owns_lines && !self.looks_up_data(core, |id| shared.memory.load(now, id, second));
         missing.then_some(second)
     }
 

@@ -66,7 +66,7 @@ impl Context {
             return Oldness::Waits;
         }
         if matches!(class, Class::Load | Class::Store | Class::Atomic)
-            && let Some((kind, addr, slot)) = self.oldest_access(n, shared)
+            && let Some((kind, addr, slot)) = self.oldest_access(n, core.far_atomics, shared)
         {
             if class == Class::Atomic
                 && (self.is_held_up(c, n, core, now)
@@ -86,7 +86,7 @@ impl Context {
                 };
                 core.active = true;
                 let asked = match kind {
-                    RequestKind::Device => {
+                    RequestKind::Device | RequestKind::Atomic => {
                         shared.memory.send(now, request);
                         Ok(())
                     }
@@ -167,6 +167,7 @@ impl Context {
     fn oldest_access<O: Observer>(
         &mut self,
         n: u64,
+        far: bool,
         shared: &mut Shared<'_, O>,
     ) -> Option<(RequestKind, PhysAddr, Slot)> {
         let entry = self.entry(n);
@@ -175,6 +176,10 @@ impl Context {
         let hart = &mut shared.harts[self.hart_index];
         let addr = oldest_addr(&inst, hart);
         let atomic = class == Class::Atomic;
+        let kind = match far && performs_far(inst.op) {
+            true => RequestKind::Atomic,
+            false => RequestKind::Own,
+        };
         if addr.leaves_page(bytes) || atomic && addr.0 & (bytes - 1) != 0 {
             return None;
         }
@@ -182,7 +187,7 @@ impl Context {
         let found = hart.locate(shared.machine, addr, bytes, access).ok()?;
         match (shared.machine.is_ram(found, bytes), atomic) {
             (false, _) => Some((RequestKind::Device, found, Slot::Device)),
-            (true, true) => Some((RequestKind::Own, found, Slot::Atomic)),
+            (true, true) => Some((kind, found, Slot::Atomic)),
             (true, false) => None,
         }
     }
@@ -215,6 +220,44 @@ impl Context {
         }
     }
 
+    /// The oldest instruction, an atomic, performs at the home of its line; its core knows at `done`.
+    pub(super) fn far_performs<O: Observer>(
+        &mut self,
+        c: usize,
+        seq: u64,
+        done: Cycle,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        debug_assert!(self.entry(self.head).seq == seq && self.oldest != Oldest::Idle);
+        let n = self.head;
+        match self.execute(c, core, now, shared) {
+            Some(flow) => {
+                debug_assert_eq!(flow, Flow::Next, "an atomic leads nowhere");
+                core.schedule(done, Event::Returns, c, n, seq);
+            }
+            None => self.oldest = Oldest::Idle,
+        }
+    }
+
+    /// What the oldest instruction, an atomic that has performed at a home, returns is there: it retires.
+    pub(super) fn far_returns<O: Observer>(
+        &mut self,
+        c: usize,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        self.oldest = Oldest::Idle;
+        self.finish(c, core, now, Flow::Next, shared);
+        self.retired_now = true;
+        if O::PIPELINE {
+            let n = self.head - 1;
+            self.tell(core, n, (now, now), PipelineStep::Retired, shared);
+        }
+    }
+
     /// The hart runs the oldest instruction now.
     fn run_by_hart<O: Observer>(
         &mut self,
@@ -223,6 +266,21 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) -> Oldness {
+        let Some(flow) = self.execute(c, core, now, shared) else {
+            return Oldness::Gone;
+        };
+        self.finish(c, core, now, flow, shared);
+        Oldness::Retired
+    }
+
+    /// The hart executes the oldest instruction now: values move. Returns where it leads, unless it traps or blocks.
+    fn execute<O: Observer>(
+        &mut self,
+        c: usize,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) -> Option<Flow> {
         let n = self.head;
         let entry = self.entry(n);
         let (inst, class) = (entry.inst, entry.class);
@@ -253,12 +311,12 @@ impl Context {
         }
         if let Flow::Trap(trap) = flow {
             self.trap(c, core, now, trap, shared);
-            return Oldness::Gone;
+            return None;
         }
         if let Flow::Blocks(nap) = flow {
             squash::from_and_recover(self, core, c, n);
             self.fall_asleep(core, now, nap, shared);
-            return Oldness::Gone;
+            return None;
         }
         let hart = &mut shared.harts[self.hart_index];
         hart.retired += 1;
@@ -267,6 +325,24 @@ impl Context {
         counters.loads += u64::from(class == Class::Load);
         counters.stores += u64::from(class == Class::Store);
         counters.fp_operations += u64::from(is_fp(class));
+        shared.tell_retired(self.hart_index, &inst, &before, Accessed::Now, now);
+        Some(flow)
+    }
+
+    /// The oldest instruction, which its hart has executed, leaves with its result.
+    fn finish<O: Observer>(
+        &mut self,
+        c: usize,
+        core: &mut CoreState,
+        now: Cycle,
+        flow: Flow,
+        shared: &mut Shared<'_, O>,
+    ) {
+        let n = self.head;
+        let entry = self.entry(n);
+        let (inst, class) = (entry.inst, entry.class);
+        core.active = true;
+        let hart = &shared.harts[self.hart_index];
         let destination = self.entry(n).destination;
         if destination != NONE {
             core.registers.values[destination as usize] = hart.regs[inst.rd as usize];
@@ -278,7 +354,6 @@ impl Context {
             let register = self.map[second as usize];
             core.registers.values[register as usize] = hart.regs[second as usize];
         }
-        shared.tell_retired(self.hart_index, &inst, &before, Accessed::Now, now);
         if inst.op == Op::FenceI && core.params.core.fence_i_empties {
             shared.memory.empty_instructions(core.id);
         }
@@ -294,7 +369,6 @@ impl Context {
             let pc = shared.harts[self.hart_index].pc;
             self.fetch_again(c, core, now, pc);
         }
-        Oldness::Retired
     }
 
     /// Fetch continues after an instruction that nothing was fetched after.
@@ -326,6 +400,11 @@ impl Context {
             _ => self.reconsider(now, hart, Doing::Executing),
         }
     }
+}
+
+/// Whether an atomic can be performed elsewhere: it needs nothing of its core.
+fn performs_far(op: Op) -> bool {
+    !matches!(op, Op::LrW | Op::LrD | Op::ScW | Op::ScD) && !is_lock(op)
 }
 
 /// The machine itself, for an instruction whose context has no store in flight; notes where it stores.

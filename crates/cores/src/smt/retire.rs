@@ -4,7 +4,7 @@ use loiter_hart::{Access, Accessed, Trap, access_width};
 use loiter_isa::Class;
 use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Doing, Slot};
-use loiter_types::{AddressSpace, Cycle, VirtAddr};
+use loiter_types::{AddressSpace, Cycle, PhysAddr, VirtAddr};
 
 use super::context::{Context, Fetch, How, Oldest, Progress};
 use super::core::{Core, CoreState, PerformedStore};
@@ -68,12 +68,21 @@ impl Core {
     pub(super) fn drain_stores<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         for c in self.state.awake.from(self.state.ports.first_to_drain()) {
             let context = &mut self.contexts[c];
-            if context.buffer.is_empty() || context.owning || context.drain_from > now {
+            if context.buffer.is_empty() || context.drain_from > now {
+                continue;
+            }
+            let ahead = context.next_ahead(&self.state);
+            if context.owning && ahead.is_none() {
                 continue;
             }
             self.state.active = true;
             if self.state.ports.store_accesses(c) {
-                context.drain_store(&mut self.state, now, shared);
+                match ahead {
+                    Some(addr) if context.owning => {
+                        context.own_ahead(addr, &self.state, now, shared);
+                    }
+                    _ => context.drain_store(&mut self.state, now, shared),
+                }
             } else {
                 self.state.counters.store_port_wait_cycles += 1;
             }
@@ -113,6 +122,46 @@ impl Context {
         }
     }
 
+    /// Where the first store goes whose line can be asked for while the oldest waits for its own.
+    fn next_ahead(&self, core: &CoreState) -> Option<PhysAddr> {
+        match self.owning_ahead + 1 < core.params.core.store_owns && core.owns_lines {
+            true => self.buffer.nth(self.seen_ahead + 1),
+            false => None,
+        }
+    }
+
+    /// Asks for the line of a store that waits for others, if the core does not own it.
+    fn own_ahead<O: Observer>(
+        &mut self,
+        addr: PhysAddr,
+        core: &CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        let before = self
+            .buffer
+            .nth(self.seen_ahead)
+            .expect("it follows another");
+        let line = |addr: PhysAddr| addr.block(core.data_line_log2);
+        if line(before) != line(addr) && !shared.memory.may_write(core.id, addr) {
+            let request = Request {
+                kind: RequestKind::OwnAhead,
+                core: core.id,
+                context: self.id,
+                addr,
+                tag: 0,
+            };
+            match shared.memory.miss(now, request) {
+                Ok(_) => self.owning_ahead += 1,
+                Err(until) => {
+                    self.drain_from = until;
+                    return;
+                }
+            }
+        }
+        self.seen_ahead += 1;
+    }
+
     /// The oldest buffered store performs: its value is in memory from now on.
     pub(super) fn perform_store<O: Observer>(
         &mut self,
@@ -125,6 +174,7 @@ impl Context {
         shared.perform_stores(hart, store.parts(), now);
         self.buffer.acknowledge();
         self.owning = false;
+        self.seen_ahead = self.seen_ahead.saturating_sub(1);
         self.fenced &= !self.buffer.is_empty();
         core.performed.push(PerformedStore {
             hart,

@@ -94,7 +94,10 @@ impl Core {
             dtlb: &mut state.dtlb,
             memory,
             stores: RequestKind::Own,
-            atomics: RequestKind::Own,
+            atomics: match state.far_atomics {
+                true => RequestKind::Atomic,
+                false => RequestKind::Own,
+            },
             fetched: &mut self.contexts[c].warmed,
         };
         let mode = match event.privilege {

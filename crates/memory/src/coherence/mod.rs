@@ -22,6 +22,7 @@ mod layout;
 mod message;
 mod network;
 mod params;
+mod prefetch;
 mod private;
 mod snoop;
 mod state;
@@ -38,6 +39,7 @@ pub use params::{
     ClusterParams, CoherenceParams, DeviceParams, DirectoryParams, HomeParams, NetworkParams,
     SecondParams, ThirdParams,
 };
+pub use prefetch::{PrefetchCounters, PrefetchParams};
 pub use snoop::{
     SnoopParams, SnoopingBusConfig, SnoopingBusCounters, SnoopingBusParams, SnoopingParams,
 };
@@ -110,6 +112,8 @@ pub struct PrivateConfig {
     pub snoop_cycles: u64,
     /// More, where the copy has been written or is given up.
     pub snoop_change_cycles: u64,
+    /// What is brought into the data cache before it is asked for.
+    pub prefetch: PrefetchParams,
 }
 
 /// A home of a cluster or of memory.

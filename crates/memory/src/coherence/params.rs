@@ -5,6 +5,7 @@ use loiter_types::params;
 use super::dram::DramParams;
 use super::layout::{Places, place};
 use super::network::NetworkConfig;
+use super::prefetch::PrefetchParams;
 use super::{CacheConfig, ClusterConfig, CoherenceConfig, HomeConfig, PrivateConfig, Protocol};
 use crate::params::{L1MissParams, L1Params};
 use crate::request::Level;
@@ -187,6 +188,8 @@ pub struct DirectoryParams {
     pub dram: DramParams,
     /// Section `device`.
     pub device: DeviceParams,
+    /// Section `prefetch`.
+    pub prefetch: PrefetchParams,
 }
 
 impl DirectoryParams {
@@ -305,6 +308,7 @@ impl DirectoryParams {
                 },
                 snoop_cycles: self.coherence.snoop_cycles,
                 snoop_change_cycles: self.coherence.snoop_change_cycles,
+                prefetch: self.prefetch.clone(),
             },
             cluster,
             homes,

@@ -7,6 +7,7 @@ use loiter_types::{CoreId, Cycle};
 
 use super::directory::{Keep, Protocol, Want, supplied};
 use super::message::{Body, Node, Snoop};
+use super::prefetch::{PrefetchCounters, Prefetcher};
 use super::state::State;
 use super::{Asked, Out};
 use crate::cache::{Cache, Lookup};
@@ -50,6 +51,7 @@ pub(crate) struct PrivateCounters {
     pub(crate) stores: StoreCounters,
     pub(crate) misses: [MissCounters; 2],
     pub(crate) second: SecondCounters,
+    pub(crate) prefetch: PrefetchCounters,
 }
 
 /// Tags, and the state of each line.
@@ -88,6 +90,8 @@ struct Miss {
     since: Cycle,
     /// Whether home has been asked; the second level is looked up until then.
     sent: bool,
+    /// The prefetcher has asked for it, and it has not come.
+    prefetch: bool,
     /// Who waits, in the order in which they asked.
     waiters: Vec<Request>,
 }
@@ -112,6 +116,9 @@ pub(crate) struct Private {
     leaving: Vec<Leaving>,
     /// A miss found no register, so that its core is to be told of the next free one.
     refused: bool,
+    prefetcher: Option<Prefetcher>,
+    /// The last access trains the prefetcher.
+    trained: bool,
     pub(crate) counters: PrivateCounters,
     /// Kept for their room.
     spare: Vec<Vec<Request>>,
@@ -124,6 +131,7 @@ impl Private {
         rules: PrivateRules,
         [instructions, data]: [Cache; 2],
         second: Option<Cache>,
+        prefetcher: Option<Prefetcher>,
     ) -> Self {
         Self {
             core,
@@ -135,6 +143,8 @@ impl Private {
             misses: Vec::new(),
             leaving: Vec::new(),
             refused: false,
+            prefetcher,
+            trained: false,
             counters: PrivateCounters::default(),
             spare: Vec::new(),
         }
@@ -162,7 +172,11 @@ impl Private {
     /// Looks up the data cache for a load.
     #[inline]
     pub(crate) fn load(&mut self, line: u64) -> bool {
-        let hit = self.data.tags.access(line) != Lookup::Miss || self.rules.perfect[DATA];
+        let found = self.data.tags.access(line);
+        if self.prefetcher.is_some() {
+            self.trained = self.is_used(found);
+        }
+        let hit = found != Lookup::Miss || self.rules.perfect[DATA];
         self.counters.first[DATA].accesses += u64::from(hit);
         hit
     }
@@ -170,7 +184,9 @@ impl Private {
     /// Looks up the data cache for a store: whether it may perform now. If so the line is modified.
     #[inline]
     pub(crate) fn store(&mut self, line: u64) -> bool {
-        match self.data.tags.access(line) {
+        let found = self.data.tags.access(line);
+        self.is_used(found);
+        match found {
             Lookup::Hit(index) if self.data.state[index].can_write() => {
                 self.counters.stores.stores += 1;
                 if self.data.state[index] == State::Exclusive {
@@ -183,6 +199,71 @@ impl Private {
                 self.rules.perfect[DATA]
             }
         }
+    }
+
+    /// Whether there is a prefetcher.
+    pub(crate) fn has_prefetcher(&self) -> bool {
+        self.prefetcher.is_some()
+    }
+
+    /// The data cache is looked up. Returns whether it has found a line that was prefetched, for the first time.
+    #[inline]
+    fn is_used(&mut self, found: Lookup) -> bool {
+        let used = match (&mut self.prefetcher, found) {
+            (Some(prefetcher), Lookup::Hit(index)) => prefetcher.ends_unused(index),
+            _ => false,
+        };
+        self.counters.prefetch.useful += u64::from(used);
+        used
+    }
+
+    /// Whether the last access trains the prefetcher; it is then followed by [`Private::prefetch`].
+    #[inline]
+    pub(crate) fn take_trained(&mut self) -> bool {
+        std::mem::take(&mut self.trained)
+    }
+
+    /// An access to `line` trains the prefetcher. Each line that it asks for goes to `ask`, and is followed by
+    /// [`Private::looked_up`].
+    pub(crate) fn prefetch(&mut self, now: Cycle, line: u64, mut ask: impl FnMut(u64)) {
+        let prefetcher = self.prefetcher.as_mut().expect("it has been trained");
+        let own = prefetcher.mshrs;
+        for line in prefetcher.train(line) {
+            let is_here = self.data.tags.find(line) != Lookup::Miss;
+            if is_here || self.misses.iter().any(|miss| miss.line == line) {
+                continue;
+            }
+            let full = match own {
+                Some(own) => self.misses.iter().filter(|miss| miss.prefetch).count() >= own,
+                None => self.taken(DATA) >= self.rules.mshrs[DATA],
+            };
+            if full {
+                break;
+            }
+            self.counters.prefetch.issued += 1;
+            self.misses.push(Miss {
+                line,
+                since: now,
+                sent: false,
+                prefetch: true,
+                waiters: self.spare.pop().unwrap_or_default(),
+            });
+            ask(line);
+        }
+    }
+
+    /// Registers of the instruction cache or the data cache that are taken.
+    fn taken(&self, cache: usize) -> usize {
+        let prefetcher = self.prefetcher.as_ref();
+        let own = prefetcher.is_some_and(|prefetcher| prefetcher.mshrs.is_some());
+        let takes = |miss: &&Miss| {
+            if miss.prefetch {
+                return cache == DATA && !own;
+            }
+            let mut waiters = miss.waiters.iter();
+            waiters.any(|waiter| cache_of(waiter.kind) == cache)
+        };
+        self.misses.iter().filter(takes).count()
     }
 
     /// What these caches may do with `line`.
@@ -231,6 +312,7 @@ impl Private {
                 self.counters.stores.store_misses += 1;
             }
             RequestKind::Walk => {}
+            RequestKind::OwnAhead => self.counters.stores.owned_ahead += 1,
             _ => {
                 self.counters.first[cache].accesses += 1;
                 self.counters.first[cache].misses += 1;
@@ -240,17 +322,18 @@ impl Private {
     }
 
     fn register(&mut self, now: Cycle, line: u64, request: Request) -> Asked {
+        self.trained = self.prefetcher.is_some() && request.kind == RequestKind::Load;
         if let Some(miss) = self.misses.iter_mut().find(|miss| miss.line == line) {
+            let late = miss.prefetch && miss.waiters.is_empty();
+            self.counters.prefetch.late += u64::from(late);
+            self.trained &= late;
             miss.waiters.push(request);
             return Asked::Merged;
         }
         let cache = cache_of(request.kind);
-        let taken = self.misses.iter().filter(|miss| {
-            let mut waiters = miss.waiters.iter();
-            waiters.any(|waiter| cache_of(waiter.kind) == cache)
-        });
-        if taken.count() >= self.rules.mshrs[cache] {
+        if self.taken(cache) >= self.rules.mshrs[cache] {
             self.refused = true;
+            self.trained = false;
             return Asked::Full;
         }
         let mut waiters = self.spare.pop().unwrap_or_default();
@@ -259,6 +342,7 @@ impl Private {
             line,
             since: now,
             sent: false,
+            prefetch: false,
             waiters,
         });
         Asked::Sent
@@ -292,14 +376,16 @@ impl Private {
         let at = self.misses.iter().position(|miss| miss.line == line);
         let at = at.expect("a line that comes is outstanding");
         let mut waiters = std::mem::take(&mut self.misses[at].waiters);
-        let mut wanted = [false; 2];
+        let prefetch = self.misses[at].prefetch;
+        let unused = prefetch && waiters.is_empty();
+        let mut wanted = [false, prefetch];
         waiters.retain(|&request| {
-            let owns = request.kind == RequestKind::Own;
+            let owns = matches!(request.kind, RequestKind::Own | RequestKind::OwnAhead);
             if !state.can_read() || owns && !state.can_write() {
                 return true;
             }
             wanted[cache_of(request.kind)] |= request.kind != RequestKind::Walk;
-            if owns {
+            if request.kind == RequestKind::Own {
                 state = State::Modified;
             }
             out.told.push(Told::Performs(Response {
@@ -310,12 +396,18 @@ impl Private {
             false
         });
         let held = state.can_read() && self.hold(line, state, wanted, out);
+        if state.can_read() {
+            self.misses[at].prefetch = false;
+            if unused {
+                self.was_brought(line);
+            }
+        }
         if state.can_read() && !held {
             // It has been used once.
             self.drop_copies(line);
             self.leave(line, state, out);
         }
-        if waiters.is_empty() {
+        if waiters.is_empty() && !self.misses[at].prefetch {
             let miss = self.misses.swap_remove(at);
             self.counters.misses[usize::from(wanted[DATA])].outstanding_misses +=
                 out.now.since(miss.since);
@@ -326,9 +418,9 @@ impl Private {
             return;
         }
         let any = |is: fn(RequestKind) -> bool| waiters.iter().any(|request| is(request.kind));
-        let want = if any(|kind| kind == RequestKind::Own) {
+        let want = if any(|kind| matches!(kind, RequestKind::Own | RequestKind::OwnAhead)) {
             Want::Own
-        } else if any(|kind| kind != RequestKind::Fetch) {
+        } else if prefetch || any(|kind| kind != RequestKind::Fetch) {
             Want::Read
         } else {
             Want::Fetch
@@ -367,6 +459,7 @@ impl Private {
             match self.data.tags.room_for(line, stays) {
                 Some((index, old)) => {
                     self.replace_in_first(old, DATA, out);
+                    self.leaves_data(Lookup::Hit(index));
                     self.data.tags.put(index, line);
                 }
                 None => held = false,
@@ -419,6 +512,7 @@ impl Private {
     /// Takes a line out of all caches. Returns which of the first-level caches had it.
     fn drop_copies(&mut self, line: u64) -> [bool; 2] {
         let instructions = self.instructions.invalidate(line);
+        self.leaves_data(self.data.tags.find(line));
         self.data.set_state(line, State::Invalid);
         let data = self.data.tags.invalidate(line);
         if let Some(second) = &mut self.second {
@@ -426,6 +520,23 @@ impl Private {
             second.tags.invalidate(line);
         }
         [instructions, data]
+    }
+
+    /// A prefetched line, for which nobody waits, has come.
+    fn was_brought(&mut self, line: u64) {
+        if let (Some(prefetcher), Lookup::Hit(index)) =
+            (&mut self.prefetcher, self.data.tags.find(line))
+        {
+            prefetcher.brought(index);
+        }
+    }
+
+    /// The data cache gives up what it has at `place`.
+    fn leaves_data(&mut self, place: Lookup) {
+        if let (Some(prefetcher), Lookup::Hit(index)) = (&mut self.prefetcher, place) {
+            let unused = prefetcher.ends_unused(index);
+            self.counters.prefetch.useless += u64::from(unused);
+        }
     }
 
     /// The instruction cache loses all lines.

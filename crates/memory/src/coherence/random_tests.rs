@@ -7,7 +7,8 @@ use loiter_types::ContextId;
 use super::*;
 use crate::coherence::snoop::{no_home, no_network};
 use crate::coherence::{
-    ClusterConfig, NetworkConfig, PrivateConfig, Protocol, SnoopingBusConfig, Topology,
+    ClusterConfig, NetworkConfig, PrefetchParams, PrivateConfig, Protocol, SnoopingBusConfig,
+    Topology,
 };
 use crate::request::Lost;
 
@@ -15,6 +16,8 @@ const CORES: usize = 16;
 const LINE_BYTES: u64 = 64;
 /// Lines that are accessed; they fall into two sets of the caches.
 const LINES: usize = 24;
+/// The version of a copy that came without a request that performs.
+const UNKNOWN: u64 = u64::MAX;
 /// Longest time that a request may take.
 const PATIENCE: u64 = 100_000;
 
@@ -70,6 +73,7 @@ pub(super) fn machine(
             lookup_cycles: 0,
             snoop_cycles: 2,
             snoop_change_cycles: 0,
+            prefetch: PrefetchParams::none(),
         },
         cluster,
         homes,
@@ -142,6 +146,8 @@ struct Tester {
     merged: u64,
     /// Performed past the caches of the core.
     at_home: u64,
+    /// Lines come that nobody has asked for.
+    prefetches: bool,
 }
 
 /// Two sets of the small caches.
@@ -157,15 +163,17 @@ fn index_of(line: u64) -> usize {
 
 impl Tester {
     fn new(config: &CoherenceConfig, seed: u64) -> Self {
+        let prefetches = config.private.prefetch.kind != "none";
         Self {
             memory: Coherent::new(config).unwrap(),
             now: Cycle(0),
             random: Random(seed),
             version: [0; LINES],
-            copy: vec![[0; LINES]; CORES],
+            copy: vec![[if prefetches { UNKNOWN } else { 0 }; LINES]; CORES],
             watched: [None; CORES],
             stalled: [false; CORES],
             outstanding: BTreeMap::new(),
+            prefetches,
             next_tag: 1,
             accesses: 0,
             lost: [0; 3],
@@ -239,14 +247,20 @@ impl Tester {
                         self.watched[core] = Some(n);
                     }
                     RequestKind::Fetch => self.reads(n, core, later),
+                    RequestKind::OwnAhead => self.copy[core][n] = UNKNOWN,
                     _ => self.at_home += 1,
                 }
             }
             Told::Retry(core) => self.stalled[core.index()] = false,
+            // Prefetched, and not one of those that are accessed.
+            Told::Lost { line, .. } if line % 16 > 1 => assert!(self.prefetches),
             Told::Lost { core, line, why } => {
                 let watched = &mut self.watched[core.index()];
                 let n = index_of(line);
                 self.lost[why as usize] += 1;
+                if self.prefetches && why != Lost::Read {
+                    self.copy[core.index()][n] = UNKNOWN;
+                }
                 if *watched == Some(n) && why != Lost::Read {
                     *watched = None;
                 }
@@ -267,18 +281,23 @@ impl Tester {
             0..4 => RequestKind::Fetch,
             4.. if self.random.below(30) < reads => RequestKind::Load,
             4..30 => RequestKind::Own,
-            30 => RequestKind::Walk,
+            30 if self.random.below(2) == 0 => RequestKind::Walk,
+            30 => RequestKind::OwnAhead,
             _ => RequestKind::Atomic,
         };
         self.accesses += 1;
         let hit = match kind {
             RequestKind::Fetch => self.memory.fetch(id, addr),
-            RequestKind::Load => self.memory.load(id, addr),
+            RequestKind::Load => self.memory.load(self.now, id, addr),
             RequestKind::Own => self.memory.store(id, addr),
             _ => false,
         };
         if hit {
-            let (copy, version) = (self.copy[core][n], self.version[n]);
+            let (copy, version) = (&mut self.copy[core][n], self.version[n]);
+            if *copy == UNKNOWN {
+                *copy = version;
+            }
+            let copy = *copy;
             assert_eq!(copy, version, "core {core} hits a stale copy of line {n}");
             match kind {
                 RequestKind::Own => self.writes(n, Some(core)),
@@ -471,6 +490,27 @@ fn holds_on(config: &CoherenceConfig, recalls: bool) {
 #[test]
 fn mesi_on_a_crossbar() {
     holds_on(&machine(2, home(MESI, None, true), None), false);
+}
+
+#[test]
+fn mesi_with_prefetchers() {
+    for mshrs in [0, 2] {
+        let mut config = machine(2, home(MESI, None, true), None);
+        config.private.mshrs = [2, 3];
+        config.private.prefetch = PrefetchParams {
+            kind: "next_line".into(),
+            degree: 1,
+            distance: 1,
+            mshrs,
+        };
+        let tester = tested(&config, ACCESSES / 4);
+        let private = tester.memory.private.iter();
+        let counters = private.map(|private| &private.counters.prefetch);
+        let count = counters.fold([0; 4], |[a, b, c, d], it| {
+            [a + it.issued, b + it.useful, c + it.late, d + it.useless]
+        });
+        assert!(count.iter().all(|&count| count > 1000), "{count:?}");
+    }
 }
 
 #[test]

@@ -23,6 +23,7 @@ use super::dram::DramParams;
 use super::message::{Body, Message};
 use super::network::{NetworkConfig, Topology};
 use super::params::{DeviceParams, SecondParams, cache};
+use super::prefetch::PrefetchParams;
 use super::private::Private;
 use super::state::State;
 use super::{CoherenceConfig, Event, HomeConfig, Out, PrivateConfig};
@@ -158,6 +159,7 @@ impl SnoopingParams {
                 },
                 snoop_cycles: self.coherence.snoop_cycles,
                 snoop_change_cycles: 0,
+                prefetch: PrefetchParams::none(),
             },
             cluster: None,
             homes: 1,

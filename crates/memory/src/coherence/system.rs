@@ -8,6 +8,7 @@ use super::fabric::{Fabric, Inside, Out};
 use super::home::{Home, HomeRules};
 use super::message::{Body, Message, Node};
 use super::network::Network;
+use super::prefetch::Prefetcher;
 use super::private::{Private, PrivateRules};
 use super::snoop::{SnoopingBus, whereabouts};
 use super::state::{Holders, MOST_CHILDREN};
@@ -101,7 +102,10 @@ impl Coherent {
             let second = config.private.second.as_ref();
             let second = second.map(|config| cache("l2", config, line)).transpose()?;
             let node = Node(core as u16);
-            Ok(Private::new(CoreId::new(core), node, rules, first, second))
+            let prefetch = &config.private.prefetch;
+            let prefetcher = Prefetcher::new(prefetch, first[1].lines(), line);
+            let core = CoreId::new(core);
+            Ok(Private::new(core, node, rules, first, second, prefetcher))
         });
         let private = private.collect::<Result<_, Impossible>>()?;
         let home = |n: usize| {
@@ -241,9 +245,25 @@ impl Coherent {
 
     /// Looks up the data cache for a load; the same rule.
     #[inline]
-    pub fn load(&mut self, core: CoreId, addr: PhysAddr) -> bool {
+    pub fn load(&mut self, now: Cycle, core: CoreId, addr: PhysAddr) -> bool {
         let line = self.line(addr);
-        self.private[core.index()].load(line)
+        let private = &mut self.private[core.index()];
+        let hit = private.load(line);
+        if private.take_trained() {
+            self.prefetch(now, core, line);
+        }
+        hit
+    }
+
+    /// An access to `line` has trained the prefetcher of `core`.
+    #[cold]
+    fn prefetch(&mut self, now: Cycle, core: CoreId, line: u64) {
+        let private = &mut self.private[core.index()];
+        let at = now.after(private.lookup_cycles().max(1));
+        let events = &mut self.fabric.events;
+        private.prefetch(now, line, |line| {
+            events.insert(at, Event::Second(core, line));
+        });
     }
 
     /// Looks up the data cache for a store: whether it may perform now. A miss is followed by [`Coherent::ask`] with
@@ -310,6 +330,9 @@ impl Coherent {
                 }
                 visitor.visit(&name, &counters.misses[cache]);
             }
+            if private.has_prefetcher() {
+                visitor.visit(&format!("core{n}.prefetch"), &counters.prefetch);
+            }
             if private.has_second() {
                 visitor.visit(&format!("core{n}.l2"), &counters.second);
             }
@@ -359,6 +382,9 @@ impl Coherent {
                     // Whoever asks is told in a later cycle.
                     let at = now.after(private.lookup_cycles().max(1));
                     events.insert(at, Event::Second(request.core, line));
+                }
+                if private.take_trained() {
+                    self.prefetch(now, request.core, line);
                 }
                 asked
             }
@@ -538,7 +564,10 @@ impl Coherent {
         let private = &mut self.private[core.index()];
         let counters = std::mem::take(&mut private.counters);
         self.warm_line(core, kind, addr, line);
-        self.private[core.index()].counters = counters;
+        let private = &mut self.private[core.index()];
+        // Without time, nothing is brought ahead.
+        private.take_trained();
+        private.counters = counters;
     }
 
     fn warm_line(&mut self, core: CoreId, kind: RequestKind, addr: PhysAddr, line: u64) {

@@ -191,6 +191,14 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
         (Bench::new("t1"), crowded),
         (small_caches("cluster", 8), shared()),
         (small_caches("homes", 1), shared()),
+        (
+            small_caches("homes", 1)
+                .set("core.store_owns=4")
+                .set("prefetch.kind=stride")
+                .set("prefetch.distance=4")
+                .set("prefetch.mshrs=8"),
+            shared(),
+        ),
         (small_caches("homes", 8).set("l3.inclusive=false"), shared()),
         // Stores of four contexts of one core; four cores that share a bus.
         (Bench::new("in-order").set("home.count=1"), shared()),

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod caches;
+mod coherent;
 mod counters;
 mod crossing;
 mod in_flight;

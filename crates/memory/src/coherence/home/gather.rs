@@ -205,6 +205,8 @@ impl Home {
         let to = self.node_of(from);
         if let Some(request) = request {
             if want == Want::AtHome {
+                // Where it has been performed once it is likely to be again.
+                self.cache_line(line, out);
                 self.takes_value(line, out);
             }
             let done = out.arrival(self.node, to, true, 0);
