@@ -144,6 +144,7 @@ def run(request_text: str, elf: bytes, progress: Callable[[str], bool] | None) -
             "marks": marks,
             "reports": [{"hart": 0, "name": "repetitions", "value": REPETITIONS, "cycle": end}],
             "samples": [],
+            "seats": [],
             "lock_reads": [_reads(loop, hart, end) for loop, harts in spinners.items() for hart in harts],
         }
     )  # fmt: skip
