@@ -135,6 +135,9 @@ fn busy_contexts_do_not_disturb_one_another() {
         ] {
             retired += compare(&program, machine, cores, &[], false);
         }
+        // Four dies of two cores.
+        let dies = ["cluster.cores=2"];
+        retired += compare(&program, Machine::Opteron48, 8, &dies, false);
     }
     println!("{retired} generated instructions compared");
     assert!(retired > PROGRAMS * 100_000);

@@ -17,6 +17,7 @@ pub(crate) enum Machine {
     Superscalar,
     PCore,
     Symmetry,
+    Opteron48,
     /// In-order cores that own what they store to, on a directory; for tests only.
     InOrder,
     /// Those, and cores of `p-core`, in one system; for tests only. It has one core of the first kind.
@@ -34,6 +35,7 @@ impl Machine {
             Machine::Superscalar => "superscalar",
             Machine::PCore => "p-core",
             Machine::Symmetry => "symmetry",
+            Machine::Opteron48 => "opteron48",
             Machine::InOrder => "in-order",
             Machine::BigLittle => "big-little",
         }

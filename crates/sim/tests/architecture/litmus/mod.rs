@@ -90,6 +90,11 @@ const SYMMETRY: &[Setting] = &[Setting {
     ],
     ..setting(Machine::Symmetry, 4, [0, 1, 2, 3])
 }];
+/// Each core is a die, so that as many as there are harts fill their clusters.
+const OPTERON48: &[Setting] = &[Setting {
+    set: &["cluster.cores=1"],
+    ..setting(Machine::Opteron48, 4, [0, 1, 2, 3])
+}];
 const SUPERSCALAR: &[Setting] = &[setting(Machine::Superscalar, 4, [0, 1, 2, 3])];
 
 /// What the cores of `machine` promise (docs/model.md and docs/smt.md).
@@ -296,4 +301,5 @@ litmus! {
     superscalar: SUPERSCALAR
     in_order: IN_ORDER
     symmetry: SYMMETRY
+    opteron48: OPTERON48
 }
