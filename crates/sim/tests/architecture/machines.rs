@@ -18,6 +18,7 @@ pub(crate) enum Machine {
     PCore,
     Symmetry,
     Opteron48,
+    Knl,
     /// In-order cores that own what they store to, on a directory; for tests only.
     InOrder,
     /// Those, and cores of `p-core`, in one system; for tests only. It has one core of the first kind.
@@ -36,6 +37,7 @@ impl Machine {
             Machine::PCore => "p-core",
             Machine::Symmetry => "symmetry",
             Machine::Opteron48 => "opteron48",
+            Machine::Knl => "knl",
             Machine::InOrder => "in-order",
             Machine::BigLittle => "big-little",
         }

@@ -3,7 +3,7 @@
 use super::test::Step::{Exchange, Fence, Load, Store, Swap};
 use super::test::{
     ALIGNED, APART, AQ, AQRL, CROSSING, FENCE, FENCE_R_R, FENCE_R_RW, FENCE_RW_W, FENCE_TSO,
-    FENCE_W_R, FENCE_W_W, Litmus, OVER_LINE, RELAXED, RL, X, Y,
+    FENCE_W_R, FENCE_W_W, Litmus, OVER_LINE, OVER_LINES, RELAXED, RL, X, Y,
 };
 
 /// Message passing.
@@ -418,5 +418,69 @@ pub(super) const CROSSINGS: &[Litmus] = &[
             &[Load(Y), Load(X.part(0, 4))],
         ],
         layouts: &[OVER_LINE],
+    },
+];
+
+/// Accesses of several sizes to the same bytes, also over ends of lines, by two to four harts.
+pub(super) const MIXED: &[Litmus] = &[
+    Litmus {
+        name: "MP with a byte of a halfword as flag",
+        harts: &[
+            &[Store(X, 1), Store(Y.part(3, 1), 1)],
+            &[Load(Y.part(2, 2)), Load(X.part(4, 4))],
+        ],
+        layouts: CROSSING,
+    },
+    Litmus {
+        name: "MP of a word of a doubleword",
+        harts: &[
+            &[Store(X.part(2, 4), 1), Store(Y, 1)],
+            &[Load(Y.part(0, 4)), Load(X)],
+        ],
+        layouts: &[APART, OVER_LINES],
+    },
+    Litmus {
+        name: "SB+fences of halves",
+        harts: &[
+            &[Store(X.part(4, 4), 1), Fence(FENCE), Load(Y)],
+            &[Store(Y.part(0, 4), 1), Fence(FENCE), Load(X)],
+        ],
+        layouts: &[APART, OVER_LINES],
+    },
+    Litmus {
+        name: "2+2W of a half over ends of lines",
+        harts: &[
+            &[Store(X, 1), Store(Y.part(0, 4), 2)],
+            &[Store(Y, 3), Store(X.part(4, 4), 4)],
+        ],
+        layouts: &[APART, OVER_LINES],
+    },
+    Litmus {
+        name: "WRC of parts",
+        harts: &[
+            &[Store(X.part(0, 4), 1)],
+            &[Load(X.part(0, 2)), Store(Y.part(4, 4), 1)],
+            &[Load(Y.part(4, 4)), Load(X)],
+        ],
+        layouts: &[APART, OVER_LINE],
+    },
+    Litmus {
+        name: "swap of half beside a byte of it",
+        harts: &[
+            &[Swap(X.part(4, 4), 1, RELAXED)],
+            &[Store(X.part(6, 1), 2)],
+            &[Load(X), Load(X.part(6, 2))],
+        ],
+        layouts: &[APART],
+    },
+    Litmus {
+        name: "IRIW of halves",
+        harts: &[
+            &[Store(X, 1)],
+            &[Store(Y, 2)],
+            &[Load(X.part(4, 4)), Load(Y.part(0, 4))],
+            &[Load(Y.part(0, 4)), Load(X.part(4, 4))],
+        ],
+        layouts: &[APART, OVER_LINE],
     },
 ];
