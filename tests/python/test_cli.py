@@ -153,6 +153,7 @@ def test_run_writes_a_result_directory_and_replaces_its_own(loiter, tmp_path: Pa
         *("accounts.parquet", "activities.parquet", "counters.parquet", "histograms.parquet", "host.json"),
         "lock_reads.parquet",
         *("manifest.json", "marks.parquet", "reports.parquet", "samples.parquet"),
+        "seats.parquet",
     ]
     assert [each.name for each in (tmp_path / "out").iterdir()] == ["first"]
 

@@ -65,9 +65,11 @@ def test_golden_runs_are_no_reasoned_tests(tool: ModuleType) -> None:
         "lives": tool.Outcome(""),
     }
     assert tool.reasoned(outcomes) == 2
+    of_list = mutant(tool, 1, "a", "b")
+    cells = {name: tool.verdict(of_list, outcome) for name, outcome in outcomes.items()}
     assert (
         "2 caught by reasoned tests (50%), of them 1 by a time-out; 1 by golden runs only; 1 survived"
-        in tool.totals(list(outcomes), outcomes)
+        in tool.totals([of_list] * 4, cells)
     )
 
 
