@@ -2,7 +2,7 @@
 //! it may write their lines, and what finds no miss register comes again.
 //!
 //! The oldest store of a context performs in the cycle after its issue, or after the store before it, if the core owns
-//! its line and no other context's store has the cache in that cycle; else its line is asked for, and it performs when
+//! its line and no other context's store has the cache in that cycle; else its line is requested, and it performs when
 //! that is granted. So stores of a context perform in order. Atomics perform in the cycle in which they have their line.
 //! Loads that cross lines read in a cycle in which both can be read.
 

@@ -188,7 +188,7 @@ pub(super) struct Context {
     pub(super) buffer: StoreBuffer,
     /// Ownership of the line of the oldest buffered store has been asked for.
     pub(super) owning: bool,
-    /// Lines of younger ones that have been asked for and are not there yet.
+    /// Lines of younger ones that have been requested and are not there yet.
     pub(super) owning_ahead: u64,
     /// Stores after the oldest whose lines have been seen to.
     pub(super) seen_ahead: usize,

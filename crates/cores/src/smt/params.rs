@@ -86,7 +86,7 @@ params! {
         /// Where atomics perform if memory grants lines. near: in the data cache, which gets the line for that; far: all but
         /// lr, sc and the hardware lock at the line's home, and no core has the line then.
         atomics: choice("near", "far") = "near",
-        /// Lines of buffered stores of a context that can be asked for at once, where memory grants lines. The stores
+        /// Lines of buffered stores of a context that can be requested at once, where memory grants lines. The stores
         /// perform in order nonetheless.
         store_owns: int(1..=64) = 1,
     }

@@ -122,7 +122,7 @@ impl Context {
         }
     }
 
-    /// Where the first store goes whose line can be asked for while the oldest waits for its own.
+    /// Where the first store goes whose line can be requested while the oldest waits for its own.
     fn next_ahead(&self, core: &CoreState) -> Option<PhysAddr> {
         match self.owning_ahead + 1 < core.params.core.store_owns && core.owns_lines {
             true => self.buffer.nth(self.seen_ahead + 1),

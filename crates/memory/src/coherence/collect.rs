@@ -1,4 +1,4 @@
-//! Replies that do not go through home: who asked for a line collects them, and tells home when all are there.
+//! Replies that do not go through home: who requested a line collects them, and tells home when all are there.
 //!
 //! ```text
 //!   requester --Get--> home --Snoop--> holder
@@ -68,7 +68,7 @@ impl Collector {
         self.complete(node, line)
     }
 
-    /// A holder replies to `node`, which has asked for the line.
+    /// A holder replies to `node`, which has requested the line.
     pub(crate) fn replied(
         &mut self,
         node: Node,

@@ -112,7 +112,7 @@ pub struct PrivateConfig {
     pub snoop_cycles: u64,
     /// More, where the copy has been written or is given up.
     pub snoop_change_cycles: u64,
-    /// What is brought into the data cache before it is asked for.
+    /// What is brought into the data cache before it is requested.
     pub prefetch: PrefetchParams,
 }
 

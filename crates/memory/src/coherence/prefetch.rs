@@ -6,7 +6,7 @@
 use loiter_types::{PAGE_BYTES, counters, params};
 
 params! {
-    /// What is brought into data caches before it is asked for: section `prefetch`.
+    /// What is brought into data caches before it is requested: section `prefetch`.
     pub struct PrefetchParams {
         /// next_line: lines that follow the one that trains it. stride: lines at the distance that two pairs of accesses
         /// to a page, one after the other, have had.

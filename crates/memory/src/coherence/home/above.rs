@@ -42,7 +42,7 @@ impl Home {
         let writes = matches!(request.want, Want::Own | Want::AtHome);
         let above = self.rules.protocol_above;
         known.state = match known.state.can_read() && !writes {
-            // It had what it asked for; the home above knows now that it is shared.
+            // It had what it requested; the home above knows now that it is shared.
             true if above.owned => supplied(above, known.state, Keep::Copy).0,
             true => known.state,
             false => state,
