@@ -186,6 +186,10 @@ class Session:
         with self._faults():
             self._native.begin_check()
 
+    def skip_nothing(self) -> None:
+        """Goes through every cycle of cores that repeat themselves from now on."""
+        self._native.skip_nothing()
+
     def begin_phases(self, text: str) -> None:
         """Continues in phases, as the plan says."""
         with self._faults():

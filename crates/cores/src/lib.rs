@@ -17,6 +17,7 @@ mod observer;
 pub mod predict;
 mod shared;
 pub mod smt;
+mod steady;
 mod store_buffer;
 mod wait;
 mod walker;

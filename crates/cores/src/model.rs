@@ -4,7 +4,7 @@ use loiter_hart::{Hart, Nap, Retired};
 use loiter_machine::Machine;
 use loiter_memory::{Memory, Response};
 use loiter_observe::Accounts;
-use loiter_types::{ContextId, CoreId, CounterVisitor, Cycle, HartId, PhysAddr};
+use loiter_types::{ContextId, CoreId, CounterVisitor, Cycle, HartId, PhysAddr, StateVisitor};
 
 use crate::fgmt::ChipFpu;
 use crate::smt::Histogram;
@@ -129,6 +129,24 @@ pub(crate) trait TimedCore {
 
     /// The byte at `addr` as the hart of context `c` would read it, if that is still in its store buffer.
     fn buffered_byte(&self, c: usize, addr: PhysAddr) -> Option<u8>;
+
+    /// How often it has done more than read its first level, but for what memory counts.
+    fn changes(&self) -> u64;
+
+    /// A bound of the instructions of a context that have been fetched and not retired.
+    fn most_in_flight(&self) -> u64;
+
+    /// A few bits of its state at the end of cycle `now`, the same ones when the state is the same.
+    fn looks_like(&self, now: Cycle, harts: &[Hart]) -> u64;
+
+    /// Shows `visitor` the core, the harts of its contexts and its first-level caches, as far as they decide what follows
+    /// while its contexts only spin.
+    fn visit_state(
+        &mut self,
+        harts: &mut [Hart],
+        memory: &mut Memory,
+        visitor: &mut impl StateVisitor,
+    );
 
     /// `hart` of context `c`, or memory that it may have fetched from, was changed from outside: it fetches anew.
     fn changed_from_outside(&mut self, c: usize, hart: &Hart, now: Cycle);

@@ -152,9 +152,15 @@ impl<O: Observer> Shared<'_, O> {
     }
 
     /// Passes the probes between a hart's pc and `to`, and tells the observer of them. Returns whether
-    /// the hart spins after them, if they say so.
+    /// the hart spins after them, if they say so; all but reads of locks count as changes.
     #[cold]
-    pub(crate) fn pass_probes(&mut self, hart: usize, to: u64, now: Cycle) -> Option<bool> {
+    pub(crate) fn pass_probes(
+        &mut self,
+        hart: usize,
+        to: u64,
+        now: Cycle,
+        changes: &mut u64,
+    ) -> Option<bool> {
         let mut spinning = None;
         while self.harts[hart].pc != to {
             let hart = &mut self.harts[hart];
@@ -177,6 +183,7 @@ impl<O: Observer> Shared<'_, O> {
                     .unwrap_or_default()
             });
             let Some(probe) = probe else { continue };
+            *changes += u64::from(!matches!(probe, Probe::LockRead(_)));
             match probe {
                 Probe::Acquire(_) => spinning = Some(true),
                 Probe::Acquired(_) => spinning = Some(false),

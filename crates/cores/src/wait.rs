@@ -10,7 +10,7 @@
 //! Access 8, 2020): an event that comes during the entry ends the nap when the entry is over.
 
 use loiter_hart::{Hart, Nap};
-use loiter_types::{Cycle, counters, params};
+use loiter_types::{Cycle, StateVisitor, counters, params};
 
 params! {
     /// Section `wait`: what each way to wait costs, and what it gives back while it lasts.
@@ -89,6 +89,19 @@ pub(crate) struct Sleep {
 }
 
 impl Sleep {
+    /// Shows `visitor` the nap, which goes on.
+    pub(crate) fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self {
+            nap,
+            since: _,
+            entered,
+            limit,
+        } = self;
+        visitor.value(*nap as u64);
+        visitor.deadline(*entered);
+        visitor.deadline(*limit);
+    }
+
     /// The same, but its entry begins in cycle `at`, when the response is back that puts it to sleep.
     pub(crate) fn answered(self, at: Cycle) -> Self {
         let entry = self.entered.since(self.since);

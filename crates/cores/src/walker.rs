@@ -10,7 +10,9 @@ use std::collections::VecDeque;
 use loiter_hart::{Access, Hart, Page, PageWalk, WalkStep};
 use loiter_isa::Inst;
 use loiter_memory::{Flush, Request, RequestKind, Tlb, Translation, WalkerCounters, WalkerParams};
-use loiter_types::{AddressSpace, ContextId, CoreId, Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
+use loiter_types::{
+    AddressSpace, ContextId, CoreId, Cycle, PAGE_BYTES, PhysAddr, StateVisitor, VirtAddr,
+};
 
 use crate::{Observer, Shared};
 
@@ -38,6 +40,11 @@ impl Granted {
     pub(crate) const NOTHING: Granted = Granted {
         pages: [NO_PAGE; 2],
     };
+
+    /// Shows `visitor` which pages.
+    pub(crate) fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        self.pages.iter().for_each(|&page| visitor.value(page));
+    }
 
     #[inline(always)]
     pub(crate) fn has(&self, page: u64) -> bool {
@@ -158,6 +165,24 @@ impl<P: Copy> Walker<P> {
             bypasses_caches,
             ..self
         }
+    }
+
+    /// Shows `visitor` what there is while nobody walks.
+    pub(crate) fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self {
+            params: _,
+            core: _,
+            through_l1d: _,
+            load_cycles: _,
+            bypasses_caches: _,
+            walks,
+            queue,
+            due,
+            counters,
+        } = self;
+        let idle = walks.iter().all(Option::is_none) && queue.is_empty();
+        visitor.require(idle && *due == Cycle::NEVER);
+        visitor.counters(counters);
     }
 
     /// Whether a request with this tag is a walk's.

@@ -2,7 +2,7 @@
 
 use loiter_isa::{Inst, SINK, decode, disassemble};
 use loiter_machine::{Machine, WatchState, Watches};
-use loiter_types::{HartId, PhysAddr, VirtAddr};
+use loiter_types::{HartId, PhysAddr, StateVisitor, VirtAddr};
 
 use crate::code::{CodeCache, crosses};
 use crate::csr::{CsrFile, Extensions, Paging, Privilege};
@@ -80,6 +80,26 @@ impl Hart {
         let csr = &self.csr;
         self.tlb
             .enter(csr.fetch_mode(), csr.data_mode(), csr.satp());
+    }
+
+    /// Shows `visitor` what instructions that access no CSR, do not trap and do not wait may depend on and change.
+    pub fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self {
+            id: _,
+            regs,
+            pc,
+            retired,
+            csr: _,
+            state,
+            blocked,
+            tlb: _,
+        } = self;
+        visitor.require(*state == HartState::Running && blocked.is_none());
+        regs[..SINK as usize]
+            .iter_mut()
+            .for_each(|value| visitor.quantity(value));
+        visitor.value(*pc);
+        visitor.count(retired);
     }
 
     /// The instruction at the pc.

@@ -215,6 +215,15 @@ impl Watches {
         self.lost.drain(..)
     }
 
+    /// The first of those harts that [`Watches::take_lost`] would name, which is then not named again.
+    #[inline]
+    pub fn take_first_lost(&mut self) -> Option<HartId> {
+        match self.lost.is_empty() {
+            true => None,
+            false => Some(self.lost.remove(0)),
+        }
+    }
+
     /// The test for a store's fast path: false means that a store of up to 16 bytes at `addr`
     /// concerns no watch.
     #[inline(always)]

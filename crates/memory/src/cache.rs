@@ -1,6 +1,6 @@
 //! Tags of a set-associative cache.
 
-use loiter_types::PhysAddr;
+use loiter_types::{PhysAddr, StateVisitor};
 
 const INVALID: u64 = u64::MAX;
 
@@ -91,6 +91,27 @@ impl Cache {
     #[must_use]
     pub fn line_log2(&self) -> u32 {
         self.line_log2
+    }
+
+    /// Shows `visitor` what decides which line is replaced next. Which lines there are, a hit does not change.
+    pub fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self {
+            line_log2: _,
+            set_mask: _,
+            ways,
+            tags: _,
+            used,
+            replacement,
+            state,
+        } = self;
+        match replacement {
+            Replacement::Lru => visitor.order_of_use(used, *ways),
+            Replacement::Random | Replacement::Rotating => visitor.value(*state),
+            Replacement::Nru => {
+                visitor.value(*state);
+                used.iter().for_each(|&used| visitor.value(used));
+            }
+        }
     }
 
     /// The number of the line that holds `addr`.

@@ -1,6 +1,6 @@
 //! The memory system of a machine, of whichever kind it has.
 
-use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr};
+use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr, StateVisitor};
 
 use crate::coherence::{Asked, Coherent, DirectoryParams, SnoopingParams};
 use crate::request::{Missed, Request, RequestKind, Told};
@@ -189,10 +189,39 @@ impl Memory {
         each!(self, memory => memory.next())
     }
 
-    /// Goes to cycle `now`; puts what cores are told into `told`, in order.
+    /// Goes to cycle `now`; puts what cores are told into `told`, in order. Returns a core of which
+    /// [`Memory::name_ahead`] wants to know that something is about to happen to its private caches; then it has to be
+    /// called again.
     #[inline]
-    pub fn advance(&mut self, now: Cycle, told: &mut Vec<Told>) {
-        each!(self, memory => memory.advance(now, told));
+    pub fn advance(&mut self, now: Cycle, told: &mut Vec<Told>) -> Option<CoreId> {
+        each!(self, memory => memory.advance(now, told))
+    }
+
+    /// Whether `core` is named before anything happens to its private caches.
+    pub fn name_ahead(&mut self, core: CoreId, named: bool) {
+        each!(self, memory => memory.name_ahead(core, named));
+    }
+
+    /// Whether loads of `core` may read the line of `addr` until [`Memory::advance`] says that a store to it performs.
+    #[must_use]
+    pub fn reads(&self, core: CoreId, addr: PhysAddr) -> bool {
+        match self {
+            Memory::Shared(memory) => memory.reads(core, addr),
+            // It has lost the line before.
+            Memory::Coherent(_) => false,
+        }
+    }
+
+    /// How many accesses of `core` were more than a read of what its first level has.
+    #[inline(always)]
+    #[must_use]
+    pub fn changes(&self, core: CoreId) -> u64 {
+        each!(self, memory => memory.changes(core))
+    }
+
+    /// Shows `visitor` what reads of `core` that hit the first level may depend on and change.
+    pub fn visit_state(&mut self, core: CoreId, visitor: &mut impl StateVisitor) {
+        each!(self, memory => memory.visit_state(core, visitor));
     }
 
     /// `core` has made an access to RAM at `addr`, without time: tags are as if it had. A store is

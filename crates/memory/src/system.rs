@@ -1,6 +1,6 @@
 //! The memory system as the cores see it.
 
-use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr};
+use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr, StateVisitor};
 
 use crate::bus::Bus;
 use crate::cache::{Cache, Lookup};
@@ -61,9 +61,36 @@ pub(crate) struct FirstLevel {
     misses: Option<[MissRegisters; 2]>,
     pub(crate) bus: Option<Bus>,
     miss_counters: [MissCounters; 2],
+    /// Accesses that were more than a read of what is here.
+    changes: u64,
+    /// It is to be named before anything happens to it.
+    named: bool,
 }
 
 impl FirstLevel {
+    /// Shows `visitor` what reads that hit may depend on and change.
+    fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self {
+            instructions,
+            data,
+            // Of stores.
+            owned: _,
+            instruction_counters,
+            data_counters,
+            store_counters: _,
+            // Of misses: what is in flight is named before it comes.
+            misses: _,
+            bus: _,
+            miss_counters: _,
+            changes: _,
+            named: _,
+        } = self;
+        instructions.visit_state(visitor);
+        data.visit_state(visitor);
+        visitor.counters(instruction_counters);
+        visitor.counters(data_counters);
+    }
+
     /// Whether what misses `cache` counts as a hit all the same.
     #[inline(always)]
     fn is_perfect(&self, cache: usize) -> bool {
@@ -99,7 +126,9 @@ pub struct MemorySystem {
     pub(crate) l2: L2,
     device_latency_cycles: u64,
     events: Wheel<Event>,
+    /// Events of the present cycle, of which the first `happened` have been seen to.
     due: Vec<Event>,
+    happened: usize,
 }
 
 impl MemorySystem {
@@ -151,6 +180,8 @@ impl MemorySystem {
                     .map(|misses| misses.each_ref().map(MissRegisters::new)),
                 bus: config.bus.as_ref().map(Bus::new),
                 miss_counters: Default::default(),
+                changes: 0,
+                named: false,
             });
         }
         let device_latency_cycles = config.memory.device_latency_cycles;
@@ -160,6 +191,7 @@ impl MemorySystem {
             device_latency_cycles,
             events: Wheel::default(),
             due: Vec::new(),
+            happened: 0,
         })
     }
 
@@ -227,6 +259,7 @@ impl MemorySystem {
     /// The instruction cache of `core` loses all lines.
     pub fn empty_instructions(&mut self, core: CoreId) {
         let first = &mut self.first[core.index()];
+        first.changes += 1;
         first.instruction_counters.invalidations += first.instructions.clear();
     }
 
@@ -246,6 +279,7 @@ impl MemorySystem {
     #[inline]
     pub fn store(&mut self, core: CoreId, addr: PhysAddr) -> bool {
         let first = &mut self.first[core.index()];
+        first.changes += 1;
         first.store_counters.stores += 1;
         let line = first.data.line(addr);
         let owned = match first.data.access(line) {
@@ -264,6 +298,7 @@ impl MemorySystem {
     /// does not count: it comes again.
     pub fn miss(&mut self, now: Cycle, request: Request) -> Result<Missed, Cycle> {
         let first = &mut self.first[request.core.index()];
+        first.changes += 1;
         let (which, cache) = match request.kind {
             RequestKind::Fetch => (INSTRUCTIONS, &first.instructions),
             _ => (DATA, &first.data),
@@ -322,6 +357,7 @@ impl MemorySystem {
 
     /// Returns what will serve a request, when it performs, and when its asker has the answer.
     fn dispatch(&mut self, now: Cycle, request: Request) -> (Level, Cycle, Cycle) {
+        self.first[request.core.index()].changes += 1;
         if request.kind == RequestKind::Device {
             let performs = now.after(self.device_latency_cycles - 1);
             let response = Response {
@@ -421,39 +457,89 @@ impl MemorySystem {
         self.events.next()
     }
 
-    /// Goes to cycle `now`; puts the accesses that perform in it into `told`, in order.
+    /// Goes to cycle `now`; puts the accesses that perform in it into `told`, in order. Returns a core of which
+    /// [`MemorySystem::name_ahead`] wants to know that something is about to happen to its first level; then it has to be
+    /// called again.
     #[inline]
-    pub fn advance(&mut self, now: Cycle, told: &mut Vec<Told>) {
-        let mut due = std::mem::take(&mut self.due);
-        self.events.advance(now, &mut due);
-        for event in &due {
-            match *event {
-                Event::Perform(response) => told.push(Told::Performs(response)),
-                Event::FillInstructions(core, addr) => {
-                    let first = &mut self.first[core.index()];
-                    fill(&mut first.instructions, &self.l2, core, addr);
+    pub fn advance(&mut self, now: Cycle, told: &mut Vec<Told>) -> Option<CoreId> {
+        if self.happened == self.due.len() {
+            self.due.clear();
+            self.happened = 0;
+            self.events.advance(now, &mut self.due);
+        }
+        while let Some(&event) = self.due.get(self.happened) {
+            let core = match event {
+                Event::Perform(response) => {
+                    self.happened += 1;
+                    told.push(Told::Performs(response));
+                    continue;
                 }
-                Event::FillData(core, addr) => {
-                    let first = &mut self.first[core.index()];
-                    let changed = fill_data(first, &self.l2, core, addr);
-                    self.write_back(now, core, changed);
-                }
-                Event::FillOwned(core, addr) => {
-                    let changed = self.fill_owned(core, addr);
-                    self.write_back(now, core, changed);
-                }
-                Event::Share(core, line) => {
-                    self.write_back_parts(now, core, line);
-                    self.disown(core, line);
-                }
-                Event::Invalidate(core, line) => {
-                    self.write_back_parts(now, core, line);
-                    self.invalidate(core, line);
-                }
+                Event::FillInstructions(core, _)
+                | Event::FillData(core, _)
+                | Event::FillOwned(core, _)
+                | Event::Share(core, _)
+                | Event::Invalidate(core, _) => core,
+            };
+            if self.first[core.index()].named {
+                return Some(core);
+            }
+            self.happened += 1;
+            self.happens(now, event);
+        }
+        None
+    }
+
+    /// Something happens to a first level.
+    #[inline]
+    fn happens(&mut self, now: Cycle, event: Event) {
+        match event {
+            Event::Perform(_) => unreachable!("it concerns no first level"),
+            Event::FillInstructions(core, addr) => {
+                let first = &mut self.first[core.index()];
+                fill(&mut first.instructions, &self.l2, core, addr);
+            }
+            Event::FillData(core, addr) => {
+                let first = &mut self.first[core.index()];
+                let changed = fill_data(first, &self.l2, core, addr);
+                self.write_back(now, core, changed);
+            }
+            Event::FillOwned(core, addr) => {
+                let changed = self.fill_owned(core, addr);
+                self.write_back(now, core, changed);
+            }
+            Event::Share(core, line) => {
+                self.write_back_parts(now, core, line);
+                self.disown(core, line);
+            }
+            Event::Invalidate(core, line) => {
+                self.write_back_parts(now, core, line);
+                self.invalidate(core, line);
             }
         }
-        due.clear();
-        self.due = due;
+    }
+
+    /// Whether `core` is named before anything happens to its first level.
+    pub fn name_ahead(&mut self, core: CoreId, named: bool) {
+        self.first[core.index()].named = named;
+    }
+
+    /// Whether the data cache of `core` has the line of `addr`.
+    #[must_use]
+    pub fn reads(&self, core: CoreId, addr: PhysAddr) -> bool {
+        let data = &self.first[core.index()].data;
+        data.find(data.line(addr)) != Lookup::Miss
+    }
+
+    /// How many accesses of `core` were more than a read of what its first level has.
+    #[inline(always)]
+    #[must_use]
+    pub fn changes(&self, core: CoreId) -> u64 {
+        self.first[core.index()].changes
+    }
+
+    /// Shows `visitor` what reads of `core` that hit the first level may depend on and change.
+    pub fn visit_state(&mut self, core: CoreId, visitor: &mut impl StateVisitor) {
+        self.first[core.index()].visit_state(visitor);
     }
 }
 

@@ -4,7 +4,7 @@
 //! A translation belongs to an address space, or is global and serves all. Contexts of a core share
 //! what they have in common. A page of any size takes one entry.
 
-use loiter_types::{AddressSpace, PAGE_BYTES, VirtAddr};
+use loiter_types::{AddressSpace, PAGE_BYTES, StateVisitor, VirtAddr};
 
 use crate::counters::TlbCounters;
 use crate::params::{TlbParams, sets};
@@ -119,6 +119,33 @@ impl Tlb {
             hints: Box::new([0; HINTS]),
             counters: TlbCounters::default(),
         })
+    }
+
+    /// Shows `visitor` what decides which entry is replaced next. Which entries there are, a hit does not change.
+    pub fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self {
+            entries: _,
+            used,
+            used_bits,
+            ways,
+            set_mask: _,
+            replacement,
+            state,
+            sizes: _,
+            hints: _,
+            counters,
+        } = self;
+        match replacement {
+            Replacement::Lru => visitor.order_of_use(used, *ways),
+            Replacement::Random => visitor.value(*state),
+            Replacement::UsedBit => {
+                used.iter().for_each(|&used| visitor.value(used));
+                used_bits
+                    .iter()
+                    .for_each(|&bits| visitor.value(bits.into()));
+            }
+        }
+        visitor.counters(counters);
     }
 
     /// Looks up the page of `addr` for an access, with `store` one that writes: whether its

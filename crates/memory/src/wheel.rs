@@ -52,6 +52,35 @@ impl<T> Wheel<T> {
         }
     }
 
+    /// All events with their cycles, in order.
+    pub fn events(&self) -> impl Iterator<Item = (Cycle, &T)> {
+        let near = (self.now..self.now.saturating_add(SLOTS as u64)).flat_map(|at| {
+            let events = self.slots[at as usize % SLOTS].iter();
+            events.map(move |event| (Cycle(at), event))
+        });
+        let far = self.far.iter().flat_map(|(&at, events)| {
+            let events = events.iter();
+            events.map(move |event| (Cycle(at), event))
+        });
+        near.chain(far)
+    }
+
+    /// Everything happens `cycles` later, and the cycle last advanced to is as much later.
+    pub fn shift(&mut self, cycles: u64) {
+        let now = self.now;
+        let mut kept = Vec::new();
+        while self.next != Cycle::NEVER {
+            let at = self.next;
+            let mut events = Vec::new();
+            self.advance(at, &mut events);
+            kept.extend(events.into_iter().map(|event| (at, event)));
+        }
+        self.now = now + cycles;
+        for (at, event) in kept {
+            self.insert(at.after(cycles), event);
+        }
+    }
+
     /// The cycle of the earliest event.
     #[inline(always)]
     #[must_use]
@@ -124,6 +153,34 @@ impl<T> Wheel<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_shifted_comes_as_much_later_in_the_same_order() {
+        let mut wheel = Wheel::default();
+        let mut out = Vec::new();
+        wheel.insert(Cycle(7), 0);
+        wheel.advance(Cycle(7), &mut out);
+        let events = [(9, 1), (9, 2), (1030, 3), (1031, 4), (5000, 5)];
+        for (at, event) in events {
+            wheel.insert(Cycle(at), event);
+        }
+        for by in [3_u64, 1024, 10_001] {
+            wheel.shift(by);
+            wheel.insert(Cycle(7 + by), 9);
+            wheel.advance(Cycle(7 + by), &mut out);
+            let moved: Vec<_> = wheel
+                .events()
+                .map(|(at, &event)| (at.0 - by, event))
+                .collect();
+            assert_eq!(moved, events);
+            let mut back = Wheel::default();
+            back.now = 7;
+            for (at, event) in events {
+                back.insert(Cycle(at), event);
+            }
+            wheel = back;
+        }
+    }
 
     /// The wheel against a sorted list, with delays around its size.
     #[test]

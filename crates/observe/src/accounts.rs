@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use loiter_types::{ContextId, Cycle};
+use loiter_types::{ContextId, Cycle, StateVisitor};
 
 use crate::activity::Activity;
 
@@ -131,6 +131,33 @@ impl Accounts {
     #[must_use]
     pub fn activity(&self) -> Activity {
         self.activity
+    }
+
+    /// Shows `visitor` the account, which repeats itself as long as no activity begins that is not certain and nobody takes
+    /// the changes.
+    pub fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self {
+            context: _,
+            present,
+            cycles,
+            instructions,
+            activity,
+            intervals,
+            row,
+            opened: _,
+            until,
+            changes,
+        } = self;
+        visitor.require(intervals.is_empty() && changes.is_none());
+        visitor.value(*activity as u64);
+        visitor.value(*row as u64);
+        visitor.instant(until);
+        present.iter_mut().for_each(|count| visitor.count(count));
+        let cycles = cycles.iter_mut().flatten();
+        cycles.for_each(|count| visitor.count(count));
+        instructions
+            .iter_mut()
+            .for_each(|count| visitor.count(count));
     }
 
     /// Keeps changes of activity from now on, the present one first.

@@ -1,5 +1,7 @@
 //! What a hart is doing, and what that is decided from.
 
+use loiter_types::StateVisitor;
+
 words! {
     /// What the hart in a context is doing.
     Activity {
@@ -127,6 +129,20 @@ pub struct Course {
 }
 
 impl Course {
+    /// Shows `visitor` where the hart stands.
+    pub fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self {
+            mode,
+            acquires_in,
+            interrupt_depth,
+            code,
+        } = self;
+        visitor.value(*mode as u64);
+        visitor.value(acquires_in.map_or(u64::MAX, |mode| mode as u64));
+        visitor.value(u64::from(*interrupt_depth));
+        visitor.value(u64::from(*code));
+    }
+
     /// Of a hart that comes from elsewhere in `mode`; `acquires`: it has passed "acquire" there. An interrupt
     /// that it handles is over for us.
     #[must_use]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use loiter_types::{Cycle, HartId};
+use loiter_types::{Cycle, HartId, StateVisitor};
 
 use crate::probe::Probe;
 
@@ -21,6 +21,9 @@ pub struct Moment {
 pub trait ProbeObserver {
     /// A probe passed. Returns whether the engine is to stop as soon as it can.
     fn probe(&mut self, moment: Moment, probe: Probe) -> bool;
+
+    /// Shows `visitor` what probes of `hart` that tell of reads of locks may depend on and change.
+    fn visit_state(&mut self, hart: HartId, visitor: &mut impl StateVisitor);
 }
 
 /// Observes nothing.
@@ -31,6 +34,8 @@ impl ProbeObserver for Silent {
     fn probe(&mut self, _: Moment, _: Probe) -> bool {
         false
     }
+
+    fn visit_state(&mut self, _: HartId, _: &mut impl StateVisitor) {}
 }
 
 /// Which event a mark stands for.
@@ -243,6 +248,8 @@ impl ProbeObserver for Recorder {
                 }
                 MarkKind::Acquired => {
                     self.spinning.remove(&moment.hart);
+                    // The wait is over.
+                    self.forget_last_read(moment.hart, value);
                 }
                 _ => {}
             }
@@ -264,6 +271,36 @@ impl ProbeObserver for Recorder {
             _ => {}
         }
         false
+    }
+
+    fn visit_state(&mut self, hart: HartId, visitor: &mut impl StateVisitor) {
+        let rows = self.lock_reads.range_mut((hart, 0)..=(hart, u64::MAX));
+        for ((_, lock), reads) in rows {
+            let LockReads {
+                hart: _,
+                lock: _,
+                reads,
+                interval_sum_cycles,
+                intervals,
+                interval_min_cycles,
+                interval_max_cycles,
+                log2_histogram,
+                last,
+            } = reads;
+            visitor.value(*lock);
+            visitor.count(reads);
+            visitor.count(interval_sum_cycles);
+            visitor.count(intervals);
+            visitor.value(*interval_min_cycles);
+            visitor.value(*interval_max_cycles);
+            visitor.value(log2_histogram.len() as u64);
+            let counts = log2_histogram.iter_mut();
+            counts.for_each(|count| visitor.count(count));
+            visitor.value(u64::from(last.is_some()));
+            if let Some(last) = last {
+                visitor.instant(last);
+            }
+        }
     }
 }
 

@@ -111,6 +111,11 @@ impl Session {
         self.0.begin_check().map_err(to_python)
     }
 
+    /// Goes through every cycle of cores that repeat themselves from now on.
+    fn skip_nothing(&mut self) {
+        self.0.skip_nothing();
+    }
+
     /// Instructions of timing cores that have been checked.
     #[getter]
     fn checked_instructions(&self) -> u64 {

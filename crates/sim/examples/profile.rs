@@ -1,14 +1,22 @@
 //! One run without Python around it, for `perf` and `callgrind`:
-//! `profile MACHINE.toml PROGRAM.elf "BOOTARGS" [KEY=VALUE ...]`.
+//! `profile [--json] [--no-skip] MACHINE.toml PROGRAM.elf "BOOTARGS" [KEY=VALUE ...]`.
 
 use std::path::Path;
 
 use loiter_sim::{Observation, Request, machine_text, run};
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut takes = |option: &str| {
+        let is_first = arguments.first().is_some_and(|first| first == option);
+        arguments.drain(..usize::from(is_first));
+        is_first
+    };
+    let (json, no_skip) = (takes("--json"), takes("--no-skip"));
     let [machine, program, bootargs, set @ ..] = arguments.as_slice() else {
-        eprintln!("usage: profile MACHINE.toml PROGRAM.elf BOOTARGS [KEY=VALUE ...]");
+        eprintln!(
+            "usage: profile [--json] [--no-skip] MACHINE.toml PROGRAM.elf BOOTARGS [KEY=VALUE ...]"
+        );
         std::process::exit(2);
     };
     let request = Request {
@@ -21,10 +29,18 @@ fn main() {
         phases: None,
         waiting: None,
         max_cycles: None,
-        observe: Observation::default(),
+        observe: Observation {
+            no_skip,
+            ..Observation::default()
+        },
     };
     let elf = std::fs::read(program).expect("the program");
     let result = run(&request, &elf, &mut |_| true).expect("a run that ends");
+    if json {
+        let text = serde_json::to_string_pretty(&result).expect("plain data");
+        println!("{text}");
+        return;
+    }
     println!(
         "{} instructions, {} of them timed, {} cycles, {:.1} M/s",
         result.instructions,

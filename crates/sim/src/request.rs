@@ -51,7 +51,8 @@ pub struct ProfileRequest {
     pub from: Option<String>,
 }
 
-/// What is written down of a run besides its result.
+/// What is written down of a run besides its result, and how closely it is gone through: nothing of that changes the
+/// result.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Observation {
@@ -74,6 +75,9 @@ pub struct Observation {
     /// Check what timing cores do against the reference engine, instruction by instruction.
     #[serde(default)]
     pub check: bool,
+    /// Go through every cycle of cores that repeat themselves.
+    #[serde(default)]
+    pub no_skip: bool,
 }
 
 /// A system that boots firmware and a kernel.

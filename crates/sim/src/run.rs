@@ -90,6 +90,9 @@ pub fn run(
     if observe.check {
         session.begin_check()?;
     }
+    if observe.no_skip {
+        session.skip_nothing();
+    }
     if let Some(trace) = &observe.trace {
         session.begin_trace(trace)?;
     }

@@ -255,6 +255,12 @@ impl Session {
         Ok(())
     }
 
+    /// Goes through every cycle of cores that repeat themselves from now on, instead of skipping periods. Results are the
+    /// same.
+    pub fn skip_nothing(&mut self) {
+        self.system.skips = false;
+    }
+
     /// Instructions of timing cores that have been checked.
     #[must_use]
     pub fn checked_instructions(&self) -> u64 {

@@ -50,6 +50,8 @@ pub(crate) struct System {
     pub(crate) clock_hz: u64,
     pub(crate) cycles_per_tick: u64,
     pub(crate) max_cycles: u64,
+    /// Cores that repeat themselves are not gone through cycle by cycle.
+    pub(crate) skips: bool,
 }
 
 impl System {
@@ -104,6 +106,7 @@ impl System {
             clock_hz,
             cycles_per_tick: clock_hz / config.timebase_hz,
             max_cycles: u64::MAX,
+            skips: true,
         }
     }
 

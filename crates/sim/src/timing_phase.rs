@@ -1,10 +1,10 @@
 //! Running on the timing model: the loop over cycles, and the watchdog.
 
-use loiter_cores::{Cores, InstructionId, PipelineObserver, PipelineStep, Shared};
+use loiter_cores::{Cores, InstructionId, Observer, PipelineObserver, PipelineStep, Shared};
 use loiter_hart::{Hart, InstructionObserver, Nap, Performed, Retired, Trapped, Unobserved};
 use loiter_memory::{Memory, Told};
 use loiter_observe::{Moment, Probe, ProbeObserver, Recorder};
-use loiter_types::{ContextId, Cycle, HartId};
+use loiter_types::{ContextId, Cycle, HartId, StateVisitor};
 
 use crate::debug::{Inspector, Watcher};
 use crate::error::Error;
@@ -61,6 +61,10 @@ impl<W: Watcher, const PIPELINE: bool> ProbeObserver for Observers<'_, W, PIPELI
         let stops = self.awaited.probe(&probe);
         self.recorder.probe(moment, probe);
         stops
+    }
+
+    fn visit_state(&mut self, hart: HartId, visitor: &mut impl StateVisitor) {
+        self.recorder.visit_state(hart, visitor);
     }
 }
 
@@ -205,7 +209,15 @@ impl Timing {
     pub(crate) fn steps(&mut self, system: &mut System, sleep: bool) -> Result<Steps, Error> {
         system.with_watcher(|system, inspector| match inspector {
             Some(inspector) => self.steps_inspected(system, inspector, sleep),
-            None => self.steps_observed::<_, false>(system, &mut Unobserved, sleep, Cycle::NEVER),
+            None => {
+                let skips = system.skips;
+                self.steps_observed::<_, false>(
+                    system,
+                    &mut Unobserved,
+                    (sleep, skips),
+                    Cycle::NEVER,
+                )
+            }
         })
     }
 
@@ -222,11 +234,11 @@ impl Timing {
         let from = inspector.pipeline_from();
         let next = self.next(system.next_timer().unwrap_or(Cycle::NEVER));
         let steps = if next >= from {
-            self.steps_observed::<_, true>(system, inspector, sleep, Cycle::NEVER)
+            self.steps_observed::<_, true>(system, inspector, (sleep, false), Cycle::NEVER)
         } else if inspector.watches_cores() {
-            self.steps_observed::<_, false>(system, inspector, sleep, from)
+            self.steps_observed::<_, false>(system, inspector, (sleep, false), from)
         } else {
-            self.steps_observed::<_, false>(system, &mut Unobserved, sleep, from)
+            self.steps_observed::<_, false>(system, &mut Unobserved, (sleep, false), from)
         };
         if let Some(timeline) = &mut inspector.timeline {
             timeline.take_changes(&mut self.cores);
@@ -239,12 +251,12 @@ impl Timing {
         self.cores.next_due().min(self.memory.next()).min(timer)
     }
 
-    /// Many cycles, all of them before `until`.
+    /// Many cycles, all of them before `until`. With `skips`, cores that repeat themselves are skipped.
     fn steps_observed<W: Watcher, const PIPELINE: bool>(
         &mut self,
         system: &mut System,
         watcher: &mut W,
-        sleep: bool,
+        (sleep, skips): (bool, bool),
         until: Cycle,
     ) -> Result<Steps, Error> {
         let told = &mut self.told;
@@ -274,6 +286,14 @@ impl Timing {
             stop: false,
             device_accessed: false,
         };
+        let exact_until = match retire_up_to {
+            // Before that, no more instructions can retire than are left.
+            Some(count) => now.after(count.saturating_sub(retired) / self.most_retired),
+            None => Cycle::NEVER,
+        };
+        self.cores.may_skip(skips, exact_until, shared.memory);
+        // The first cycle that some core has not been through.
+        let mut through = now;
         // What came in from outside meanwhile, or was accessed last.
         wake_watchers(&mut self.cores, now, &mut shared);
         if shared.machine.interrupts_changed() {
@@ -291,23 +311,33 @@ impl Timing {
             wake_watchers(&mut self.cores, now.after(1), &mut shared);
             let busy = self.cores.next_due().min(shared.memory.next());
             if sleep && busy == Cycle::NEVER && now < timer {
+                debug_assert!(!self.cores.skip(), "a skipped core is due at some time");
                 system.now = now;
                 return Ok(Steps::Asleep);
             }
             let next = busy.min(timer);
             if next >= until && next < last {
+                through = through.max(until);
                 break;
             }
             if next >= last || next == Cycle::NEVER {
+                through = through.max(last.min(next));
                 end = Some(next);
                 break;
             }
             now = next.max(now);
+            through = now;
+            if self.cores.skip() && now >= exact_until {
+                self.cores.catch_all_up(now, &mut shared);
+            }
             if shared.memory.next() <= now {
-                shared.memory.advance(now, told);
+                while let Some(core) = shared.memory.advance(now, told) {
+                    self.cores.named_ahead(core, now, &mut shared);
+                }
                 for told in told.drain(..) {
                     self.cores.hear(told, now, &mut shared);
                 }
+                self.cores.see_delivered(now, &mut shared);
                 if shared.machine.ended().is_some() {
                     end = Some(now);
                     break;
@@ -338,8 +368,10 @@ impl Timing {
                 break;
             }
             // While memory and timers have nothing to say, only the cores are asked.
-            now = self.cores.run(now, timer.min(limit), steps, &mut shared);
-            self.through = now.after(1);
+            let ends = timer.min(limit).min(exact_until.max(now.after(1)));
+            now = self.cores.run(now, ends, steps, &mut shared);
+            through = now.after(1);
+            self.through = through;
             if shared.unhandled.is_some() || shared.machine.ended().is_some() {
                 end = Some(now);
                 break;
@@ -348,6 +380,7 @@ impl Timing {
                 break;
             }
         }
+        self.cores.catch_all_up(through, &mut shared);
         let unhandled = shared.unhandled;
         system.now = now;
         let Some(end) = end else {
@@ -404,7 +437,8 @@ impl Timing {
         while next != Cycle::NEVER {
             now = next.max(now);
             if shared.memory.next() <= now {
-                shared.memory.advance(now, told);
+                let named = shared.memory.advance(now, told);
+                debug_assert!(named.is_none(), "no core is skipped");
                 for told in told.drain(..) {
                     self.cores.hear(told, now, &mut shared);
                 }
@@ -449,11 +483,9 @@ impl Timing {
 
 /// Harts that sleep until a line is written hear that it was.
 #[inline]
-fn wake_watchers<O: ProbeObserver>(cores: &mut Cores, now: Cycle, shared: &mut Shared<'_, O>) {
-    if shared.machine.watches.any_lost() {
-        for hart in shared.machine.watches.take_lost() {
-            cores.watch_lost(hart, now);
-        }
+fn wake_watchers<O: Observer>(cores: &mut Cores, now: Cycle, shared: &mut Shared<'_, O>) {
+    while let Some(hart) = shared.machine.watches.take_first_lost() {
+        cores.watch_lost(hart, now, shared);
     }
 }
 

@@ -18,6 +18,9 @@ pub trait CounterSet: Default {
 
     /// The present values.
     fn values(&self) -> Vec<u64>;
+
+    /// Hands each counter to `take`, in that order.
+    fn for_each(&mut self, take: impl FnMut(&mut u64));
 }
 
 /// Takes the counters of components.
@@ -71,6 +74,10 @@ macro_rules! counters {
 
             fn values(&self) -> Vec<u64> {
                 vec![$(self.$field),+]
+            }
+
+            fn for_each(&mut self, mut take: impl FnMut(&mut u64)) {
+                $(take(&mut self.$field);)+
             }
         }
     };

@@ -9,9 +9,11 @@
 mod counters;
 mod ids;
 mod params;
+mod state;
 mod suggest;
 
 pub use counters::{CounterInfo, CounterSet, CounterVisitor};
 pub use ids::{AddressSpace, ContextId, CoreId, Cycle, HartId, PAGE_BYTES, PhysAddr, VirtAddr};
 pub use params::{FieldType, ParamInfo, ParamKind, ParamValue, Params};
+pub use state::StateVisitor;
 pub use suggest::{Unknown, nearest};

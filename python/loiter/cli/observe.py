@@ -90,6 +90,10 @@ CheckOption = Annotated[
     bool,
     typer.Option("--check", help="Check each instruction of timing cores against the reference engine."),
 ]
+NoSkipOption = Annotated[
+    bool,
+    typer.Option("--no-skip", help="Go through every cycle of cores that only spin; slower, with the same results."),
+]
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,7 @@ class Observation:
     pipeline_to: PipelineToOption = None
     timeline: TimelineOption = None
     check: CheckOption = False
+    no_skip: NoSkipOption = False
 
     def __post_init__(self) -> None:
         for option, value, of, path in (
@@ -161,6 +166,7 @@ class Observation:
             "pipeline": self._pipeline(),
             "timeline": None if self.timeline is None else str(self.timeline),
             "check": self.check,
+            "no_skip": self.no_skip,
         }
 
     def _trace(self) -> Json | None:
@@ -182,6 +188,8 @@ class Observation:
         faults: list[Fault] = []
         if self.check:
             session.begin_check()
+        if self.no_skip:
+            session.skip_nothing()
         trace, pipeline = self._trace(), self._pipeline()
         if pipeline is not None:
             session.begin_pipeline(pipeline)

@@ -3,6 +3,7 @@
 mod any;
 mod due;
 mod run;
+mod skip;
 
 use loiter_hart::{Hart, Nap, Retired};
 use loiter_machine::Machine;
@@ -18,6 +19,7 @@ use crate::smt::Histogram;
 use crate::{Observer, Shared};
 use any::{AnyCore, each};
 use due::Schedule;
+use skip::Skips;
 
 /// So many cores with the same parameters.
 #[derive(Clone, Debug)]
@@ -39,6 +41,7 @@ pub struct Cores {
     contexts: Vec<(usize, usize)>,
     /// The context of each hart that sits in one.
     seats: Vec<Option<ContextId>>,
+    skips: Skips,
 }
 
 impl Cores {
@@ -71,6 +74,7 @@ impl Cores {
         }
         Ok(Self {
             due: Schedule::new(cores.len()),
+            skips: Skips::new(cores.len()),
             fpus: groups.iter().map(|group| group.params.fpu()).collect(),
             seats: Vec::new(),
             cores,
@@ -89,6 +93,7 @@ impl Cores {
     #[inline]
     fn roused(&mut self, core: usize, c: usize, now: Cycle) {
         let at = each!(&mut self.cores[core], core => core.roused(c, now));
+        self.skips.forget(core, now);
         self.due.no_later(core, at);
     }
 
@@ -132,6 +137,7 @@ impl Cores {
         let (core, c) = self.seat_of(hart.id);
         each!(&mut self.cores[core], core => core.detach(c, hart, now));
         self.seats[hart.id.index()] = None;
+        self.skips.forget(core, now);
         let siblings = self.seats().filter(|seat| seat.core.index() == core);
         if siblings.filter(|seat| seat.hart.is_some()).count() == 0 {
             self.due.set(core, Cycle::NEVER);
@@ -140,8 +146,9 @@ impl Cores {
 
     /// Time has passed up to `now` of which the cores know nothing: accounts and counters stand still.
     pub fn resume(&mut self, now: Cycle) {
-        for core in &mut self.cores {
+        for (n, core) in self.cores.iter_mut().enumerate() {
             each!(core, core => core.resume(now));
+            self.skips.forget(n, now);
         }
     }
 
@@ -169,6 +176,9 @@ impl Cores {
             Told::Performs(response) => {
                 let (core, c) = self.contexts[response.request.context.index()];
                 debug_assert_eq!(core, response.request.core.index());
+                if self.skip() {
+                    self.see_access(&response.request, now, shared);
+                }
                 each!(&mut self.cores[core], core => core.respond(c, response, now, shared));
                 self.tell_of_stores(core);
                 self.roused(core, c, now);
@@ -178,10 +188,12 @@ impl Cores {
                 why: Lost::Read, ..
             } => {}
             Told::Lost { core, line, .. } => {
+                self.disturb(core.index(), now, shared);
                 each!(&mut self.cores[core.index()], core => core.lost(line, shared));
             }
             Told::Retry(core) => {
                 let core = core.index();
+                self.disturb(core, now, shared);
                 each!(&mut self.cores[core], core => core.retry(now));
                 self.roused(core, 0, now);
             }
@@ -189,8 +201,14 @@ impl Cores {
     }
 
     /// The line that `hart` watches was written by another.
-    pub fn watch_lost(&mut self, hart: HartId, now: Cycle) {
+    pub fn watch_lost<O: Observer>(
+        &mut self,
+        hart: HartId,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
         let (core, c) = self.seat_of(hart);
+        self.disturb(core, now, shared);
         if each!(&mut self.cores[core], core => core.watch_lost(c, now)) {
             self.roused(core, c, now);
         }
@@ -199,13 +217,14 @@ impl Cores {
     /// Interrupt lines have changed: harts whose own have see them, and those that sleep may wake.
     pub fn interrupts_changed<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
         for n in 0..shared.harts.len() {
-            let hart = &mut shared.harts[n];
+            let hart = &shared.harts[n];
             let lines = shared.machine.interrupt_lines(hart.id);
             if hart.csr.lines() == lines {
                 continue;
             }
-            hart.csr.set_lines(lines);
             let (core, c) = self.seat_of(hart.id);
+            self.disturb(core, now, shared);
+            shared.harts[n].csr.set_lines(lines);
             let changed =
                 each!(&mut self.cores[core], core => core.interrupts_changed(c, now, shared));
             if changed {

@@ -34,7 +34,9 @@ impl Cores {
                 // Its cycles need not be compared with those of others.
                 let until = until.min(self.due.next_later());
                 let started = now;
-                (now, next) = self.run_core(core, now, until, left, shared);
+                // What repeats itself is looked for in each cycle.
+                let most = if self.skips.looks(core, now) { 1 } else { left };
+                (now, next) = self.run_core(core, now, until, most, shared);
                 left -= (now.since(started) as u32).min(left - 1);
             } else {
                 next = self.tick(now, shared);
@@ -56,12 +58,22 @@ impl Cores {
         most: u32,
         shared: &mut Shared<'_, O>,
     ) -> (Cycle, Cycle) {
+        if self.skip_ends(core, now) {
+            self.catch_up(core, now, shared);
+            if self.due.of(core) > now {
+                return (now, self.due.next());
+            }
+        }
         let fpus = &mut self.fpus;
-        let (last, next) =
+        let (last, mut next) =
             each!(&mut self.cores[core], core => core.run(now, until, most, fpus, shared));
         self.due.begin(last);
-        self.due.set(core, next);
         self.tell_of_stores(core);
+        self.see_tables(core, last, shared);
+        if self.skips.looks(core, last) {
+            next = self.look(core, last, next, shared);
+        }
+        self.due.set(core, next);
         (last, self.due.next())
     }
 
@@ -81,11 +93,21 @@ impl Cores {
                 if self.due.of(core) > now {
                     continue;
                 }
+                if self.skip_ends(core, now) {
+                    self.catch_up(core, now, shared);
+                    if self.due.of(core) > now {
+                        continue;
+                    }
+                }
                 let fpus = &mut self.fpus;
-                let (_, next) =
+                let (_, mut next) =
                     each!(&mut self.cores[core], core => core.run(now, now, 1, fpus, shared));
-                self.due.set(core, next);
                 self.tell_of_stores(core);
+                self.see_tables(core, now, shared);
+                if self.skips.looks(core, now) {
+                    next = self.look(core, now, next, shared);
+                }
+                self.due.set(core, next);
             }
         }
         self.due.next()

@@ -50,6 +50,17 @@ pub(super) enum Chance {
     LosesSlot,
 }
 
+impl DataAddr {
+    /// Which it is, and where.
+    pub(super) fn as_words(self) -> (u64, u64) {
+        match self {
+            DataAddr::At(addr) => (0, addr.0),
+            DataAddr::Split(addr) => (1, addr.0),
+            DataAddr::Nowhere => (2, 0),
+        }
+    }
+}
+
 impl Chance {
     #[inline(always)]
     pub(super) fn issues(can: bool) -> Self {
@@ -245,6 +256,7 @@ impl Context {
 
     /// Sleeps from `now` until something ends the nap.
     pub(super) fn sleep(&mut self, now: Cycle, sleep: Sleep, core: &mut CoreState, hart: &Hart) {
+        core.changes += 1;
         self.reconsider(now, hart, doing(sleep.nap));
         self.block(now, Waits::Wake(sleep), Slot::Waiting);
         self.sleeps(sleep, core);

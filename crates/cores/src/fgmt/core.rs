@@ -48,25 +48,27 @@ pub(super) struct CoreState {
     pub(super) counters: CoreCounters,
     pub(super) naps: WaitCounters,
     pub(super) idle: Idle,
+    /// What it has done that is more than reading its first level, but for what memory counts.
+    pub(super) changes: u64,
 }
 
 /// What selection knows of a context. The cycles are copies that [`Core::reschedule`] keeps.
 #[derive(Clone, Copy, Debug)]
-struct Readiness {
+pub(super) struct Readiness {
     /// `ready_at`.
-    ready: u64,
+    pub(super) ready: u64,
     /// `firm_at`.
-    firm: u64,
+    pub(super) firm: u64,
     /// When it was last selected, as far as selection has heard of it.
-    recent: u64,
+    pub(super) recent: u64,
     /// The cycle in which it must let others go first, because it was selected in the one before.
-    yields: u64,
+    pub(super) yields: u64,
 }
 
 impl Readiness {
     /// Takes over when a context may be selected.
     #[inline(always)]
-    fn note(&mut self, context: &Context) {
+    pub(super) fn note(&mut self, context: &Context) {
         self.ready = context.due().0;
         self.firm = context.firm_at.0;
     }
@@ -92,14 +94,14 @@ const UNHEARD: usize = 16 * MAX_PIPES;
 
 /// A ring of selections, oldest first; it never holds more than fit.
 #[derive(Debug)]
-struct Unheard {
-    entries: [(u64, u32); UNHEARD],
-    head: usize,
-    tail: usize,
+pub(super) struct Unheard {
+    pub(super) entries: [(u64, u32); UNHEARD],
+    pub(super) head: usize,
+    pub(super) tail: usize,
     /// `core.selection_lag_cycles`.
     lag: u64,
     /// When selection hears of the oldest.
-    due: u64,
+    pub(super) due: u64,
 }
 
 impl Unheard {
@@ -145,31 +147,32 @@ pub(crate) struct Core {
     pub(super) state: CoreState,
     pub(super) contexts: Vec<Context>,
     /// What selection looks at, side by side for the scan of every cycle.
-    due: Vec<Readiness>,
+    pub(super) due: Vec<Readiness>,
     /// Selections that selection has not heard of yet, with their cycle, oldest first.
-    unheard: Unheard,
+    pub(super) unheard: Unheard,
     /// Slots that nobody can have.
     pub(super) holes: Holes,
     /// Contexts of a pipe: pipe n has those from n times this on.
     pub(super) contexts_per_pipe: usize,
-    pipes: usize,
+    pub(super) pipes: usize,
     /// Whether a slot, or the unit of a selected instruction, may be taken: by another pipe, or by what has gone before.
-    shares_units: bool,
+    pub(super) shares_units: bool,
     /// By unit, the pipe that goes first when several want it.
-    favoured: [usize; UNITS],
+    pub(super) favoured: [usize; UNITS],
     /// `core.alternates`.
-    alternates: bool,
+    pub(super) alternates: bool,
     /// `core.selection_lag_cycles` is 1.
-    hears_at_once: bool,
+    pub(super) hears_at_once: bool,
     /// `core.wait_costs_slot`.
-    wait_costs_slot: bool,
+    pub(super) wait_costs_slot: bool,
     /// When each context issued last; kept only for that.
-    issued_at: Vec<Cycle>,
+    pub(super) issued_at: Vec<Cycle>,
 }
 
 impl CoreState {
     /// An event of cycle `event` wakes context `c`. Returns the first cycle in which the core is up.
     pub(super) fn wakes(&mut self, c: usize, event: Cycle) -> Cycle {
+        self.changes += 1;
         let up = self.idle.wakes(c, event);
         if up.without_translations {
             self.itlb.flush(EVERYTHING);
@@ -232,6 +235,7 @@ impl Core {
                 counters: CoreCounters::default(),
                 naps: WaitCounters::default(),
                 idle: Idle::new(&params.idle, contexts, now),
+                changes: 0,
             },
             contexts: (0..contexts)
                 .map(|n| Context::new(ContextId::new(first.index() + n), n, stores(), nothing, now))

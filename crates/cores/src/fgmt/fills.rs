@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use loiter_isa::Class;
-use loiter_types::Cycle;
+use loiter_types::{Cycle, StateVisitor};
 
 use super::context::Waits;
 use super::core::Core;
@@ -57,6 +57,31 @@ impl Fills {
             urgent_cycles: params.fill_urgent_cycles,
             tries_since: Cycle::NEVER,
             urgent_until: None,
+        }
+    }
+
+    /// Shows `visitor` what there is while no line waits.
+    pub(super) fn shows_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self {
+            waiting,
+            due,
+            memory_slots,
+            waits: _,
+            waits_for_stores: _,
+            urgent_cycles: _,
+            // Of lines that wait.
+            tries_since: _,
+            urgent_until,
+        } = self;
+        visitor.require(waiting.is_empty() && *due == Cycle::NEVER);
+        // Those of the last cycles follow from what contexts did in the last period; a slot stands where its cycle says.
+        let cycles = visitor.moves();
+        memory_slots.rotate_right(cycles as usize % 4);
+        for slot in memory_slots.iter_mut().filter(|slot| **slot != u64::MAX) {
+            *slot += cycles;
+        }
+        if let Some(until) = urgent_until {
+            visitor.cycle(until);
         }
     }
 

@@ -3,7 +3,7 @@
 //! 1853), and an atomic takes a second slot (dec_del_ctl.v:1736 to 1759, 1850).
 
 use loiter_isa::Class;
-use loiter_types::Cycle;
+use loiter_types::{Cycle, StateVisitor};
 
 use super::core::Core;
 use super::params::{CoreParams, MAX_PIPES};
@@ -28,6 +28,21 @@ impl Holes {
             atomic_slots: params.atomic_slots,
             memory_free: Cycle(0),
         }
+    }
+
+    /// Shows `visitor` which slots are taken.
+    pub(super) fn shows_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self {
+            taken,
+            result_slot: _,
+            atomic_slots: _,
+            memory_free,
+        } = self;
+        for taken in taken {
+            visitor.value(taken.len() as u64);
+            taken.iter_mut().for_each(|slot| visitor.cycle(slot));
+        }
+        visitor.cycle(memory_free);
     }
 
     /// Whether a slot of `pipe` is taken in this cycle. Slots of cycles before are forgotten.

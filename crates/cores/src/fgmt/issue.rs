@@ -96,7 +96,7 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) {
         if self.probes {
-            self.pass_probes(now, shared);
+            self.pass_probes(core, now, shared);
         }
         if self.inst.mark() != self.course.mark() {
             self.come_to_code(now, shared);
@@ -111,10 +111,12 @@ impl Context {
                 self.issue_load(core, now, shared);
             }
             Class::Store => {
+                core.changes += 1;
                 core.fills.memory_slot(self.class, now);
                 self.issue_store(core, now, shared);
             }
             Class::Atomic => {
+                core.changes += 1;
                 core.fills.memory_slot(self.class, now);
                 core.counters.atomics += 1;
                 self.data_granted = Granted::NOTHING;
@@ -135,8 +137,14 @@ impl Context {
 
     /// Tells the observer of the probes before the next instruction.
     #[cold]
-    fn pass_probes<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
-        let spinning = shared.pass_probes(self.hart_index, self.inst_pc, now);
+    fn pass_probes<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        let changes = &mut core.changes;
+        let spinning = shared.pass_probes(self.hart_index, self.inst_pc, now, changes);
         if let Some(spinning) = spinning {
             self.settle(now);
             self.course.acquires(spinning);
@@ -344,6 +352,10 @@ impl Context {
         fpu: &mut ChipFpu,
         shared: &mut Shared<'_, O>,
     ) {
+        core.changes += u64::from(!matches!(
+            class,
+            Class::Mul | Class::Div | Class::Fence | Class::Pause
+        ));
         if class == Class::Csr {
             shared.set_clock(self.seated(), now);
             // The hart's own timer may change.
@@ -496,6 +508,7 @@ impl Context {
         trap: Trap,
         shared: &mut Shared<'_, O>,
     ) {
+        core.changes += 1;
         core.counters.traps += 1;
         self.course.traps(matches!(trap, Trap::Interrupt(_)));
         shared.enter_trap(self.hart_index, trap, now);

@@ -43,6 +43,7 @@ mod params;
 mod pipeline;
 mod respond;
 mod seat;
+mod steady;
 mod units;
 mod walk;
 

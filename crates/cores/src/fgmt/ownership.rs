@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use loiter_isa::Op;
 use loiter_memory::{Request, RequestKind};
 use loiter_observe::Slot;
-use loiter_types::{Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
+use loiter_types::{Cycle, PAGE_BYTES, PhysAddr, StateVisitor, VirtAddr};
 
 use super::context::{Context, DataAddr, Waits};
 use super::core::{Core, CoreState};
@@ -52,6 +52,24 @@ impl Port {
             last: contexts - 1,
             due: Cycle::NEVER,
         }
+    }
+
+    /// Shows `visitor` what there is while nothing waits.
+    pub(super) fn shows_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self {
+            owns_lines: _,
+            line_log2: _,
+            refused,
+            refused_until: _,
+            refused_stores,
+            drains_from,
+            last,
+            due,
+        } = self;
+        let drains = drains_from.iter().any(|&from| from != Cycle::NEVER);
+        let waits = refused_stores.contains(&true) || !refused.is_empty();
+        visitor.require(!drains && !waits && *due == Cycle::NEVER);
+        visitor.value(*last as u64);
     }
 
     fn note_due(&mut self) {

@@ -2,7 +2,7 @@
 
 use loiter_isa::Class;
 use loiter_observe::Slot;
-use loiter_types::Cycle;
+use loiter_types::{Cycle, StateVisitor};
 
 use super::context::Waits;
 use super::core::Core;
@@ -101,6 +101,19 @@ pub(super) struct Wait {
 }
 
 impl Serial {
+    fn shows_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self {
+            free,
+            user,
+            resumes,
+            awaited,
+        } = self;
+        visitor.cycle(free);
+        visitor.value(*user as u64);
+        visitor.cycle(resumes);
+        visitor.value(u64::from(*awaited));
+    }
+
     fn claim(&mut self, seat: usize, free: Cycle, resumes: Cycle) {
         *self = Self {
             free,
@@ -185,6 +198,31 @@ pub(super) fn is_fp(class: Class) -> bool {
 }
 
 impl CoreUnits {
+    /// Shows `visitor` which units are busy.
+    pub(super) fn shows_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self {
+            per_chip: _,
+            moves_registers: _,
+            does_integer: _,
+            integer_mul_busy_cycles: _,
+            add_busy_cycles: _,
+            fp_mul_busy_cycles: _,
+            retract: _,
+            release: _,
+            handover: _,
+            multiplier,
+            divider,
+            fp,
+            adder_free,
+            fp_multiplier_free,
+        } = self;
+        for unit in [multiplier, divider, fp] {
+            unit.shows_state(visitor);
+        }
+        visitor.cycle(adder_free);
+        visitor.cycle(fp_multiplier_free);
+    }
+
     pub(super) fn new(params: &FpuParams, core: &CoreParams) -> Self {
         Self {
             per_chip: params.shared_by == "chip",

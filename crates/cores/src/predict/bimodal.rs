@@ -1,6 +1,8 @@
 //! A branch goes where it mostly went: a two-bit counter for each (McFarling, "Combining Branch
 //! Predictors", 1993, section 3).
 
+use loiter_types::StateVisitor;
+
 use super::params::BranchParams;
 use super::two_bit::{TwoBitTable, index};
 
@@ -11,6 +13,11 @@ pub(super) struct Bimodal {
 }
 
 impl Bimodal {
+    /// Shows `visitor` what it has learned.
+    pub(super) fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        self.counters.visit_state(visitor);
+    }
+
     pub(super) fn new(params: &BranchParams) -> Result<Self, String> {
         let counters = TwoBitTable::new("bimodal_entries", params.bimodal_entries)?;
         Ok(Self { counters })

@@ -3,6 +3,7 @@
 //! Use counts when a branch retires: look-ups, of which many are on wrong paths, change nothing.
 
 use loiter_memory::sets;
+use loiter_types::StateVisitor;
 
 use super::params::BtbParams;
 use super::two_bit::index;
@@ -38,6 +39,25 @@ pub(super) struct Btb {
 }
 
 impl Btb {
+    /// Shows `visitor` its entries. When they were used matters as an order only.
+    pub(super) fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self {
+            on_miss: _,
+            entries,
+            ways,
+            set_mask: _,
+            now: _,
+        } = self;
+        for set in entries.chunks(*ways) {
+            for Entry { pc, target, used } in set {
+                visitor.value(*pc);
+                visitor.value(*target);
+                let before = set.iter().filter(|other| other.used < *used).count();
+                visitor.value(before as u64);
+            }
+        }
+    }
+
     pub(super) fn new(params: &BtbParams) -> Result<Self, String> {
         let (entries, ways) = (params.entries, params.ways);
         let sets = sets(entries, ways)?;

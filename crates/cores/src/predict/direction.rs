@@ -1,5 +1,7 @@
 //! The policies that predict directions, behind one interface.
 
+use loiter_types::StateVisitor;
+
 use super::bimodal::Bimodal;
 use super::hybrid::Hybrid;
 use super::params::BranchParams;
@@ -42,6 +44,15 @@ pub(super) enum Direction {
 }
 
 impl Direction {
+    /// Shows `visitor` what it has learned.
+    pub(super) fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        match self {
+            Direction::Hybrid(hybrid) => hybrid.visit_state(visitor),
+            Direction::Bimodal(bimodal) => bimodal.visit_state(visitor),
+            Direction::Always(_) => {}
+        }
+    }
+
     pub(super) fn new(params: &BranchParams) -> Result<Self, String> {
         // Sizes that the policy does not use are refused too: a study may change the policy alone.
         let (hybrid, bimodal) = (Hybrid::new(params)?, Bimodal::new(params)?);

@@ -13,6 +13,8 @@
 //! predecessors are still in flight sees an older history. It trains the counter that answered it,
 //! so a constant delay is learned with the pattern.
 
+use loiter_types::StateVisitor;
+
 use super::direction::{Basis, Guess};
 use super::params::BranchParams;
 use super::two_bit::{TwoBitTable, index, power_of_two};
@@ -40,6 +42,22 @@ impl Hybrid {
             global: TwoBitTable::new("global_entries", params.global_entries)?,
             choice: TwoBitTable::new("choice_entries", params.choice_entries)?,
         })
+    }
+
+    /// Shows `visitor` what it has learned.
+    pub(super) fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self {
+            local_histories,
+            local_mask: _,
+            local,
+            global,
+            choice,
+        } = self;
+        let histories = local_histories.iter();
+        histories.for_each(|&history| visitor.value(history.into()));
+        for table in [local, global, choice] {
+            table.visit_state(visitor);
+        }
     }
 
     #[inline]

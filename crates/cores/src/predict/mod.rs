@@ -30,6 +30,8 @@ pub use branch::BranchKind;
 pub use counters::BranchCounters;
 pub use params::{BranchParams, BtbParams};
 
+use loiter_types::StateVisitor;
+
 use btb::{Btb, OnMiss};
 use direction::{Basis, Direction};
 use return_stack::{Mark, ReturnStack};
@@ -99,7 +101,63 @@ pub struct Predictors {
     pub counters: [BranchCounters; 2],
 }
 
+impl Prediction {
+    /// Shows `visitor` the prediction, which is of a branch in flight.
+    pub fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self {
+            taken,
+            target,
+            checkpoint:
+                Checkpoint {
+                    stack,
+                    history,
+                    basis,
+                },
+        } = self;
+        visitor.value(u64::from(*taken));
+        visitor.value(u64::from(target.is_some()));
+        visitor.value(target.unwrap_or(0));
+        stack.visit_state(visitor);
+        visitor.value(u64::from(*history));
+        let Basis {
+            local_history,
+            local,
+            global,
+        } = basis;
+        visitor.value(u64::from(*local_history));
+        visitor.value(u64::from(*local));
+        visitor.value(u64::from(*global));
+    }
+}
+
 impl Predictors {
+    /// Shows `visitor` what has been learned, and where each context stands.
+    pub fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self {
+            tables,
+            contexts,
+            aside,
+            counters,
+        } = self;
+        for Tables { direction, btb } in tables {
+            direction.visit_state(visitor);
+            btb.visit_state(visitor);
+        }
+        for Context {
+            history,
+            stack,
+            mode,
+        } in contexts.iter_mut().chain(aside)
+        {
+            visitor.value(u64::from(*history));
+            stack.visit_state(visitor);
+            visitor.value(*mode as u64);
+        }
+        for counters in counters {
+            visitor.counters(counters);
+        }
+    }
+
     /// Predictors that have seen nothing, for a core of `contexts`.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
 //! Where the calls of a context return to.
 
+use loiter_types::StateVisitor;
+
 /// The latest return addresses, in a ring: the latest evict the oldest.
 #[derive(Clone, Debug)]
 pub(super) struct ReturnStack {
@@ -19,6 +21,14 @@ pub(super) struct Mark {
 }
 
 impl Mark {
+    /// Shows `visitor` what is kept.
+    pub(super) fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self { entry, top, depth } = self;
+        visitor.value(*entry);
+        visitor.value((*top).into());
+        visitor.value((*depth).into());
+    }
+
     /// The return address on top.
     #[inline(always)]
     pub(super) fn top(&self) -> Option<u64> {
@@ -27,6 +37,18 @@ impl Mark {
 }
 
 impl ReturnStack {
+    /// Shows `visitor` its entries.
+    pub(super) fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self {
+            entries,
+            top,
+            depth,
+        } = self;
+        entries.iter().for_each(|&entry| visitor.value(entry));
+        visitor.value((*top).into());
+        visitor.value((*depth).into());
+    }
+
     pub(super) fn new(entries: u64) -> Self {
         Self {
             entries: vec![0; entries as usize],

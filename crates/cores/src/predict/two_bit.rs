@@ -1,5 +1,7 @@
 //! Tables of two-bit saturating counters.
 
+use loiter_types::StateVisitor;
+
 /// Counters from 0 to 3; the upper half says "yes".
 #[derive(Clone, Debug)]
 pub(super) struct TwoBitTable {
@@ -8,6 +10,11 @@ pub(super) struct TwoBitTable {
 }
 
 impl TwoBitTable {
+    /// Shows `visitor` the counters.
+    pub(super) fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        visitor.bytes(&self.counters);
+    }
+
     /// Counters that say "no", but weakly. `name` is the parameter that `entries` comes from.
     pub(super) fn new(name: &str, entries: u64) -> Result<Self, String> {
         power_of_two(name, entries)?;

@@ -170,9 +170,9 @@ pub(super) struct Context {
     pub(super) hart_index: usize,
     /// As many as a power of two, as are `predictions`.
     pub(super) entries: Box<[Entry]>,
-    predictions: Box<[Prediction]>,
+    pub(super) predictions: Box<[Prediction]>,
     /// Of a branch: `led` when it was fetched.
-    led_then: Box<[u64]>,
+    pub(super) led_then: Box<[u64]>,
     pub(super) capacity: u64,
     /// The window: instructions `head..tail`, of which `head..renamed` have left the front end.
     pub(super) head: u64,
@@ -236,7 +236,7 @@ pub(super) struct Context {
     pub(super) fetch_purpose: Purpose,
     /// Cycles in which it could have been fetched from, but for those in which a branch that turned out to be
     /// mispredicted had led it astray.
-    led: u64,
+    pub(super) led: u64,
     /// The [`super::ModeGroup`] of its hart's mode.
     pub(super) mode: usize,
     /// What cycles from the last one charged on are charged to.
@@ -396,6 +396,12 @@ impl Context {
     #[inline(always)]
     pub(super) fn note_branch(&mut self, n: u64) {
         self.led_then[n as usize & (self.led_then.len() - 1)] = self.led;
+    }
+
+    /// Branch `n` is in flight. Returns in how many cycles the context could have been fetched from since.
+    pub(super) fn led_since_branch(&self, n: u64) -> u64 {
+        let then = self.led_then[n as usize & (self.led_then.len() - 1)];
+        self.led.wrapping_sub(then)
     }
 
     /// Branch `n` was mispredicted. Returns in how many cycles the context could have been fetched from since, as

@@ -148,7 +148,9 @@ pub(super) struct CoreState {
     pub(super) performed: Vec<PerformedStore>,
     /// Memory tells of lines that are lost: what crosses lines needs each of them.
     pub(super) owns_lines: bool,
-    due: Vec<InstructionEvent>,
+    /// What it has done that is more than reading its first level, but for what memory counts.
+    pub(super) changes: u64,
+    pub(super) due: Vec<InstructionEvent>,
     /// Contexts by what they are preferred by.
     pub(super) order: Ranked,
     /// Entries of a queue that may issue, by age.
@@ -258,6 +260,7 @@ impl Core {
                 awake: ContextSet::first(contexts),
                 naps_end: Cycle::NEVER,
                 performed: Vec::new(),
+                changes: 0,
                 due: Vec::new(),
                 params: params.clone(),
             },

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use loiter_types::Cycle;
+use loiter_types::{Cycle, StateVisitor};
 
 /// What one cycle fetched.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,15 @@ impl Stages {
         Self {
             groups: VecDeque::with_capacity(stages),
             stages,
+        }
+    }
+
+    /// Shows `visitor` the groups, where the next instruction has age `next_seq`.
+    pub(super) fn shows_state(&mut self, next_seq: u64, visitor: &mut impl StateVisitor) {
+        visitor.value(self.groups.len() as u64);
+        for Group { due, last_seq } in &mut self.groups {
+            visitor.cycle(due);
+            visitor.value(next_seq - *last_seq);
         }
     }
 

@@ -44,6 +44,7 @@ mod rename;
 mod retire;
 mod seat;
 mod squash;
+mod steady;
 mod translate;
 
 pub(crate) use self::core::{Core, PerformedStore};

@@ -5,7 +5,7 @@ use loiter_isa::{SINK, Width};
 use loiter_machine::Machine;
 use loiter_memory::{Memory, RequestKind, Response};
 use loiter_observe::{Accounts, Purpose};
-use loiter_types::{CounterVisitor, Cycle, PhysAddr};
+use loiter_types::{CounterVisitor, Cycle, PhysAddr, StateVisitor};
 
 use super::context::{Fetch, Oldest};
 use super::core::{Core, Event};
@@ -281,6 +281,27 @@ impl TimedCore for Core {
             Forward::Value(byte) => Some(byte as u8),
             Forward::Memory | Forward::Partial => None,
         }
+    }
+
+    fn changes(&self) -> u64 {
+        self.state.changes
+    }
+
+    fn most_in_flight(&self) -> u64 {
+        self.state.params.core.reorder_entries
+    }
+
+    fn looks_like(&self, now: Cycle, harts: &[Hart]) -> u64 {
+        Core::looks_like(self, now, harts)
+    }
+
+    fn visit_state(
+        &mut self,
+        harts: &mut [Hart],
+        memory: &mut Memory,
+        visitor: &mut impl StateVisitor,
+    ) {
+        self.shows_state(harts, memory, visitor);
     }
 
     /// Its registers are what they are now.

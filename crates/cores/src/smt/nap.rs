@@ -16,6 +16,7 @@ use crate::{Observer, Shared};
 impl CoreState {
     /// An event of cycle `event` wakes context `c`. Returns the first cycle in which the core is up.
     pub(super) fn wakes(&mut self, c: usize, event: Cycle) -> Cycle {
+        self.changes += 1;
         let up = self.idle.wakes(c, event);
         if up.without_translations {
             self.itlb.flush(EVERYTHING);
@@ -76,6 +77,7 @@ impl Context {
 
     /// Sleeps from `now` until something ends the nap.
     pub(super) fn sleep(&mut self, now: Cycle, sleep: Sleep, core: &mut CoreState, hart: &Hart) {
+        core.changes += 1;
         self.reconsider(now, hart, doing(sleep.nap));
         self.fetch = Fetch::Asleep(sleep);
         let seat = self.seat(core);

@@ -37,7 +37,7 @@ impl Context {
         }
         let (how, class, pc) = (entry.how, entry.class, entry.pc);
         if shared.harts[self.hart_index].pc != pc {
-            self.pass_probes(n, now, shared);
+            self.pass_probes(n, core, now, shared);
         }
         if matches!(how, How::Refill | How::FetchRefill) {
             self.enter_refill(c, core, now, self.missed(), shared);
@@ -285,6 +285,7 @@ impl Context {
         let entry = self.entry(n);
         let (inst, class) = (entry.inst, entry.class);
         core.active = true;
+        core.changes += u64::from(class != Class::Pause);
         if class == Class::Csr || is_lock(inst.op) {
             shared.set_clock(self.seated(), now);
             // The hart's own timer may change.

@@ -9,19 +9,19 @@ use super::params::SmtUnitParams;
 /// The ports of a core's data cache.
 #[derive(Debug)]
 pub(super) struct DataPorts {
-    ports: u64,
-    stores_take_ports: bool,
-    patience_cycles: u64,
+    pub(super) ports: u64,
+    pub(super) stores_take_ports: bool,
+    pub(super) patience_cycles: u64,
     /// Ports that loads, and stores of this cycle, have taken since stores last had their turn. What
     /// accesses the cache in the cycle in which it issues does so after that turn, and counts for the next.
-    taken: u64,
+    pub(super) taken: u64,
     /// Cycles in a row in which stores wanted a port and none got one.
-    refused_cycles: u64,
+    pub(super) refused_cycles: u64,
     /// A store was refused in this cycle; one got its port.
-    refused: bool,
-    granted: bool,
+    pub(super) refused: bool,
+    pub(super) granted: bool,
     /// The context whose store is the first to get a port.
-    first: usize,
+    pub(super) first: usize,
 }
 
 impl DataPorts {

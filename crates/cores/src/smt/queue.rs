@@ -116,6 +116,11 @@ impl Queues {
         self.ready[word] & bit != 0
     }
 
+    /// Operands that the instruction waits for.
+    pub(super) fn pending(&self, slot: u8) -> u8 {
+        self.entries[slot as usize].pending
+    }
+
     /// The instruction leaves.
     #[inline(always)]
     pub(super) fn remove(&mut self, slot: u8) {

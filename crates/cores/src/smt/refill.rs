@@ -31,6 +31,11 @@ pub(super) struct Refill {
 }
 
 impl Refill {
+    /// Whether nothing is missed, and no handler runs.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.left == 0 && self.wanted.is_none()
+    }
+
     pub(super) const NONE: Refill = Refill {
         left: 0,
         wanted: None,

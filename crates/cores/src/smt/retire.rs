@@ -169,6 +169,7 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
+        core.changes += 1;
         let hart = self.seated();
         let store = self.buffer.perform();
         shared.perform_stores(hart, store.parts(), now);
@@ -235,7 +236,7 @@ impl Context {
             return Oldness::Waits;
         }
         if shared.harts[self.hart_index].pc != pc {
-            self.pass_probes(n, now, shared);
+            self.pass_probes(n, core, now, shared);
         }
         if let Some(trap) = self.mark_pages(n, shared) {
             self.trap(c, core, now, trap, shared);
@@ -244,6 +245,7 @@ impl Context {
         match class {
             Class::Load => core.modes[self.mode].loads += 1,
             Class::Store => {
+                core.changes += 1;
                 core.modes[self.mode].stores += 1;
                 let entry = self.entry(n);
                 let width = access_width(entry.inst.op).expect("a store has a width");
@@ -256,7 +258,12 @@ impl Context {
             }
             Class::Mul => core.modes[self.mode].multiplies += 1,
             Class::Div => core.modes[self.mode].divides += 1,
-            class => core.modes[self.mode].fp_operations += u64::from(is_fp(class)),
+            class => {
+                let fp = u64::from(is_fp(class));
+                core.modes[self.mode].fp_operations += fp;
+                // It may raise flags.
+                core.changes += fp;
+            }
         }
         let entry = self.entry(n);
         let hart = &mut shared.harts[self.hart_index];
@@ -362,6 +369,7 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) {
         squash::from_and_recover(self, core, c, self.head);
+        core.changes += 1;
         core.modes[self.mode].traps += 1;
         core.modes[self.mode].environment_calls += u64::from(trap.is_asked_for());
         core.active = true;
@@ -379,10 +387,12 @@ impl Context {
     pub(super) fn pass_probes<O: Observer>(
         &mut self,
         n: u64,
+        core: &mut CoreState,
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
-        let spinning = shared.pass_probes(self.hart_index, self.entry(n).pc, now);
+        let (pc, changes) = (self.entry(n).pc, &mut core.changes);
+        let spinning = shared.pass_probes(self.hart_index, pc, now, changes);
         if let Some(spinning) = spinning {
             self.course.acquires(spinning);
         }

@@ -3,7 +3,7 @@
 //! With a second level, that includes both first ones and has the state of each line. Without, the data cache has it,
 //! and a line that only the instruction cache has is a shared copy.
 
-use loiter_types::{CoreId, Cycle};
+use loiter_types::{CoreId, Cycle, StateVisitor};
 
 use super::directory::{Keep, Protocol, Want, supplied};
 use super::message::{Body, Node, Snoop};
@@ -120,6 +120,8 @@ pub(crate) struct Private {
     /// The last access trains the prefetcher.
     trained: bool,
     pub(crate) counters: PrivateCounters,
+    /// Accesses that were more than a read of what the first level has.
+    pub(crate) changes: u64,
     /// Kept for their room.
     spare: Vec<Vec<Request>>,
 }
@@ -146,13 +148,57 @@ impl Private {
             prefetcher,
             trained: false,
             counters: PrivateCounters::default(),
+            changes: 0,
             spare: Vec::new(),
+        }
+    }
+
+    /// Shows `visitor` what reads that hit the first level may depend on and change.
+    pub(crate) fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        visitor.require(self.is_idle());
+        let Self {
+            core: _,
+            node: _,
+            rules: _,
+            instructions,
+            data,
+            // Only misses look it up.
+            second: _,
+            misses: _,
+            leaving: _,
+            refused,
+            // A read of a line that was used before does not train it; other reads are changes.
+            prefetcher: _,
+            trained,
+            counters,
+            changes: _,
+            spare: _,
+        } = self;
+        visitor.require(!*refused && !*trained);
+        instructions.visit_state(visitor);
+        data.tags.visit_state(visitor);
+        let PrivateCounters {
+            first,
+            stores: _,
+            misses: _,
+            second: _,
+            prefetch: _,
+        } = counters;
+        for counters in first {
+            visitor.counters(counters);
         }
     }
 
     /// Whether nothing is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         self.misses.is_empty() && self.leaving.is_empty()
+    }
+
+    /// Whether these caches have `line`, or have anything to do with it.
+    pub(crate) fn concerns(&self, line: u64) -> bool {
+        self.state(line).can_read()
+            || self.misses.iter().any(|miss| miss.line == line)
+            || self.leaving.iter().any(|leaving| leaving.line == line)
     }
 
     /// Whether there is a second level.
@@ -184,6 +230,7 @@ impl Private {
     /// Looks up the data cache for a store: whether it may perform now. If so the line is modified.
     #[inline]
     pub(crate) fn store(&mut self, line: u64) -> bool {
+        self.changes += 1;
         let found = self.data.tags.access(line);
         self.is_used(found);
         match found {
@@ -214,6 +261,7 @@ impl Private {
             _ => false,
         };
         self.counters.prefetch.useful += u64::from(used);
+        self.changes += u64::from(used);
         used
     }
 
@@ -541,6 +589,7 @@ impl Private {
 
     /// The instruction cache loses all lines.
     pub(crate) fn empty_instructions(&mut self) {
+        self.changes += 1;
         self.counters.first[INSTRUCTIONS].invalidations += self.instructions.clear();
     }
 

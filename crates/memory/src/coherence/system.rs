@@ -1,6 +1,6 @@
 //! The parts of the memory system put together, and what cores ask of it.
 
-use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr};
+use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr, StateVisitor};
 
 use super::collect::{Collected, Collector};
 use super::dram::Dram;
@@ -30,8 +30,13 @@ pub struct Coherent {
     pub(super) fabric: Fabric,
     collector: Collector,
     device_latency_cycles: u64,
-    /// Kept for their room.
+    /// Cores that are to be named before anything happens to their private caches, and how many they are.
+    ahead: Vec<bool>,
+    ahead_count: usize,
+    /// Events of the present cycle, of which the first `happened` have been seen to.
     due: Vec<Event>,
+    happened: usize,
+    /// Kept for its room.
     unheard: Vec<Told>,
 }
 
@@ -224,7 +229,10 @@ impl Coherent {
             fabric,
             collector: Collector::new(config.cores + clusters),
             device_latency_cycles: config.device_latency_cycles,
+            ahead: vec![false; config.cores],
+            ahead_count: 0,
             due: Vec::new(),
+            happened: 0,
             unheard: Vec::new(),
         })
     }
@@ -362,6 +370,7 @@ impl Coherent {
 
     /// A request that missed the first level, or passes it.
     pub fn ask(&mut self, now: Cycle, request: Request) -> Asked {
+        self.private[request.core.index()].changes += 1;
         let line = self.line(request.addr);
         let events = &mut self.fabric.events;
         match request.kind {
@@ -417,18 +426,73 @@ impl Coherent {
         self.fabric.events.next()
     }
 
-    /// Goes to cycle `now`; puts what cores are told into `told`, in order.
+    /// Goes to cycle `now`; puts what cores are told into `told`, in order. Returns a core of which
+    /// [`Coherent::name_ahead`] wants to know that something is about to happen to its private caches; then it has to be
+    /// called again.
     #[inline]
-    pub fn advance(&mut self, now: Cycle, told: &mut Vec<Told>) {
-        let mut due = std::mem::take(&mut self.due);
+    pub fn advance(&mut self, now: Cycle, told: &mut Vec<Told>) -> Option<CoreId> {
         // A value that takes no time is there in the same cycle.
-        while self.fabric.events.next() <= now {
-            self.fabric.events.advance(now, &mut due);
-            for event in due.drain(..) {
+        loop {
+            while let Some(&event) = self.due.get(self.happened) {
+                if self.ahead_count > 0
+                    && let Some(core) = self.concerned(&event)
+                {
+                    return Some(core);
+                }
+                self.happened += 1;
                 self.happens(now, event, told);
             }
+            self.due.clear();
+            self.happened = 0;
+            if self.fabric.events.next() > now {
+                return None;
+            }
+            self.fabric.events.advance(now, &mut self.due);
         }
-        self.due = due;
+    }
+
+    /// Whether `core` is named before anything happens to its private caches.
+    pub fn name_ahead(&mut self, core: CoreId, named: bool) {
+        let before = std::mem::replace(&mut self.ahead[core.index()], named);
+        self.ahead_count += usize::from(named);
+        self.ahead_count -= usize::from(before);
+    }
+
+    /// A core that is to be named, if `event` concerns its private caches.
+    #[cold]
+    fn concerned(&self, event: &Event) -> Option<CoreId> {
+        let named = |core: usize| self.ahead.get(core).copied().unwrap_or(false);
+        match *event {
+            Event::Arrives(message) => {
+                let core = message.to.index();
+                named(core).then(|| CoreId::new(core))
+            }
+            Event::Second(core, _) => named(core.index()).then_some(core),
+            Event::Snooped(line) | Event::Delivered(line) | Event::Value(_, line)
+                if self.bus.is_some() =>
+            {
+                let mut cores = 0..self.private.len();
+                let core = cores.find(|&core| named(core) && self.private[core].concerns(line));
+                core.map(CoreId::new)
+            }
+            Event::LookedUp(_)
+            | Event::Snooped(_)
+            | Event::Delivered(_)
+            | Event::Value(..)
+            | Event::Device(_) => None,
+        }
+    }
+
+    /// How many accesses of `core` were more than a read of what its first level has.
+    #[inline(always)]
+    #[must_use]
+    pub fn changes(&self, core: CoreId) -> u64 {
+        self.private[core.index()].changes
+    }
+
+    /// Shows `visitor` what reads of `core` that hit the first level may depend on and change.
+    pub fn visit_state(&mut self, core: CoreId, visitor: &mut impl StateVisitor) {
+        self.private[core.index()].visit_state(visitor);
     }
 
     fn happens(&mut self, now: Cycle, event: Event, told: &mut Vec<Told>) {

@@ -1,0 +1,350 @@
+//! Cores that repeat themselves are not gone through cycle by cycle (see [`crate::steady`]).
+//!
+//! Whoever is about to change anything that such a core sees, or to look at the core, has it [caught up](Cores::catch_up)
+//! first: it is then where it would be.
+
+use loiter_memory::{Memory, Request, RequestKind};
+use loiter_types::{CoreId, Cycle, HartId, StateVisitor};
+
+use super::Cores;
+use super::any::{AnyCore, each};
+use crate::model::TimedCore;
+use crate::steady::{Growth, MOST_SKIPPED_CYCLES, Moving, Record, Taking, View, Watch, climbs_for};
+use crate::{Observer, Shared};
+
+/// What is skipped, and what not.
+#[derive(Debug)]
+pub(super) struct Skips {
+    /// Cores may be skipped, in cycles before `until`.
+    on: bool,
+    until: Cycle,
+    /// Of each core.
+    watches: Vec<Watch>,
+    /// Cores that are being skipped, and how many they are.
+    skipped: Vec<bool>,
+    count: usize,
+    /// Of each core that is being skipped, the cycle in which that ends.
+    ends: Vec<Cycle>,
+    /// The state of page tables that translations of skipped cores were made in.
+    tables: u64,
+}
+
+impl Skips {
+    pub(super) fn new(cores: usize) -> Self {
+        Self {
+            on: false,
+            until: Cycle::NEVER,
+            watches: (0..cores).map(|_| Watch::new()).collect(),
+            skipped: vec![false; cores],
+            count: 0,
+            ends: vec![Cycle::NEVER; cores],
+            tables: 0,
+        }
+    }
+
+    /// Whether `core` is to be looked at after cycle `now`.
+    #[inline(always)]
+    pub(super) fn looks(&self, core: usize, now: Cycle) -> bool {
+        self.on && self.watches[core].looks(now)
+    }
+
+    /// Something has changed `core`.
+    pub(super) fn forget(&mut self, core: usize, now: Cycle) {
+        self.watches[core].forget(now);
+    }
+
+    fn set(&mut self, core: usize, skipped: bool) {
+        let before = std::mem::replace(&mut self.skipped[core], skipped);
+        self.count += usize::from(skipped);
+        self.count -= usize::from(before);
+    }
+}
+
+/// A core at the end of a cycle.
+struct Viewed<'a, 'b, O> {
+    core: &'a mut AnyCore,
+    id: CoreId,
+    now: Cycle,
+    shared: &'a mut Shared<'b, O>,
+}
+
+impl<O: Observer> Viewed<'_, '_, O> {
+    /// Shows `visitor` the core and all that belongs to it.
+    fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
+        let Self { core, shared, .. } = self;
+        let (harts, memory) = (&mut *shared.harts, &mut *shared.memory);
+        each!(&mut **core, core => core.visit_state(harts, memory, visitor));
+        let observer = &mut *shared.observer;
+        each!(&**core, core => executing(&**core, |hart| observer.visit_state(hart, visitor)));
+    }
+}
+
+/// Names the harts that execute in `core`.
+fn executing(core: &impl TimedCore, mut take: impl FnMut(HartId)) {
+    for c in 0..core.contexts() {
+        if let (Some(hart), None) = (core.seat(c).hart, core.nap(c)) {
+            take(hart);
+        }
+    }
+}
+
+impl<O: Observer> View for Viewed<'_, '_, O> {
+    fn changes(&self) -> u64 {
+        let own = each!(&*self.core, core => core.changes());
+        own.wrapping_add(self.shared.memory.changes(self.id))
+    }
+
+    fn looks(&self, with_registers: bool) -> u64 {
+        let harts = &*self.shared.harts;
+        let mut looks = each!(&*self.core, core => core.looks_like(self.now, harts));
+        if with_registers {
+            each!(&*self.core, core => executing(&**core, |hart| {
+                let regs = &harts[hart.index()].regs[..32];
+                looks = regs.iter().fold(looks, |looks, value| {
+                    (looks ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
+                });
+            }));
+        }
+        looks
+    }
+
+    fn record(&mut self, room: Record) -> Record {
+        let mut taking = Taking::new(self.now, room);
+        self.visit_state(&mut taking);
+        let mut record = taking.record();
+        let harts = &*self.shared.harts;
+        each!(&*self.core, core => executing(&**core, |hart| {
+            record.retired.push((hart.index(), harts[hart.index()].retired));
+        }));
+        record
+    }
+
+    fn climbs_for(&mut self, growth: &Growth) -> u64 {
+        let Shared {
+            harts,
+            machine,
+            code,
+            ..
+        } = &mut *self.shared;
+        let window = each!(&*self.core, core => core.most_in_flight());
+        let periods = growth.retired.iter().map(|&(hart, instructions)| {
+            let periods = climbs_for(&harts[hart], instructions, machine, code);
+            // Instructions in flight are ahead of the hart.
+            let ahead = window / instructions.max(1) + 2;
+            periods.saturating_sub(ahead)
+        });
+        periods.min().unwrap_or(0)
+    }
+}
+
+impl Cores {
+    /// From now on cores that only spin are skipped in cycles before `until`, or none is. None is being skipped.
+    pub fn may_skip(&mut self, on: bool, until: Cycle, memory: &Memory) {
+        debug_assert!(self.skips.count == 0);
+        // Stores of others that perform in a core show at once, and nothing tells who has their lines.
+        let unseen = self.cores.len() > 1
+            && !memory.tells_of_losses()
+            && self
+                .cores
+                .iter()
+                .any(|core| matches!(core, AnyCore::Smt(_)));
+        self.skips.on = on && !unseen;
+        self.skips.until = until;
+    }
+
+    /// Whether a core is being skipped.
+    #[inline(always)]
+    #[must_use]
+    pub fn skip(&self) -> bool {
+        self.skips.count > 0
+    }
+
+    /// Whether `core` is being skipped.
+    #[inline(always)]
+    pub(super) fn is_skipped(&self, core: usize) -> bool {
+        self.skips.count > 0 && self.skips.skipped[core]
+    }
+
+    /// Whether `core` has been skipped up to cycle `now`, and is to be gone through from there.
+    #[inline(always)]
+    pub(super) fn skip_ends(&self, core: usize, now: Cycle) -> bool {
+        self.is_skipped(core) && self.skips.ends[core] <= now
+    }
+
+    /// `core` has been through cycle `now`, and its next is `next`. Returns the cycle in which it is to be looked at
+    /// again.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn look<O: Observer>(
+        &mut self,
+        core: usize,
+        now: Cycle,
+        next: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) -> Cycle {
+        let id = CoreId::new(core);
+        let watch = &mut self.skips.watches[core];
+        let mut view = Viewed {
+            core: &mut self.cores[core],
+            id,
+            now,
+            shared,
+        };
+        if self.skips.skipped[core] {
+            // A debug build has gone through a period.
+            watch.prove(now, &mut view);
+            return next;
+        }
+        let repeats = watch.look(now, next, &mut view);
+        let Some(repetition) = watch.repetition().filter(|_| repeats) else {
+            return next;
+        };
+        let until = repetition.deadline.min(self.skips.until);
+        let until = until.min(now.after(MOST_SKIPPED_CYCLES));
+        if until <= now.after(repetition.period) {
+            return next;
+        }
+        let tables = shared.machine.pages.table_generation();
+        if self.skips.count == 0 {
+            self.skips.tables = tables;
+        }
+        self.skips.set(core, true);
+        self.skips.ends[core] = until;
+        shared.memory.name_ahead(id, true);
+        match cfg!(debug_assertions) {
+            true => next,
+            false => until,
+        }
+    }
+
+    /// `core` is what it is after all cycles before `to`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn catch_up<O: Observer>(
+        &mut self,
+        core: usize,
+        to: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        self.skips.set(core, false);
+        shared.memory.name_ahead(CoreId::new(core), false);
+        if cfg!(debug_assertions) {
+            return;
+        }
+        let watch = &mut self.skips.watches[core];
+        let repetition = watch.repetition().expect("only such a core is skipped");
+        let last = to.0.saturating_sub(1);
+        let periods = last.saturating_sub(repetition.anchor.0) / repetition.period;
+        if periods > 0 {
+            let growth = &repetition.growth;
+            let mut moving = Moving::new(repetition.period, periods, growth);
+            let mut view = Viewed {
+                core: &mut self.cores[core],
+                id: CoreId::new(core),
+                now: repetition.anchor,
+                shared,
+            };
+            view.visit_state(&mut moving);
+            moving.finish();
+            let retired: u64 = growth.retired.iter().map(|(_, retired)| retired).sum();
+            shared.retired += periods * retired;
+            repetition.anchor = repetition.anchor.after(repetition.period * periods);
+        }
+        let mut next = repetition.anchor.after(repetition.next);
+        watch.goes_on();
+        while next < to {
+            let fpus = &mut self.fpus;
+            (_, next) = each!(&mut self.cores[core], core =>
+                core.run(next, to, u32::MAX, fpus, shared));
+        }
+        self.due.set(core, next);
+    }
+
+    /// As [`Cores::catch_up`], before something changes `core` in cycle `to`, if it is being skipped.
+    #[inline(always)]
+    pub(super) fn disturb<O: Observer>(
+        &mut self,
+        core: usize,
+        to: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        if self.is_skipped(core) {
+            self.catch_up(core, to, shared);
+        }
+        self.skips.forget(core, to);
+    }
+
+    /// Something is about to happen to the private caches of `core` in cycle `now`.
+    pub fn named_ahead<O: Observer>(
+        &mut self,
+        core: CoreId,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        self.disturb(core.index(), now, shared);
+    }
+
+    /// All cores are what they are after all cycles before `to`.
+    pub fn catch_all_up<O: Observer>(&mut self, to: Cycle, shared: &mut Shared<'_, O>) {
+        for core in 0..self.cores.len() {
+            if self.is_skipped(core) {
+                self.catch_up(core, to, shared);
+            }
+        }
+    }
+
+    /// An access performs in cycle `now`: cores that may see what it changes are caught up. One to a device may change any
+    /// memory.
+    #[cold]
+    pub(super) fn see_access<O: Observer>(
+        &mut self,
+        request: &Request,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        let device = request.kind == RequestKind::Device;
+        for core in 0..self.cores.len() {
+            if self.is_skipped(core)
+                && (device
+                    || core == request.core.index()
+                    || shared.memory.reads(CoreId::new(core), request.addr))
+            {
+                self.disturb(core, now, shared);
+            }
+        }
+    }
+
+    /// Memory has delivered what there was in cycle `now`. If that has written page tables, cores translate anew.
+    pub fn see_delivered<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        self.see_tables(0, now, shared);
+    }
+
+    /// `core` has been through cycle `now`. If it has written page tables, others translate anew.
+    #[inline(always)]
+    pub(super) fn see_tables<O: Observer>(
+        &mut self,
+        core: usize,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        if self.skips.count > 0 && shared.machine.pages.table_generation() != self.skips.tables {
+            self.tables_written(core, now, shared);
+        }
+    }
+
+    #[cold]
+    fn tables_written<O: Observer>(
+        &mut self,
+        writer: usize,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        for core in 0..self.cores.len() {
+            if self.is_skipped(core) {
+                // Cores before it have been through this cycle.
+                let to = if core < writer { now.after(1) } else { now };
+                self.disturb(core, to, shared);
+            }
+        }
+    }
+}

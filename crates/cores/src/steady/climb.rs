@@ -1,0 +1,201 @@
+//! Registers that climb: a loop that counts repeats itself but for the registers it counts in.
+//!
+//! The instructions of one period are run apart, each register as a value and by how much that grows from one period to
+//! the next. Growth may pass through additions and decide branches as long as those go the same way; whatever else depends
+//! on it (an address, a divisor, a shift) changes more than registers, and the loop is none of ours. What comes out is for
+//! how many periods all branches go the same way.
+
+use loiter_hart::{CodeCache, Hart, Operands, access_width, compute, extend};
+use loiter_isa::{Class, Inst, Op, SINK};
+use loiter_machine::Machine;
+use loiter_types::VirtAddr;
+
+const REGISTERS: usize = 256;
+
+/// A hart that goes through a period apart.
+struct Walk<'a> {
+    hart: Hart,
+    machine: &'a mut Machine,
+    code: &'a mut CodeCache,
+    /// By how much each register grows from one period to the next, as an integer modulo 2^64.
+    growth: [u64; REGISTERS],
+    /// For so many periods all goes as in this one.
+    periods: u64,
+}
+
+/// For how many periods `hart`, which stands at the end of one and retires `instructions` in each, goes the same way
+/// through them. 0 if that is not known.
+pub(crate) fn periods(
+    hart: &Hart,
+    instructions: u64,
+    machine: &mut Machine,
+    code: &mut CodeCache,
+) -> u64 {
+    let mut walk = Walk {
+        hart: hart.clone(),
+        machine,
+        code,
+        growth: [0; REGISTERS],
+        periods: u64::MAX,
+    };
+    let regs = |hart: &Hart| -> Vec<u64> { hart.regs[..SINK as usize].to_vec() };
+    let begin = regs(hart);
+    if walk.goes_through(instructions).is_none() || walk.hart.pc != hart.pc {
+        return 0;
+    }
+    let end = regs(&walk.hart);
+    let mut growth = [0; REGISTERS];
+    for (n, (end, begin)) in end.iter().zip(&begin).enumerate() {
+        growth[n] = end.wrapping_sub(*begin);
+    }
+    walk.hart = hart.clone();
+    walk.growth = growth;
+    walk.periods = u64::MAX;
+    match walk.goes_through(instructions) {
+        // What it has grown by comes out again.
+        Some(()) if walk.growth[..SINK as usize] == growth[..SINK as usize] => walk.periods,
+        _ => 0,
+    }
+}
+
+impl Walk<'_> {
+    /// Runs so many instructions. `None` if one of them is more than it can follow.
+    fn goes_through(&mut self, instructions: u64) -> Option<()> {
+        let mut left = instructions;
+        while left > 0 {
+            let inst = self.hart.fetch(self.machine, self.code).ok()?;
+            if inst.op == Op::Probe {
+                self.hart.pc += u64::from(inst.len);
+                continue;
+            }
+            self.step(&inst)?;
+            left -= 1;
+        }
+        // It stands before the next instruction, and what probes tell comes with that.
+        Some(())
+    }
+
+    fn step(&mut self, inst: &Inst) -> Option<()> {
+        let sources = [inst.rs1, inst.rs2, inst.rs3].map(|slot| self.hart.regs[slot as usize]);
+        let growth = [inst.rs1, inst.rs2].map(|slot| self.growth[slot as usize]);
+        let operands = Operands {
+            sources,
+            pc: self.hart.pc,
+            frm: 0,
+        };
+        let done = compute(inst, &operands);
+        if !done.complete {
+            return None;
+        }
+        let grows = growth != [0, 0];
+        let mut value = done.value;
+        let grown = match inst.op.class() {
+            Class::Alu if grows => self.sum(inst, sources, growth, value)?,
+            Class::Branch if grows => {
+                self.branch(inst.op, sources, growth)?;
+                0
+            }
+            Class::Alu | Class::Branch | Class::Jump | Class::Mul | Class::Div if !grows => 0,
+            Class::Fence | Class::Pause => 0,
+            Class::Load if growth[0] == 0 => {
+                value = self.loads(inst, done.value)?;
+                0
+            }
+            _ => return None,
+        };
+        self.hart.pc = done.next;
+        if inst.rd != SINK {
+            self.hart.regs[inst.rd as usize] = value;
+            self.growth[inst.rd as usize] = grown;
+        }
+        Some(())
+    }
+
+    /// What a load reads from RAM.
+    fn loads(&self, inst: &Inst, addr: u64) -> Option<u64> {
+        let width = access_width(inst.op)?;
+        let virt = VirtAddr(addr);
+        if virt.leaves_page(width.bytes()) {
+            return None;
+        }
+        let found = self.hart.peek(self.machine, virt)?;
+        Some(extend(inst, self.machine.ram.read(found, width)?))
+    }
+
+    /// By how much a sum grows.
+    fn sum(&mut self, inst: &Inst, sources: [u64; 3], growth: [u64; 2], value: u64) -> Option<u64> {
+        let [a, b] = growth;
+        let grown = match inst.op {
+            Op::Addi | Op::Addiw => a,
+            Op::Add | Op::Addw => a.wrapping_add(b),
+            Op::Sub | Op::Subw => a.wrapping_sub(b),
+            _ => return None,
+        };
+        if matches!(inst.op, Op::Addiw | Op::Addw | Op::Subw) {
+            // The word that comes out climbs as long as it does not wrap; what goes in is a word too, or its upper half
+            // would be lost.
+            let is_word = |value: u64| value as i32 as i64 as u64 == value;
+            let sources = [inst.rs1, inst.rs2].into_iter().zip(sources).zip(growth);
+            for ((_, source), grows) in sources {
+                if grows != 0 && !is_word(source) {
+                    return None;
+                }
+            }
+            let bounds = (i128::from(i32::MIN), i128::from(i32::MAX));
+            self.stays_within(i128::from(value as i64), grown as i64, bounds);
+        }
+        Some(grown)
+    }
+
+    /// A value that grows by `growth` a period is to stay in `low..=high`.
+    fn stays_within(&mut self, value: i128, growth: i64, (low, high): (i128, i128)) {
+        let growth = i128::from(growth);
+        let room = match growth {
+            0 => return,
+            1.. => (high - value) / growth,
+            _ => (value - low) / -growth,
+        };
+        self.periods = self.periods.min(room.try_into().unwrap_or(u64::MAX));
+    }
+
+    /// A branch is to go the same way.
+    fn branch(&mut self, op: Op, sources: [u64; 3], growth: [u64; 2]) -> Option<()> {
+        let signed = matches!(op, Op::Blt | Op::Bge);
+        let bounds = match signed {
+            true => (i128::from(i64::MIN), i128::from(i64::MAX)),
+            false => (0, i128::from(u64::MAX)),
+        };
+        let value = |bits: u64| match signed {
+            true => i128::from(bits as i64),
+            false => i128::from(bits),
+        };
+        let [a, b] = [value(sources[0]), value(sources[1])];
+        let [by_a, by_b] = growth.map(|growth| growth as i64);
+        self.stays_within(a, by_a, bounds);
+        self.stays_within(b, by_b, bounds);
+        let (difference, by) = (a - b, by_a.checked_sub(by_b)?);
+        let everything = (-(1 << 66), 1 << 66);
+        let same = match op {
+            Op::Beq | Op::Bne => match difference {
+                0 if by != 0 => {
+                    self.periods = 0;
+                    everything
+                }
+                0 => everything,
+                1.. => (1, everything.1),
+                _ => (everything.0, -1),
+            },
+            Op::Blt | Op::Bge | Op::Bltu | Op::Bgeu => match difference {
+                0.. => (0, everything.1),
+                _ => (everything.0, -1),
+            },
+            _ => return None,
+        };
+        self.stays_within(difference, by, same);
+        Some(())
+    }
+}
+
+#[cfg(test)]
+#[path = "climb_tests.rs"]
+mod tests;
