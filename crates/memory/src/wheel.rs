@@ -54,7 +54,13 @@ impl<T> Wheel<T> {
 
     /// All events with their cycles, in order.
     pub fn events(&self) -> impl Iterator<Item = (Cycle, &T)> {
-        let near = (self.now..self.now.saturating_add(SLOTS as u64)).flat_map(|at| {
+        let mut from = self.now;
+        let slots = std::iter::from_fn(move || {
+            let at = self.occupied_from(from)?;
+            from = at + 1;
+            Some(at)
+        });
+        let near = slots.flat_map(|at| {
             let events = self.slots[at as usize % SLOTS].iter();
             events.map(move |event| (Cycle(at), event))
         });
@@ -92,6 +98,20 @@ impl<T> Wheel<T> {
     fn occupy(&mut self, slot: usize) {
         self.occupied[slot / 64] |= 1 << (slot % 64);
         self.words |= 1 << (slot / 64);
+    }
+
+    /// The first cycle from `from` on, within the wheel's reach, that has an event.
+    fn occupied_from(&self, mut from: u64) -> Option<u64> {
+        while from < self.now + SLOTS as u64 {
+            let slot = from as usize % SLOTS;
+            let ahead = self.occupied[slot / 64] >> (slot % 64);
+            if ahead != 0 {
+                let at = from + u64::from(ahead.trailing_zeros());
+                return (at < self.now + SLOTS as u64).then_some(at);
+            }
+            from += 64 - (slot % 64) as u64;
+        }
+        None
     }
 
     /// Looks for the earliest event.

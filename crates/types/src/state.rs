@@ -20,6 +20,9 @@ pub trait StateVisitor {
     /// A cycle that stays where it is, and in which something happens if it has not passed.
     fn deadline(&mut self, at: Cycle);
 
+    /// The first multiple of `of` after the last cycle: what is due in each of them has nothing to do.
+    fn multiple(&mut self, at: &mut Cycle, of: u64);
+
     /// A value that may grow by the same amount each time, as a register that a loop counts in does.
     fn quantity(&mut self, value: &mut u64);
 

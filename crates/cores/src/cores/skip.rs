@@ -237,7 +237,7 @@ impl Cores {
         let periods = last.saturating_sub(repetition.anchor.0) / repetition.period;
         if periods > 0 {
             let growth = &repetition.growth;
-            let mut moving = Moving::new(repetition.period, periods, growth);
+            let mut moving = Moving::new(repetition.anchor, repetition.period, periods, growth);
             let mut view = Viewed {
                 core: &mut self.cores[core],
                 id: CoreId::new(core),

@@ -383,7 +383,7 @@ impl Core {
         if let Some(stages) = &self.state.stages {
             consider(stages.due());
         }
-        if self.state.queues.has_ready(0) {
+        if self.state.queues.has_ready(0) && self.state.waits_for_stores.contains(&true) {
             // A load that waits for older stores need not any more.
             consider(self.state.waits_clear_at);
         }

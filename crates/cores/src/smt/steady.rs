@@ -301,7 +301,7 @@ impl CoreState {
     fn shows_state(&mut self, tails: &[u64], visitor: &mut impl StateVisitor) {
         let Self {
             id: _,
-            params: _,
+            params,
             fetch_policy: _,
             fetch_line_log2: _,
             data_line_log2: _,
@@ -395,8 +395,7 @@ impl CoreState {
         for at in [div_free, fp_div_free, counted_to] {
             visitor.cycle(at);
         }
-        // A cycle in which nothing else may happen.
-        visitor.deadline(*waits_clear_at);
+        visitor.multiple(waits_clear_at, params.core.store_wait_clear_cycles);
         visitor.deadline(*naps_end);
         if let Some(stages) = stages {
             stages.shows_state(*next_seq, visitor);

@@ -138,6 +138,8 @@ impl StateVisitor for Taking {
         }
     }
 
+    fn multiple(&mut self, _: &mut Cycle, _: u64) {}
+
     fn quantity(&mut self, value: &mut u64) {
         self.record.quantities.push(*value);
     }
@@ -157,7 +159,8 @@ impl StateVisitor for Taking {
 
 /// Moves a core that repeats itself by some periods.
 pub(crate) struct Moving<'a> {
-    /// The cycles that it is moved by.
+    /// The last cycle that it has been through before, and the cycles that it is moved by.
+    now: Cycle,
     by: u64,
     periods: u64,
     growth: std::slice::Iter<'a, u64>,
@@ -165,8 +168,9 @@ pub(crate) struct Moving<'a> {
 }
 
 impl<'a> Moving<'a> {
-    pub(crate) fn new(period: u64, periods: u64, growth: &'a Growth) -> Self {
+    pub(crate) fn new(now: Cycle, period: u64, periods: u64, growth: &'a Growth) -> Self {
         Self {
+            now,
             by: period * periods,
             periods,
             growth: growth.counts.iter(),
@@ -197,6 +201,13 @@ impl StateVisitor for Moving<'_> {
     }
 
     fn deadline(&mut self, _: Cycle) {}
+
+    fn multiple(&mut self, at: &mut Cycle, of: u64) {
+        let now = self.now.after(self.by);
+        if *at <= now {
+            *at = Cycle((now.0 / of + 1) * of);
+        }
+    }
 
     fn quantity(&mut self, value: &mut u64) {
         let growth = self.climbs.next().copied().unwrap_or(0);
