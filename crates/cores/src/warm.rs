@@ -16,6 +16,8 @@ pub(crate) struct Traces<'a> {
     /// What stores and atomics ask of memory.
     pub(crate) stores: RequestKind,
     pub(crate) atomics: RequestKind,
+    /// What the load of an `lr` asks.
+    pub(crate) reserves: RequestKind,
     /// The line, by virtual address, and the page that the context fetched from last.
     pub(crate) fetched: &'a mut Fetched,
 }
@@ -43,7 +45,7 @@ impl Traces<'_> {
             Class::Load => self.access(event, Access::Load, RequestKind::Load),
             Class::Store => self.access(event, Access::Store, self.stores),
             Class::Atomic if inst.op.only_reads() => {
-                self.access(event, Access::Load, self.atomics);
+                self.access(event, Access::Load, self.reserves);
             }
             Class::Atomic => self.access(event, Access::Store, self.atomics),
             Class::Fence if inst.op == Op::SfenceVma => {

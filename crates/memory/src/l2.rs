@@ -66,23 +66,7 @@ impl L2 {
             params.line_bytes,
             &params.replacement,
         )?;
-        if !params.banks.is_power_of_two() {
-            return Err(format!("banks = {} is not a power of two", params.banks));
-        }
-        if params.request_cycles + params.reply_cycles >= params.hit_latency_cycles {
-            return Err(format!(
-                "hit_latency_cycles = {} leaves nothing to the bank after request_cycles = {} and reply_cycles = {}",
-                params.hit_latency_cycles, params.request_cycles, params.reply_cycles
-            ));
-        }
-        if params.miss_latency_cycles <= params.hit_latency_cycles
-            || params.atomic_latency_cycles < params.hit_latency_cycles
-        {
-            return Err(format!(
-                "miss_latency_cycles = {} and atomic_latency_cycles = {} must not be less than hit_latency_cycles = {}",
-                params.miss_latency_cycles, params.atomic_latency_cycles, params.hit_latency_cycles
-            ));
-        }
+        params.check()?;
         let banks = params.banks as usize;
         Ok(Self {
             lines: vec![Line::default(); tags.lines()],
@@ -144,19 +128,12 @@ impl L2 {
         self.counters.stores += u64::from(kind == RequestKind::Store);
         self.counters.bank_wait_cycles += starts.since(arrives);
 
-        let access =
-            self.params.hit_latency_cycles - self.params.request_cycles - self.params.reply_cycles;
-        let looked_up = starts.after(access);
+        let looked_up = starts.after(self.params.bank_cycles());
         let mut served = match self.tags.access(line) {
             Lookup::Hit(index) => self.found(looked_up, index),
             Lookup::Miss => self.missed(looked_up, line, bank),
         };
-        if matches!(
-            kind,
-            RequestKind::Store | RequestKind::Atomic | RequestKind::Own
-        ) {
-            self.lines[served.index].dirty = true;
-        }
+        self.lines[served.index].dirty |= kind.writes();
         // An access never performs before the one that the bank started before it.
         served.performs = served.performs.max(looked_up);
         served
@@ -214,7 +191,7 @@ impl L2 {
         let starts = registered.max(self.channel_free[channel]);
         self.counters.channel_wait_cycles += starts.since(registered);
         self.channel_free[channel] = starts.after(self.memory.line_transfer_cycles);
-        let ready = starts.after(self.params.miss_latency_cycles - self.params.hit_latency_cycles);
+        let ready = starts.after(self.params.memory_cycles());
         registers[register] = ready;
         self.counters.outstanding_misses += ready.since(looked_up);
 

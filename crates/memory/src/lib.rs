@@ -31,7 +31,8 @@ pub use counters::{
 };
 pub use memory::{AnyMemoryConfig, Memory};
 pub use params::{
-    BusParams, L1MissParams, L1Params, L2Params, MemoryParams, TlbParams, WalkerParams, sets,
+    BusParams, L1MissParams, L1Params, L2Params, MemoryParams, ReplyParams, TlbParams,
+    WalkerParams, sets,
 };
 pub use request::{Level, Lost, Missed, Request, RequestKind, Response, Told};
 pub use system::{MemoryConfig, MemorySystem};

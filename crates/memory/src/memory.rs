@@ -2,7 +2,9 @@
 
 use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr, StateVisitor};
 
-use crate::coherence::{Asked, Coherent, DirectoryParams, SnoopingParams};
+use crate::coherence::{
+    Asked, Coherent, DirectoryParams, SnoopingParams, WriteThrough, WriteThroughParams,
+};
 use crate::request::{Missed, Request, RequestKind, Told};
 use crate::system::{MemoryConfig, MemorySystem};
 
@@ -15,6 +17,8 @@ pub enum AnyMemoryConfig {
     Directory(Box<DirectoryParams>),
     /// Private caches that watch one bus.
     Snooping(Box<SnoopingParams>),
+    /// First levels that write through, and one second level.
+    WriteThrough(Box<WriteThroughParams>),
 }
 
 /// A memory system. What cores ask of it is asked here.
@@ -23,6 +27,8 @@ pub enum Memory {
     Shared(Box<MemorySystem>),
     /// Private caches, and homes and a network between them, or a bus.
     Coherent(Box<Coherent>),
+    /// First levels that write through, and a second level that orders all stores.
+    WriteThrough(Box<WriteThrough>),
 }
 
 macro_rules! each {
@@ -30,6 +36,7 @@ macro_rules! each {
         match $memory {
             Memory::Shared($inner) => $body,
             Memory::Coherent($inner) => $body,
+            Memory::WriteThrough($inner) => $body,
         }
     };
 }
@@ -42,6 +49,7 @@ impl AnyMemoryConfig {
             AnyMemoryConfig::Shared(config) => config.cores,
             AnyMemoryConfig::Directory(params) => params.cores,
             AnyMemoryConfig::Snooping(params) => params.cores,
+            AnyMemoryConfig::WriteThrough(params) => params.cores,
         }
     }
 }
@@ -62,6 +70,9 @@ impl Memory {
             AnyMemoryConfig::Snooping(params) => {
                 Self::Coherent(Box::new(Coherent::new(&params.config()?)?))
             }
+            AnyMemoryConfig::WriteThrough(params) => {
+                Self::WriteThrough(Box::new(WriteThrough::new(params)?))
+            }
         })
     }
 
@@ -69,6 +80,13 @@ impl Memory {
     #[inline(always)]
     #[must_use]
     pub fn tells_of_losses(&self) -> bool {
+        matches!(self, Memory::Coherent(_) | Memory::WriteThrough(_))
+    }
+
+    /// Whether memory grants a core the right to write a line, so that its stores perform in its own data cache.
+    #[inline(always)]
+    #[must_use]
+    pub fn grants_lines(&self) -> bool {
         matches!(self, Memory::Coherent(_))
     }
 
@@ -78,6 +96,7 @@ impl Memory {
         match self {
             Memory::Shared(memory) => memory.l2_line_bytes(),
             Memory::Coherent(memory) => 1 << memory.data_line_log2(),
+            Memory::WriteThrough(memory) => memory.line_bytes(),
         }
     }
 
@@ -106,6 +125,7 @@ impl Memory {
         match self {
             Memory::Shared(memory) => memory.load(core, addr),
             Memory::Coherent(memory) => memory.load(now, core, addr),
+            Memory::WriteThrough(memory) => memory.load(core, addr),
         }
     }
 
@@ -113,14 +133,18 @@ impl Memory {
     /// now. If not, [`RequestKind::Own`] must be sent.
     #[inline]
     pub fn store(&mut self, core: CoreId, addr: PhysAddr) -> bool {
-        each!(self, memory => memory.store(core, addr))
+        match self {
+            Memory::Shared(memory) => memory.store(core, addr),
+            Memory::Coherent(memory) => memory.store(core, addr),
+            Memory::WriteThrough(_) => unreachable!("stores are sent"),
+        }
     }
 
     /// Whether `core` may write the line of `addr` where memory grants lines. Nothing is counted.
     #[must_use]
     pub fn may_write(&self, core: CoreId, addr: PhysAddr) -> bool {
         match self {
-            Memory::Shared(_) => true,
+            Memory::Shared(_) | Memory::WriteThrough(_) => true,
             Memory::Coherent(memory) => memory.state(core, addr).can_write(),
         }
     }
@@ -144,6 +168,12 @@ impl Memory {
                     merged: asked == Asked::Merged,
                 })
             }
+            Memory::WriteThrough(memory) => {
+                let level = memory.whereabouts(request.addr);
+                memory.send(now, request);
+                let merged = false;
+                Ok(Missed { level, merged })
+            }
         }
     }
 
@@ -161,6 +191,10 @@ impl Memory {
                 Asked::Full => Err(now.after(1)),
                 Asked::Sent | Asked::Merged => Ok(()),
             },
+            Memory::WriteThrough(memory) => {
+                memory.send(now, request);
+                Ok(())
+            }
         }
     }
 
@@ -168,12 +202,14 @@ impl Memory {
     pub fn send(&mut self, now: Cycle, request: Request) {
         match self {
             Memory::Shared(memory) => {
-                memory.send(now, request);
+                let kind = request.kind.without_reservations();
+                memory.send(now, Request { kind, ..request });
             }
             Memory::Coherent(memory) => {
                 let asked = memory.ask(now, request);
                 debug_assert_eq!(asked, Asked::Sent, "{request:?}");
             }
+            Memory::WriteThrough(memory) => memory.send(now, request),
         }
     }
 
@@ -209,6 +245,7 @@ impl Memory {
             Memory::Shared(memory) => memory.reads(core, addr),
             // It has lost the line before.
             Memory::Coherent(_) => false,
+            Memory::WriteThrough(memory) => memory.reads(core, addr),
         }
     }
 
@@ -227,7 +264,11 @@ impl Memory {
     /// `core` has made an access to RAM at `addr`, without time: tags are as if it had. A store is
     /// [`RequestKind::Store`] where stores write through, and else [`RequestKind::Own`].
     pub fn warm(&mut self, core: CoreId, kind: RequestKind, addr: PhysAddr) {
-        each!(self, memory => memory.warm(core, kind, addr));
+        match self {
+            Memory::Shared(memory) => memory.warm(core, kind.without_reservations(), addr),
+            Memory::Coherent(memory) => memory.warm(core, kind, addr),
+            Memory::WriteThrough(memory) => memory.warm(core, kind, addr),
+        }
     }
 
     /// Shows `visitor` the counters of all parts.

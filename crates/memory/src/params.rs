@@ -89,6 +89,59 @@ params! {
 }
 
 params! {
+    /// What a second level has beside, where first levels write through: also in section `l2`.
+    pub struct ReplyParams {
+        /// Part of reply_cycles after the reply has reached its core, which then has the line or has lost it, and before
+        /// its context issues again.
+        core_cycles: int(0..=500),
+    }
+}
+
+impl L2Params {
+    /// Checks what single bounds cannot.
+    ///
+    /// # Errors
+    /// What contradicts what.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Self {
+            banks,
+            request_cycles: request,
+            reply_cycles: reply,
+            hit_latency_cycles: hit,
+            miss_latency_cycles: miss,
+            atomic_latency_cycles: atomic,
+            ..
+        } = *self;
+        if !banks.is_power_of_two() {
+            return Err(format!("banks = {banks} is not a power of two"));
+        }
+        if request + reply >= hit {
+            return Err(format!(
+                "hit_latency_cycles = {hit} leaves nothing to the bank after request_cycles = {request} and \
+                 reply_cycles = {reply}"
+            ));
+        }
+        if miss <= hit || atomic < hit {
+            return Err(format!(
+                "miss_latency_cycles = {miss} and atomic_latency_cycles = {atomic} must not be less than \
+                 hit_latency_cycles = {hit}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// From the beginning of a look-up to its result.
+    pub(crate) fn bank_cycles(&self) -> u64 {
+        self.hit_latency_cycles - self.request_cycles - self.reply_cycles
+    }
+
+    /// From a miss to its line, when nobody else uses the channel.
+    pub(crate) fn memory_cycles(&self) -> u64 {
+        self.miss_latency_cycles - self.hit_latency_cycles
+    }
+}
+
+params! {
     /// Memory behind the second level: section `memory`.
     pub struct MemoryParams {
         /// Independent channels; bank n uses channel n modulo their number.

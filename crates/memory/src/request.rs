@@ -15,6 +15,13 @@ pub enum RequestKind {
     Acknowledge,
     /// An atomic, which the second level serves.
     Atomic,
+    /// The load of an `lr` where the second level serves atomics: it passes the data cache, which has the line then, so
+    /// that its core is told when it loses it.
+    Reserve,
+    /// An `sc` where the second level serves atomics.
+    Conditional,
+    /// An `sc` that fails, as its reservation is gone: it takes its time, and changes nothing.
+    Fails,
     /// The line of a store or atomic, to be this core's own: no other core's first level has it then.
     /// The store or atomic performs with the answer.
     Own,
@@ -24,6 +31,33 @@ pub enum RequestKind {
     Walk,
     /// An access to a device.
     Device,
+}
+
+impl RequestKind {
+    /// The same where the second level knows no reservations.
+    pub(crate) fn without_reservations(self) -> Self {
+        match self {
+            Self::Reserve | Self::Conditional | Self::Fails => Self::Atomic,
+            kind => kind,
+        }
+    }
+
+    /// Whether it is an atomic that the second level serves, and has the time of one.
+    #[inline]
+    pub(crate) fn is_far_atomic(self) -> bool {
+        matches!(
+            self,
+            Self::Atomic | Self::Reserve | Self::Conditional | Self::Fails
+        )
+    }
+
+    /// Whether the second level has a newer value than memory when it has served such a request.
+    pub(crate) fn writes(self) -> bool {
+        matches!(
+            self,
+            Self::Store | Self::Atomic | Self::Conditional | Self::Own
+        )
+    }
 }
 
 /// A request in flight.

@@ -444,7 +444,10 @@ impl MemorySystem {
                     self.events.insert(done, Event::Perform(response));
                 }
             }
-            RequestKind::OwnAhead => unreachable!("only where memory grants lines"),
+            RequestKind::OwnAhead
+            | RequestKind::Reserve
+            | RequestKind::Conditional
+            | RequestKind::Fails => unreachable!("of other memory systems"),
             RequestKind::Walk | RequestKind::Device | RequestKind::Acknowledge => {}
         }
         (served.level, performs, done)

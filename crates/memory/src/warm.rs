@@ -80,7 +80,10 @@ impl MemorySystem {
             RequestKind::Walk
             | RequestKind::Device
             | RequestKind::Acknowledge
-            | RequestKind::OwnAhead => {}
+            | RequestKind::OwnAhead
+            | RequestKind::Reserve
+            | RequestKind::Conditional
+            | RequestKind::Fails => {}
         }
     }
 

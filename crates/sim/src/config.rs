@@ -6,7 +6,7 @@ use loiter_cores::{CoreGroup, CoreParams};
 use loiter_hart::Extensions;
 use loiter_isa::FLAGS_BYTES;
 use loiter_machine::{MachineConfig, Mmu, RAM_BASE};
-use loiter_memory::coherence::{DirectoryParams, SnoopingParams};
+use loiter_memory::coherence::{DirectoryParams, SnoopingParams, WriteThroughParams};
 use loiter_memory::{AnyMemoryConfig, Memory, MemoryConfig};
 use loiter_types::{Cycle, ParamInfo, ParamKind, ParamValue, Params};
 use serde::Serialize;
@@ -110,6 +110,9 @@ impl MachineFile {
             little: kind_of_little.as_deref(),
             memory: &memory,
         };
+        kinds
+            .check()
+            .map_err(|problem| Error::User(format!("{path}: section system: {problem}")))?;
         let sections = sections(kinds);
         refuse_unknown(path, &document, &sections, kinds)?;
         refuse_unknown_sets(&changes, &sections)?;
@@ -334,6 +337,16 @@ impl MachineFile {
                 bus: self.section("bus"),
                 dram: self.section("dram"),
                 device: self.section("device"),
+            }));
+        }
+        if system.memory == "write_through" {
+            return AnyMemoryConfig::WriteThrough(Box::new(WriteThroughParams {
+                cores,
+                l1i: self.section("l1i"),
+                l1d: self.section("l1d"),
+                l2: self.section("l2"),
+                reply: self.section("l2"),
+                memory: self.section("memory"),
             }));
         }
         AnyMemoryConfig::Shared(Box::new(MemoryConfig {

@@ -9,8 +9,8 @@ use loiter_memory::coherence::{
     PrefetchParams, SecondParams, SnoopParams, SnoopingBusParams, ThirdParams,
 };
 use loiter_memory::{
-    AnyMemoryConfig, BusParams, L1MissParams, L1Params, L2Params, MemoryParams, TlbParams,
-    WalkerParams,
+    AnyMemoryConfig, BusParams, L1MissParams, L1Params, L2Params, MemoryParams, ReplyParams,
+    TlbParams, WalkerParams,
 };
 use loiter_types::{ParamInfo, Params, params};
 
@@ -26,8 +26,9 @@ params! {
         /// Memory that programs see.
         ram_mib: int(1..=1048576),
         /// shared_l2: all cores share one second level, as far from each; directory: private caches, homes, and a network
-        /// between them; snooping_bus: private caches that all watch one bus, without homes.
-        memory: choice("shared_l2", "directory", "snooping_bus") = "shared_l2",
+        /// between them; snooping_bus: private caches that all watch one bus, without homes; write_through: in-order cores
+        /// whose first levels write through, before banks of a second level with a directory of their lines.
+        memory: choice("shared_l2", "directory", "snooping_bus", "write_through") = "shared_l2",
         /// Ticks of the platform's timer (mtime) in a second. The core clock must be a multiple.
         timebase_hz: int(1000..=1000000000),
     }
@@ -79,6 +80,28 @@ pub(crate) struct Kinds<'a> {
     pub(crate) little: Option<&'a str>,
     /// `system.memory`.
     pub(crate) memory: &'a str,
+}
+
+impl Kinds<'_> {
+    /// Whether cores of these kinds work with this memory.
+    ///
+    /// # Errors
+    /// What does not fit, and what does.
+    pub(crate) fn check(self) -> Result<(), String> {
+        let kinds = [
+            ("core.kind", Some(self.core)),
+            ("little.core.kind", self.little),
+        ];
+        for (key, kind) in kinds {
+            if self.memory == "write_through" && kind == Some("smt") {
+                return Err(format!(
+                    "memory = \"write_through\" is for in-order cores, not {key} = \"smt\"; take \"shared_l2\", \
+                     \"directory\" or \"snooping_bus\""
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The sections of a machine of these kinds.
@@ -161,7 +184,7 @@ pub(crate) fn core_sections(kind: &str) -> Vec<Section> {
 }
 
 fn memory_sections(kind: &str, memory: &str) -> Vec<Section> {
-    let overlaps = kind == "smt" || memory != "shared_l2";
+    let overlaps = kind == "smt" || !matches!(memory, "shared_l2" | "write_through");
     let first_level = || match overlaps {
         true => [L1Params::infos(), L1MissParams::infos()].concat(),
         false => L1Params::infos(),
@@ -194,7 +217,11 @@ fn memory_sections(kind: &str, memory: &str) -> Vec<Section> {
     if kind == "smt" {
         sections.insert(0, ("bus", BusParams::infos()));
     }
-    sections.extend([("l2", L2Params::infos()), ("memory", MemoryParams::infos())]);
+    let l2 = match memory {
+        "write_through" => [L2Params::infos(), ReplyParams::infos()].concat(),
+        _ => L2Params::infos(),
+    };
+    sections.extend([("l2", l2), ("memory", MemoryParams::infos())]);
     sections
 }
 

@@ -201,7 +201,7 @@ impl Core {
         memory: &Memory,
         now: Cycle,
     ) -> Self {
-        let (line_bytes, owns_lines) = (memory.line_bytes(), memory.tells_of_losses());
+        let (line_bytes, owns_lines) = (memory.line_bytes(), memory.grants_lines());
         let contexts = params.contexts as usize;
         let nothing = decode(0);
         let stores = || {

@@ -122,7 +122,8 @@ impl Context {
                 self.data_granted = Granted::NOTHING;
                 match self.data_addr {
                     DataAddr::At(addr) if !core.port.owns_lines => {
-                        self.send(core, now, RequestKind::Atomic, addr, Slot::Atomic, shared);
+                        let kind = self.far_atomic(addr, shared);
+                        self.send(core, now, kind, addr, Slot::Atomic, shared);
                     }
                     DataAddr::At(addr) => self.issue_owned_atomic(core, now, addr, shared),
                     DataAddr::Split(_) | DataAddr::Nowhere => {
@@ -132,6 +133,17 @@ impl Context {
             }
             Class::Alu | Class::Branch | Class::Jump => self.execute_simple(core, now, shared),
             class => self.execute(core, now, class, fpu, shared),
+        }
+    }
+
+    /// What the second level is asked for where it serves atomics. An `sc` without a reservation only takes its time.
+    fn far_atomic<O: Observer>(&self, addr: PhysAddr, shared: &Shared<'_, O>) -> RequestKind {
+        let held = || shared.machine.watches.is_held(self.seated(), addr);
+        match self.inst.op {
+            Op::LrW | Op::LrD => RequestKind::Reserve,
+            Op::ScW | Op::ScD if held() => RequestKind::Conditional,
+            Op::ScW | Op::ScD => RequestKind::Fails,
+            _ => RequestKind::Atomic,
         }
     }
 

@@ -49,7 +49,16 @@ impl Context {
             }
             RequestKind::Walk => unreachable!("an entry arrives for a walk"),
             RequestKind::OwnAhead => unreachable!("these cores ask for no line ahead"),
-            RequestKind::Load | RequestKind::Own | RequestKind::Atomic | RequestKind::Device => {
+            RequestKind::Fails => {
+                shared.machine.watches.disarm(self.seated());
+                self.perform(core, response, now, shared);
+            }
+            RequestKind::Load
+            | RequestKind::Own
+            | RequestKind::Atomic
+            | RequestKind::Reserve
+            | RequestKind::Conditional
+            | RequestKind::Device => {
                 self.perform(core, response, now, shared);
             }
             RequestKind::Store => {

@@ -83,9 +83,13 @@ impl Core {
     /// An instruction of the hart of context `c` leaves its traces.
     pub(super) fn leaves_traces(&mut self, c: usize, event: &Retired<'_>, memory: &mut Memory) {
         let state = &mut self.state;
-        let (stores, atomics) = match state.port.owns_lines {
-            true => (RequestKind::Own, RequestKind::Own),
-            false => (RequestKind::Store, RequestKind::Atomic),
+        let (stores, atomics, reserves) = match state.port.owns_lines {
+            true => (RequestKind::Own, RequestKind::Own, RequestKind::Own),
+            false => (
+                RequestKind::Store,
+                RequestKind::Atomic,
+                RequestKind::Reserve,
+            ),
         };
         let mut traces = Traces {
             core: state.id,
@@ -94,6 +98,7 @@ impl Core {
             memory,
             stores,
             atomics,
+            reserves,
             fetched: &mut self.contexts[c].warmed,
         };
         traces.leave(event);

@@ -177,7 +177,7 @@ impl Core {
         now: Cycle,
     ) -> Result<Self, (&'static str, String)> {
         let contexts = params.contexts as usize;
-        let owns_lines = memory.tells_of_losses();
+        let owns_lines = memory.grants_lines();
         let core = &params.core;
         let mut predictors = Predictors::new(&params.branch, &params.btb, contexts)?;
         let bypasses = |what| [what, "both"].contains(&core.kernel_bypasses.as_str());

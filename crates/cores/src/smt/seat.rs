@@ -88,16 +88,18 @@ impl Core {
     /// An instruction of the hart of context `c` leaves its traces.
     pub(super) fn leaves_traces(&mut self, c: usize, event: &Retired<'_>, memory: &mut Memory) {
         let state = &mut self.state;
+        let atomics = match state.far_atomics {
+            true => RequestKind::Atomic,
+            false => RequestKind::Own,
+        };
         let mut traces = Traces {
             core: state.id,
             itlb: &mut state.itlb,
             dtlb: &mut state.dtlb,
             memory,
             stores: RequestKind::Own,
-            atomics: match state.far_atomics {
-                true => RequestKind::Atomic,
-                false => RequestKind::Own,
-            },
+            atomics,
+            reserves: atomics,
             fetched: &mut self.contexts[c].warmed,
         };
         let mode = match event.privilege {

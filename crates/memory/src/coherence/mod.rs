@@ -8,7 +8,8 @@
 //!     home  home  home  home         home.rs: a slice of the directory, optionally of a cache; dram.rs: memory
 //! ```
 //!
-//! Or, without homes, a bus that all caches watch: snoop.rs.
+//! Or, without homes, a bus that all caches watch: snoop.rs. Or first levels that write through, before a second level
+//! that all cores share: through.
 //!
 //! Invariants: a line that a core may write, no other core may read. A request gets exactly one
 //! [`Told::Performs`](crate::Told). A core is told of every line that it loses, in the cycle in which it does.
@@ -27,6 +28,9 @@ mod private;
 mod snoop;
 mod state;
 mod system;
+#[cfg(test)]
+mod tester;
+mod through;
 
 pub use directory::{
     Entry, Keep, Known, Protocol, Step, Supply, Want, lend, recall, step, supplied,
@@ -45,6 +49,7 @@ pub use snoop::{
 };
 pub use state::{Holders, MOST_CHILDREN, State};
 pub use system::Coherent;
+pub use through::{WriteThrough, WriteThroughParams};
 
 use loiter_types::CoreId;
 

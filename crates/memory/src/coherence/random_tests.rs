@@ -1,25 +1,15 @@
 //! Cores that access few lines at random, on every kind of machine, with small caches: what must hold whatever happens.
 
-use std::collections::BTreeMap;
-
-use loiter_types::ContextId;
-
 use super::*;
 use crate::coherence::snoop::{no_home, no_network};
+use crate::coherence::tester::{CORES, LINES, Tested, Tester};
 use crate::coherence::{
     ClusterConfig, NetworkConfig, PrefetchParams, PrivateConfig, Protocol, SnoopingBusConfig,
     Topology,
 };
 use crate::request::Lost;
 
-const CORES: usize = 16;
 const LINE_BYTES: u64 = 64;
-/// Lines that are accessed; they fall into two sets of the caches.
-const LINES: usize = 24;
-/// The version of a copy that came without a request that performs.
-const UNKNOWN: u64 = u64::MAX;
-/// Longest time that a request may take.
-const PATIENCE: u64 = 100_000;
 
 pub(in super::super) const MESI: Protocol = Protocol {
     exclusive: true,
@@ -112,225 +102,66 @@ pub(super) fn clusters(cores: usize, home: HomeConfig) -> Option<ClusterConfig> 
     })
 }
 
-/// A generator of random numbers.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % n
-    }
-}
-
-/// What is known of the system beside what it says of itself.
-struct Tester {
-    memory: Coherent,
-    now: Cycle,
-    random: Random,
-    /// How often each line was written.
-    version: [u64; LINES],
-    /// The version that each core has of each line.
-    copy: Vec<[u64; LINES]>,
-    /// The line that each core watches.
-    watched: [Option<usize>; CORES],
-    /// Cores that wait for a miss register.
-    stalled: [bool; CORES],
-    /// Requests by tag: what, for which line, since when.
-    outstanding: BTreeMap<u64, (Request, usize, Cycle)>,
-    next_tag: u64,
-    accesses: u64,
-    lost: [u64; 3],
-    refused: u64,
-    merged: u64,
-    /// Performed past the caches of the core.
-    at_home: u64,
-    /// Lines come that nobody has asked for.
-    prefetches: bool,
-}
-
-/// Two sets of the small caches.
-fn addr_of(n: usize) -> PhysAddr {
-    let line = (n / 2 * 16 + n % 2) as u64;
-    PhysAddr(0x8000_0000 + line * LINE_BYTES)
-}
-
-fn index_of(line: u64) -> usize {
-    let line = line - 0x8000_0000 / LINE_BYTES;
-    (line / 16 * 2 + line % 16) as usize
-}
-
-impl Tester {
-    fn new(config: &CoherenceConfig, seed: u64) -> Self {
-        let prefetches = config.private.prefetch.kind != "none";
-        Self {
-            memory: Coherent::new(config).unwrap(),
-            now: Cycle(0),
-            random: Random(seed),
-            version: [0; LINES],
-            copy: vec![[if prefetches { UNKNOWN } else { 0 }; LINES]; CORES],
-            watched: [None; CORES],
-            stalled: [false; CORES],
-            outstanding: BTreeMap::new(),
-            prefetches,
-            next_tag: 1,
-            accesses: 0,
-            lost: [0; 3],
-            refused: 0,
-            merged: 0,
-            at_home: 0,
-        }
+impl Tested for Coherent {
+    /// Two sets of the small caches.
+    fn addr_of(n: usize) -> PhysAddr {
+        let line = (n / 2 * 16 + n % 2) as u64;
+        PhysAddr(0x8000_0000 + line * LINE_BYTES)
     }
 
-    /// `core` writes line `n`, or its home does.
-    fn writes(&mut self, n: usize, core: Option<usize>) {
-        self.version[n] += 1;
-        for other in 0..CORES {
-            if Some(other) == core {
-                self.copy[other][n] = self.version[n];
-                continue;
-            }
-            let state = self.memory.state(CoreId::new(other), addr_of(n));
-            assert_eq!(
-                state,
-                State::Invalid,
-                "core {other} has line {n}, which {core:?} writes"
-            );
-            assert_ne!(
-                self.watched[other],
-                Some(n),
-                "core {other} was not told of line {n}"
-            );
-        }
+    fn index_of(line: u64) -> Option<usize> {
+        let line = line - 0x8000_0000 / LINE_BYTES;
+        (line % 16 <= 1).then_some((line / 16 * 2 + line % 16) as usize)
     }
 
-    fn reads(&mut self, n: usize, core: usize, later: &[Told]) {
-        self.copy[core][n] = self.version[n];
-        let (id, line) = (CoreId::new(core), self.memory.line(addr_of(n)));
-        let why = Lost::Written;
-        let loses = Told::Lost {
-            core: id,
-            line,
-            why,
-        };
-        // Where all caches watch one bus, another core may have the line in the cycle in which this one loses it.
-        if self.memory.bus.is_some() && later.contains(&loses) {
-            return;
-        }
-        for other in 0..CORES {
-            let state = self.memory.state(CoreId::new(other), addr_of(n));
-            let writes = other != core && state.can_write();
-            assert!(
-                !writes,
-                "core {other} may write line {n}, which {core} reads"
-            );
-        }
+    fn prefetches(&self) -> bool {
+        self.private.iter().any(Private::has_prefetcher)
     }
 
-    /// `later` is what is told in the same cycle after it.
-    fn hear(&mut self, told: Told, later: &[Told]) {
-        match told {
-            Told::Performs(Response { request, done, .. }) => {
-                assert!(done >= self.now);
-                let (sent, n, _) = self.outstanding.remove(&request.tag).expect("it was sent");
-                assert_eq!(sent, request);
-                let core = request.core.index();
-                match request.kind {
-                    RequestKind::Own => self.writes(n, Some(core)),
-                    RequestKind::Atomic => {
-                        self.at_home += 1;
-                        self.writes(n, None);
-                    }
-                    RequestKind::Load => {
-                        self.reads(n, core, later);
-                        self.watched[core] = Some(n);
-                    }
-                    RequestKind::Fetch => self.reads(n, core, later),
-                    RequestKind::OwnAhead => self.copy[core][n] = UNKNOWN,
-                    _ => self.at_home += 1,
-                }
-            }
-            Told::Retry(core) => self.stalled[core.index()] = false,
-            // Prefetched, and not one of those that are accessed.
-            Told::Lost { line, .. } if line % 16 > 1 => assert!(self.prefetches),
-            Told::Lost { core, line, why } => {
-                let watched = &mut self.watched[core.index()];
-                let n = index_of(line);
-                self.lost[why as usize] += 1;
-                if self.prefetches && why != Lost::Read {
-                    self.copy[core.index()][n] = UNKNOWN;
-                }
-                if *watched == Some(n) && why != Lost::Read {
-                    *watched = None;
-                }
-            }
-        }
+    fn loses_late(&self) -> bool {
+        self.bus.is_some()
     }
 
-    fn access(&mut self, core: usize) {
-        let n = self.random.below(LINES as u64) as usize;
-        let (id, addr) = (CoreId::new(core), addr_of(n));
-        // Times of much writing and of little.
-        let reads = if (self.now.0 / 8192).is_multiple_of(2) {
-            18
-        } else {
-            28
-        };
-        let kind = match self.random.below(32) {
-            0..4 => RequestKind::Fetch,
-            4.. if self.random.below(30) < reads => RequestKind::Load,
-            4..30 => RequestKind::Own,
-            30 if self.random.below(2) == 0 => RequestKind::Walk,
-            30 => RequestKind::OwnAhead,
-            _ => RequestKind::Atomic,
-        };
-        self.accesses += 1;
-        let hit = match kind {
-            RequestKind::Fetch => self.memory.fetch(id, addr),
-            RequestKind::Load => self.memory.load(self.now, id, addr),
-            RequestKind::Own => self.memory.store(id, addr),
-            _ => false,
-        };
-        if hit {
-            let (copy, version) = (&mut self.copy[core][n], self.version[n]);
-            if *copy == UNKNOWN {
-                *copy = version;
-            }
-            let copy = *copy;
-            assert_eq!(copy, version, "core {core} hits a stale copy of line {n}");
-            match kind {
-                RequestKind::Own => self.writes(n, Some(core)),
-                RequestKind::Load => self.watched[core] = Some(n),
-                _ => {}
-            }
-            return;
-        }
-        let request = Request {
-            kind,
-            core: id,
-            context: ContextId(0),
-            addr,
-            tag: self.next_tag,
-        };
-        match self.memory.ask(self.now, request) {
-            Asked::Full => {
-                self.refused += 1;
-                self.stalled[core] = true;
-                return;
-            }
-            Asked::Merged => self.merged += 1,
-            Asked::Sent => {}
-        }
-        self.outstanding
-            .insert(self.next_tag, (request, n, self.now));
-        self.next_tag += 1;
+    fn fetch(&mut self, core: CoreId, addr: PhysAddr) -> bool {
+        self.fetch(core, addr)
+    }
+
+    fn load(&mut self, now: Cycle, core: CoreId, addr: PhysAddr) -> bool {
+        self.load(now, core, addr)
+    }
+
+    fn store(&mut self, core: CoreId, addr: PhysAddr) -> bool {
+        self.store(core, addr)
+    }
+
+    fn ask(&mut self, now: Cycle, request: Request) -> Asked {
+        self.ask(now, request)
+    }
+
+    fn next(&self) -> Cycle {
+        self.next()
+    }
+
+    fn advance(&mut self, now: Cycle, told: &mut Vec<Told>) {
+        self.advance(now, told);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.is_idle()
+    }
+
+    fn can_read(&self, core: usize, n: usize) -> bool {
+        self.state(CoreId::new(core), Self::addr_of(n)).can_read()
+    }
+
+    fn can_write(&self, core: usize, n: usize) -> bool {
+        self.state(CoreId::new(core), Self::addr_of(n)).can_write()
     }
 
     /// Everybody who may write a line is alone, and what homes say is true.
     fn look_around(&self) {
         for n in 0..LINES {
-            let state = |core: usize| self.memory.state(CoreId::new(core), addr_of(n));
+            let state = |core: usize| self.state(CoreId::new(core), Self::addr_of(n));
             let holders: Vec<_> = (0..CORES).filter(|&core| state(core).can_read()).collect();
             let writers = holders
                 .iter()
@@ -341,38 +172,30 @@ impl Tester {
                 .iter()
                 .filter(|&&core| state(core).supplies())
                 .count();
-            let groups = self
-                .memory
-                .fabric
-                .cluster_cores
-                .map_or(1, |cores| CORES / cores);
+            let groups = self.fabric.cluster_cores.map_or(1, |cores| CORES / cores);
             assert!(suppliers <= groups, "line {n}: {suppliers} supply it");
-            for core in 0..CORES {
-                let private = &self.memory.private[core];
-                assert!(!private.breaks_inclusion(self.memory.line(addr_of(n))));
+            for private in &self.private {
+                assert!(!private.breaks_inclusion(self.line(Self::addr_of(n))));
             }
         }
-        let oldest = self.outstanding.values().map(|(_, _, since)| *since).min();
-        let waits = oldest.map_or(0, |since| self.now.since(since));
-        assert!(waits < PATIENCE, "a request waits for {waits} cycles");
     }
 
-    /// When nothing is outstanding, homes know every copy.
+    /// Homes know every copy.
     fn look_at_homes(&self) {
-        if self.memory.bus.is_some() {
+        if self.bus.is_some() {
             return;
         }
         for n in 0..LINES {
-            let line = self.memory.line(addr_of(n));
+            let line = self.line(Self::addr_of(n));
             for core in 0..CORES {
-                let state = self.memory.private[core].state(line);
+                let state = self.private[core].state(line);
                 if !state.can_read() {
                     continue;
                 }
                 let node = Node(core as u16);
-                let home = self.memory.fabric.home_of(node, line);
-                let home = &self.memory.homes[home.index() - CORES];
-                let children = self.memory.fabric.cluster_cores.unwrap_or(CORES);
+                let home = self.fabric.home_of(node, line);
+                let home = &self.homes[home.index() - CORES];
+                let children = self.fabric.cluster_cores.unwrap_or(CORES);
                 let child = (core % children) as u16;
                 assert!(
                     home.entry(line).holders().contains(child),
@@ -385,62 +208,14 @@ impl Tester {
             }
         }
     }
-
-    fn advance(&mut self, told: &mut Vec<Told>) {
-        if self.memory.next() <= self.now {
-            self.memory.advance(self.now, told);
-            for (at, &each) in told.iter().enumerate() {
-                self.hear(each, &told[at + 1..]);
-            }
-            told.clear();
-        }
-    }
-
-    fn run(&mut self, accesses: u64) {
-        let mut told = Vec::new();
-        while self.accesses < accesses {
-            self.now = self.now.after(1);
-            self.advance(&mut told);
-            // Times of much traffic and of little.
-            let rest = 1 + self.now.0 / 4096 % 8 * 8;
-            for core in 0..CORES {
-                if !self.stalled[core] && self.random.below(rest) == 0 {
-                    self.access(core);
-                }
-            }
-            if self.now.0.is_multiple_of(256) {
-                self.look_around();
-            }
-            if self.now.0.is_multiple_of(65_536) {
-                self.drain(&mut told);
-            }
-        }
-        self.drain(&mut told);
-    }
-
-    /// All that is outstanding completes.
-    fn drain(&mut self, told: &mut Vec<Told>) {
-        let begins = self.now;
-        while self.memory.next() != Cycle::NEVER {
-            self.now = self.memory.next();
-            self.advance(told);
-            let waits = self.now.since(begins);
-            assert!(waits < PATIENCE, "still not drained after {waits} cycles");
-        }
-        assert!(self.outstanding.is_empty(), "{:?}", self.outstanding);
-        assert!(self.memory.is_idle(), "a line stays busy");
-        assert_eq!(self.stalled, [false; CORES], "nobody was told to retry");
-        self.look_around();
-        self.look_at_homes();
-    }
 }
 
 /// Accesses of each machine.
 const ACCESSES: u64 = 8_400_000;
 
 /// Runs `config`; asserts that all has happened that can in private caches.
-fn tested(config: &CoherenceConfig, accesses: u64) -> Tester {
-    let mut tester = Tester::new(config, 0x1234_5678_9abc_def1);
+fn tested(config: &CoherenceConfig, accesses: u64) -> Tester<Coherent> {
+    let mut tester = Tester::new(Coherent::new(config).unwrap());
     tester.run(accesses);
     for (what, count) in [
         ("lost to a writer", tester.lost[Lost::Written as usize]),
