@@ -95,9 +95,9 @@ impl Hart {
             tlb: _,
         } = self;
         visitor.require(*state == HartState::Running && blocked.is_none());
-        regs[..SINK as usize]
-            .iter_mut()
-            .for_each(|value| visitor.quantity(value));
+        let (integer, fp) = regs[..SINK as usize].split_at_mut(32);
+        integer.iter_mut().for_each(|value| visitor.quantity(value));
+        fp.iter().for_each(|&value| visitor.value(value));
         visitor.value(*pc);
         visitor.count(retired);
     }

@@ -193,8 +193,10 @@ mod tests {
                 .map(|(at, &event)| (at.0 - by, event))
                 .collect();
             assert_eq!(moved, events);
-            let mut back = Wheel::default();
-            back.now = 7;
+            let mut back = Wheel {
+                now: 7,
+                ..Wheel::default()
+            };
             for (at, event) in events {
                 back.insert(Cycle(at), event);
             }

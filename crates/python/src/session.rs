@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use loiter_sim::{BootRequest, DiskRequest, Limits, Plan};
+use loiter_sim::{BootRequest, DiskRequest, Limits, Plan, Skipping};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -113,7 +113,7 @@ impl Session {
 
     /// Goes through every cycle of cores that repeat themselves from now on.
     fn skip_nothing(&mut self) {
-        self.0.skip_nothing();
+        self.0.skip(Skipping::Nothing);
     }
 
     /// Instructions of timing cores that have been checked.

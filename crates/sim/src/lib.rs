@@ -36,6 +36,7 @@ pub use config::{Description, MachineFile, ParameterDescription};
 pub use debug::{PipelineRequest, TraceRequest};
 pub use error::Error;
 pub use inspect::{Inspection, inspect};
+pub use loiter_cores::Skipping;
 pub use loiter_machine::snapshot::StateHash;
 pub use machine_text::machine_text;
 pub use params::{SystemParams, TimingParams};

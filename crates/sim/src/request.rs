@@ -78,6 +78,9 @@ pub struct Observation {
     /// Go through every cycle of cores that repeat themselves.
     #[serde(default)]
     pub no_skip: bool,
+    /// Go through them, and prove that each period is like the one before.
+    #[serde(default)]
+    pub prove_skips: bool,
 }
 
 /// A system that boots firmware and a kernel.

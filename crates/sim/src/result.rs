@@ -189,7 +189,8 @@ pub struct LockReadRow {
     pub log2_histogram: Vec<u64>,
 }
 
-/// Everything that a run found out. All but `host_seconds` is the same on every host.
+/// Everything that a run found out. All but `host_seconds` is the same on every host, and
+/// all but that and `skipped_cycles` whatever is skipped.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunResult {
     /// How it ended.
@@ -224,6 +225,9 @@ pub struct RunResult {
     pub clock_mhz: u64,
     /// Host time.
     pub host_seconds: f64,
+    /// Cycles of cores that were passed over, or gone through and proved to be no others.
+    #[serde(skip)]
+    pub skipped_cycles: u64,
     /// Counters.
     pub counters: Vec<CounterRow>,
     /// Context-cycle accounts; they sum to contexts x `timing_cycles`.

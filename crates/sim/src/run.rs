@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use loiter_cores::Skipping;
 use loiter_machine::ElfImage;
 
 use crate::config::{MachineFile, hex};
@@ -91,7 +92,9 @@ pub fn run(
         session.begin_check()?;
     }
     if observe.no_skip {
-        session.skip_nothing();
+        session.skip(Skipping::Nothing);
+    } else if observe.prove_skips {
+        session.skip(Skipping::Proved);
     }
     if let Some(trace) = &observe.trace {
         session.begin_trace(trace)?;
@@ -125,6 +128,7 @@ pub fn run(
     let exit = outcome?;
     let statistics = session.statistics();
     let (phases, missed_phase) = (session.phases(), session.missed_phase());
+    let skipped_cycles = session.skipped_cycles();
     let mut system = session.system;
     let instructions = system.instructions();
     let TimedRows {
@@ -157,6 +161,7 @@ pub fn run(
         waiting: system.waiting,
         clock_mhz: statistics.clock_mhz,
         host_seconds: report.started.elapsed().as_secs_f64(),
+        skipped_cycles,
         counters,
         accounts,
         activities,

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use loiter_cores::Skipping;
 use loiter_hart::{Hart, HartState, Nap, Privilege};
 use loiter_machine::{
     BootFile, BootFiles, ElfImage, Machine, MachineConfig, MachineError, Network,
@@ -255,10 +256,15 @@ impl Session {
         Ok(())
     }
 
-    /// Goes through every cycle of cores that repeat themselves from now on, instead of skipping periods. Results are the
-    /// same.
-    pub fn skip_nothing(&mut self) {
-        self.system.skips = false;
+    /// Says what becomes of the cycles of cores that repeat themselves from now on.
+    pub fn skip(&mut self, skipping: Skipping) {
+        self.system.skipping = skipping;
+    }
+
+    /// Cycles of cores that were passed over, or gone through and proved to be no others.
+    pub(crate) fn skipped_cycles(&self) -> u64 {
+        let timing = self.timing.as_ref();
+        timing.map_or(0, |timing| timing.cores.skipped_cycles())
     }
 
     /// Instructions of timing cores that have been checked.

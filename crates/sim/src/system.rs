@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use loiter_cores::Cores;
+use loiter_cores::Skipping;
 use loiter_hart::{CodeCache, Extensions, Hart, Unhandled};
 use loiter_isa::disassemble;
 use loiter_machine::{ElfImage, Machine, MachineConfig, Mmu};
@@ -50,8 +51,8 @@ pub(crate) struct System {
     pub(crate) clock_hz: u64,
     pub(crate) cycles_per_tick: u64,
     pub(crate) max_cycles: u64,
-    /// Cores that repeat themselves are not gone through cycle by cycle.
-    pub(crate) skips: bool,
+    /// What becomes of the cycles of cores that repeat themselves.
+    pub(crate) skipping: Skipping,
 }
 
 impl System {
@@ -106,7 +107,7 @@ impl System {
             clock_hz,
             cycles_per_tick: clock_hz / config.timebase_hz,
             max_cycles: u64::MAX,
-            skips: true,
+            skipping: Skipping::default(),
         }
     }
 

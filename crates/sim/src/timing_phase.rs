@@ -1,6 +1,8 @@
 //! Running on the timing model: the loop over cycles, and the watchdog.
 
-use loiter_cores::{Cores, InstructionId, Observer, PipelineObserver, PipelineStep, Shared};
+use loiter_cores::{
+    Cores, InstructionId, Observer, PipelineObserver, PipelineStep, Shared, Skipping,
+};
 use loiter_hart::{Hart, InstructionObserver, Nap, Performed, Retired, Trapped, Unobserved};
 use loiter_memory::{Memory, Told};
 use loiter_observe::{Moment, Probe, ProbeObserver, Recorder};
@@ -210,7 +212,7 @@ impl Timing {
         system.with_watcher(|system, inspector| match inspector {
             Some(inspector) => self.steps_inspected(system, inspector, sleep),
             None => {
-                let skips = system.skips;
+                let skips = system.skipping;
                 self.steps_observed::<_, false>(
                     system,
                     &mut Unobserved,
@@ -234,11 +236,21 @@ impl Timing {
         let from = inspector.pipeline_from();
         let next = self.next(system.next_timer().unwrap_or(Cycle::NEVER));
         let steps = if next >= from {
-            self.steps_observed::<_, true>(system, inspector, (sleep, false), Cycle::NEVER)
+            self.steps_observed::<_, true>(
+                system,
+                inspector,
+                (sleep, Skipping::Nothing),
+                Cycle::NEVER,
+            )
         } else if inspector.watches_cores() {
-            self.steps_observed::<_, false>(system, inspector, (sleep, false), from)
+            self.steps_observed::<_, false>(system, inspector, (sleep, Skipping::Nothing), from)
         } else {
-            self.steps_observed::<_, false>(system, &mut Unobserved, (sleep, false), from)
+            self.steps_observed::<_, false>(
+                system,
+                &mut Unobserved,
+                (sleep, Skipping::Nothing),
+                from,
+            )
         };
         if let Some(timeline) = &mut inspector.timeline {
             timeline.take_changes(&mut self.cores);
@@ -256,7 +268,7 @@ impl Timing {
         &mut self,
         system: &mut System,
         watcher: &mut W,
-        (sleep, skips): (bool, bool),
+        (sleep, skips): (bool, Skipping),
         until: Cycle,
     ) -> Result<Steps, Error> {
         let told = &mut self.told;

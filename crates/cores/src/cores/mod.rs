@@ -12,6 +12,7 @@ use loiter_observe::{Accounts, Change};
 use loiter_types::{ContextId, CoreId, CounterVisitor, Cycle, HartId, PhysAddr};
 
 pub use any::CoreParams;
+pub use skip::Skipping;
 
 use crate::fgmt::ChipFpu;
 use crate::model::{Seat, TimedCore};

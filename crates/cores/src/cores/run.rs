@@ -34,9 +34,9 @@ impl Cores {
                 // Its cycles need not be compared with those of others.
                 let until = until.min(self.due.next_later());
                 let started = now;
-                // What repeats itself is looked for in each cycle.
-                let most = if self.skips.looks(core, now) { 1 } else { left };
-                (now, next) = self.run_core(core, now, until, most, shared);
+                // It stops after each cycle in which it is to be looked at.
+                let until = until.min(self.skips.stops_at(core).max(now));
+                (now, next) = self.run_core(core, now, until, left, shared);
                 left -= (now.since(started) as u32).min(left - 1);
             } else {
                 next = self.tick(now, shared);

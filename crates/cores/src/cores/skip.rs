@@ -12,11 +12,32 @@ use crate::model::TimedCore;
 use crate::steady::{Growth, MOST_SKIPPED_CYCLES, Moving, Record, Taking, View, Watch, climbs_for};
 use crate::{Observer, Shared};
 
+/// What becomes of the cycles of cores that repeat themselves. Results are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skipping {
+    /// They are gone through like any others.
+    Nothing,
+    /// They are passed over, whole periods at once.
+    Periods,
+    /// They are gone through, and at the end of each period the core is compared with what it would be if they had been
+    /// passed over.
+    Proved,
+}
+
+impl Default for Skipping {
+    fn default() -> Self {
+        match cfg!(debug_assertions) {
+            true => Skipping::Proved,
+            false => Skipping::Periods,
+        }
+    }
+}
+
 /// What is skipped, and what not.
 #[derive(Debug)]
 pub(super) struct Skips {
-    /// Cores may be skipped, in cycles before `until`.
-    on: bool,
+    /// How, in cycles before `until`.
+    how: Skipping,
     until: Cycle,
     /// Of each core.
     watches: Vec<Watch>,
@@ -25,6 +46,8 @@ pub(super) struct Skips {
     count: usize,
     /// Of each core that is being skipped, the cycle in which that ends.
     ends: Vec<Cycle>,
+    /// Cycles of cores that were skipped, or proved.
+    cycles: u64,
     /// The state of page tables that translations of skipped cores were made in.
     tables: u64,
 }
@@ -32,12 +55,13 @@ pub(super) struct Skips {
 impl Skips {
     pub(super) fn new(cores: usize) -> Self {
         Self {
-            on: false,
+            how: Skipping::Nothing,
             until: Cycle::NEVER,
             watches: (0..cores).map(|_| Watch::new()).collect(),
             skipped: vec![false; cores],
             count: 0,
             ends: vec![Cycle::NEVER; cores],
+            cycles: 0,
             tables: 0,
         }
     }
@@ -45,7 +69,17 @@ impl Skips {
     /// Whether `core` is to be looked at after cycle `now`.
     #[inline(always)]
     pub(super) fn looks(&self, core: usize, now: Cycle) -> bool {
-        self.on && self.watches[core].looks(now)
+        self.how != Skipping::Nothing && self.watches[core].looks(now)
+    }
+
+    /// The first cycle after which `core` is to be looked at, or before which its being skipped ends.
+    #[inline(always)]
+    pub(super) fn stops_at(&self, core: usize) -> Cycle {
+        match self.how {
+            Skipping::Nothing => Cycle::NEVER,
+            _ if self.skipped[core] => self.watches[core].from().min(self.ends[core]),
+            _ => self.watches[core].from(),
+        }
     }
 
     /// Something has changed `core`.
@@ -114,7 +148,9 @@ impl<O: Observer> View for Viewed<'_, '_, O> {
         let mut record = taking.record();
         let harts = &*self.shared.harts;
         each!(&*self.core, core => executing(&**core, |hart| {
-            record.retired.push((hart.index(), harts[hart.index()].retired));
+            let hart = &harts[hart.index()];
+            record.retired.push((hart.id.index(), hart.retired));
+            record.registers.push(std::array::from_fn(|n| hart.regs[n]));
         }));
         record
     }
@@ -127,8 +163,10 @@ impl<O: Observer> View for Viewed<'_, '_, O> {
             ..
         } = &mut *self.shared;
         let window = each!(&*self.core, core => core.most_in_flight());
-        let periods = growth.retired.iter().map(|&(hart, instructions)| {
-            let periods = climbs_for(&harts[hart], instructions, machine, code);
+        let harts_growth = growth.retired.iter().zip(&growth.registers);
+        let periods = harts_growth.map(|(&(hart, instructions), registers)| {
+            let grown = (instructions, &registers[..]);
+            let periods = climbs_for(&harts[hart], grown, machine, code);
             // Instructions in flight are ahead of the hart.
             let ahead = window / instructions.max(1) + 2;
             periods.saturating_sub(ahead)
@@ -138,8 +176,8 @@ impl<O: Observer> View for Viewed<'_, '_, O> {
 }
 
 impl Cores {
-    /// From now on cores that only spin are skipped in cycles before `until`, or none is. None is being skipped.
-    pub fn may_skip(&mut self, on: bool, until: Cycle, memory: &Memory) {
+    /// From now on cores that only spin are skipped so in cycles before `until`. None is being skipped.
+    pub fn may_skip(&mut self, how: Skipping, until: Cycle, memory: &Memory) {
         debug_assert!(self.skips.count == 0);
         // Stores of others that perform in a core show at once, and nothing tells who has their lines.
         let unseen = self.cores.len() > 1
@@ -148,8 +186,14 @@ impl Cores {
                 .cores
                 .iter()
                 .any(|core| matches!(core, AnyCore::Smt(_)));
-        self.skips.on = on && !unseen;
+        self.skips.how = if unseen { Skipping::Nothing } else { how };
         self.skips.until = until;
+    }
+
+    /// Cycles of cores that have been passed over, or gone through and proved to be no others.
+    #[must_use]
+    pub fn skipped_cycles(&self) -> u64 {
+        self.skips.cycles
     }
 
     /// Whether a core is being skipped.
@@ -191,8 +235,9 @@ impl Cores {
             shared,
         };
         if self.skips.skipped[core] {
-            // A debug build has gone through a period.
+            // It has gone through a period.
             watch.prove(now, &mut view);
+            self.skips.cycles += watch.repetition().map_or(0, |it| it.period);
             return next;
         }
         let repeats = watch.look(now, next, &mut view);
@@ -211,9 +256,9 @@ impl Cores {
         self.skips.set(core, true);
         self.skips.ends[core] = until;
         shared.memory.name_ahead(id, true);
-        match cfg!(debug_assertions) {
-            true => next,
-            false => until,
+        match self.skips.how {
+            Skipping::Periods => until,
+            Skipping::Nothing | Skipping::Proved => next,
         }
     }
 
@@ -228,13 +273,14 @@ impl Cores {
     ) {
         self.skips.set(core, false);
         shared.memory.name_ahead(CoreId::new(core), false);
-        if cfg!(debug_assertions) {
+        if self.skips.how != Skipping::Periods {
             return;
         }
         let watch = &mut self.skips.watches[core];
         let repetition = watch.repetition().expect("only such a core is skipped");
         let last = to.0.saturating_sub(1);
         let periods = last.saturating_sub(repetition.anchor.0) / repetition.period;
+        self.skips.cycles += periods * repetition.period;
         if periods > 0 {
             let growth = &repetition.growth;
             let mut moving = Moving::new(repetition.anchor, repetition.period, periods, growth);

@@ -281,6 +281,10 @@ impl Entry {
             Progress::Done => visitor.value(3),
             Progress::Walking | Progress::Missing(_) => visitor.require(false),
         }
+        if !how.is_apart() {
+            // The hart runs it when it is the oldest; what is here is of another.
+            return;
+        }
         visitor.quantity(&mut done.value);
         if *destination != NONE && !core.registers.is_ready(*destination) {
             // What it comes to, or will have come to.

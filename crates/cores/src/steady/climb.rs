@@ -3,7 +3,7 @@
 //! The instructions of one period are run apart, each register as a value and by how much that grows from one period to
 //! the next. Growth may pass through additions and decide branches as long as those go the same way; whatever else depends
 //! on it (an address, a divisor, a shift) changes more than registers, and the loop is none of ours. What comes out is for
-//! how many periods all branches go the same way.
+//! how many periods all branches go the way that they went in the one that has been.
 
 use loiter_hart::{CodeCache, Hart, Operands, access_width, compute, extend};
 use loiter_isa::{Class, Inst, Op, SINK};
@@ -23,11 +23,11 @@ struct Walk<'a> {
     periods: u64,
 }
 
-/// For how many periods `hart`, which stands at the end of one and retires `instructions` in each, goes the same way
-/// through them. 0 if that is not known.
+/// `hart` stands at the end of a period in which it has retired so many `instructions`, and its registers have grown by
+/// `growth`. Returns how many periods like it follow at least.
 pub(crate) fn periods(
     hart: &Hart,
-    instructions: u64,
+    (instructions, growth): (u64, &[u64]),
     machine: &mut Machine,
     code: &mut CodeCache,
 ) -> u64 {
@@ -38,23 +38,18 @@ pub(crate) fn periods(
         growth: [0; REGISTERS],
         periods: u64::MAX,
     };
-    let regs = |hart: &Hart| -> Vec<u64> { hart.regs[..SINK as usize].to_vec() };
-    let begin = regs(hart);
-    if walk.goes_through(instructions).is_none() || walk.hart.pc != hart.pc {
-        return 0;
+    // From the beginning of that period: what it did is what comes.
+    walk.growth[..growth.len()].copy_from_slice(growth);
+    for (value, growth) in walk.hart.regs.iter_mut().zip(growth) {
+        *value = value.wrapping_sub(*growth);
     }
-    let end = regs(&walk.hart);
-    let mut growth = [0; REGISTERS];
-    for (n, (end, begin)) in end.iter().zip(&begin).enumerate() {
-        growth[n] = end.wrapping_sub(*begin);
-    }
-    walk.hart = hart.clone();
-    walk.growth = growth;
-    walk.periods = u64::MAX;
-    match walk.goes_through(instructions) {
-        // What it has grown by comes out again.
-        Some(()) if walk.growth[..SINK as usize] == growth[..SINK as usize] => walk.periods,
-        _ => 0,
+    let ends_here = walk.goes_through(instructions).is_some()
+        && walk.hart.pc == hart.pc
+        && walk.hart.regs[..growth.len()] == hart.regs[..growth.len()]
+        && walk.growth[..growth.len()] == *growth;
+    match ends_here {
+        true => walk.periods,
+        false => 0,
     }
 }
 

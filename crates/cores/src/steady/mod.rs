@@ -11,8 +11,8 @@
 //!                                                                                    the same state  ----+--> repeats
 //! ```
 //!
-//! The proof is the comparison of the whole state: [`record::Record`]. A debug build goes through the skipped cycles all the
-//! same and compares again after each period.
+//! The proof is the comparison of the whole state: [`record::Record`]. With [`crate::Skipping::Proved`], as in a debug build,
+//! the skipped cycles are gone through all the same, and the state is compared again after each period.
 
 mod climb;
 mod record;
@@ -110,6 +110,12 @@ impl Watch {
     #[inline(always)]
     pub(crate) fn looks(&self, now: Cycle) -> bool {
         self.from <= now
+    }
+
+    /// The first cycle after which the core is to be looked at.
+    #[inline(always)]
+    pub(crate) fn from(&self) -> Cycle {
+        self.from
     }
 
     /// Something from outside has changed the core, or may have.
@@ -223,9 +229,7 @@ impl Watch {
                     return false;
                 }
                 repetition.anchor = now;
-                if cfg!(debug_assertions) {
-                    repetition.record.grows(&repetition.growth);
-                }
+                repetition.record.grows(&repetition.growth);
                 return self.repeats(now);
             }
         }

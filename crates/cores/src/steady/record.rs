@@ -2,6 +2,9 @@
 
 use loiter_types::{Cycle, StateVisitor};
 
+/// Registers of a hart that a loop may count in.
+pub(crate) const REGISTERS: usize = 32;
+
 /// The state of a core at the end of a cycle, as far as it decides what follows, and its counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
@@ -9,8 +12,9 @@ pub(crate) struct Record {
     words: Vec<u64>,
     counts: Vec<u64>,
     quantities: Vec<u64>,
-    /// Of each hart that executes, how many instructions it has retired.
+    /// Of each hart that executes, how many instructions it has retired, and its registers.
     pub(crate) retired: Vec<(usize, u64)>,
+    pub(crate) registers: Vec<[u64; REGISTERS]>,
     /// The first cycle in which something happens that does not move with the rest.
     pub(crate) deadline: Cycle,
     /// It can repeat itself.
@@ -23,6 +27,7 @@ pub(crate) struct Growth {
     counts: Vec<u64>,
     quantities: Vec<u64>,
     pub(crate) retired: Vec<(usize, u64)>,
+    pub(crate) registers: Vec<[u64; REGISTERS]>,
 }
 
 impl Growth {
@@ -45,7 +50,11 @@ impl Record {
             values.map(|(now, then)| now.wrapping_sub(*then)).collect()
         };
         let retired = self.retired.iter().zip(&earlier.retired);
+        let registers = self.registers.iter().zip(&earlier.registers);
         Growth {
+            registers: registers
+                .map(|(now, then)| std::array::from_fn(|n| now[n].wrapping_sub(then[n])))
+                .collect(),
             counts: since(&self.counts, &earlier.counts),
             quantities: since(&self.quantities, &earlier.quantities),
             retired: retired.map(|(now, then)| (now.0, now.1 - then.1)).collect(),
@@ -58,6 +67,11 @@ impl Record {
         let quantities = self.quantities.iter_mut().zip(&growth.quantities);
         for (value, growth) in counts.chain(quantities) {
             *value = value.wrapping_add(*growth);
+        }
+        for (registers, growth) in self.registers.iter_mut().zip(&growth.registers) {
+            for (value, growth) in registers.iter_mut().zip(growth) {
+                *value = value.wrapping_add(*growth);
+            }
         }
         for ((_, retired), (_, growth)) in self.retired.iter_mut().zip(&growth.retired) {
             *retired += growth;
@@ -95,6 +109,7 @@ impl Taking {
         room.counts.clear();
         room.quantities.clear();
         room.retired.clear();
+        room.registers.clear();
         room.deadline = Cycle::NEVER;
         room.steady = true;
         Self { now, record: room }

@@ -6,7 +6,7 @@ use crate::generator::{Settings, Target, generate};
 use crate::machines::{Machine, run_to_end};
 
 /// Everything but the host's time, as text.
-fn text(mut result: RunResult) -> String {
+pub(crate) fn text(mut result: RunResult) -> String {
     assert!(result.host_seconds > 0.0);
     result.host_seconds = 0.0;
     serde_json::to_string_pretty(&result).expect("plain data")

@@ -22,6 +22,7 @@ mod phases;
 mod privileged;
 mod qemu;
 mod seeing;
+mod skips;
 mod snapshots;
 mod statistics;
 mod trap_log;
