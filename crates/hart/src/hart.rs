@@ -69,7 +69,7 @@ impl Hart {
             csr: CsrFile::new(id, extensions),
             state: HartState::Running,
             blocked: None,
-            tlb: Tlb::new(),
+            tlb: Tlb::new(id),
         };
         hart.mode_changed();
         hart

@@ -65,7 +65,7 @@ impl Hart {
         self.state = saved.nap.map_or(HartState::Running, HartState::Napping);
         self.blocked = saved.blocked;
         self.csr.restore(&saved.csr);
-        self.tlb = Tlb::new();
+        self.tlb = Tlb::new(self.id);
         self.mode_changed();
         Ok(())
     }

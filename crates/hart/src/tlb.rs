@@ -1,14 +1,14 @@
 //! Remembered translations: a direct-mapped table for data and one for fetches.
 //!
 //! It never shows. Whatever a translation was made from makes it be forgotten: a store to a page
-//! table ([`Pages::table_generation`]), physical memory protection, an address space that gives up its
+//! table ([`News::tables`]), physical memory protection, an address space that gives up its
 //! number. What an entry says holds for one mode and address space, which are part of its tag. So
 //! `sfence.vma` has nothing to do. A page is remembered as one to store to only while it has no marks:
 //! a store that finds it here is nothing but a store.
 
 use loiter_isa::Width;
-use loiter_machine::Pages;
-use loiter_types::{PAGE_BYTES, PhysAddr, VirtAddr};
+use loiter_machine::{News, Pages};
+use loiter_types::{HartId, PAGE_BYTES, PhysAddr, VirtAddr};
 
 use crate::csr::{AccessMode, Privilege};
 use crate::translate::{Access, PAGE_LOG2};
@@ -49,6 +49,7 @@ struct FetchEntry {
 /// The remembered translations of one hart.
 #[derive(Clone)]
 pub(crate) struct Tlb {
+    hart: HartId,
     data_key: u64,
     fetch_key: u64,
     data: [DataEntry; DATA_ENTRIES],
@@ -57,12 +58,12 @@ pub(crate) struct Tlb {
     spaces: [u64; SPACES],
     space: usize,
     next_space: usize,
-    table_generation: u64,
-    mark_generation: u64,
+    /// What it has heard of.
+    news: News,
 }
 
 impl Tlb {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(hart: HartId) -> Self {
         let data = DataEntry {
             load: NONE,
             store: NONE,
@@ -73,6 +74,7 @@ impl Tlb {
             delta: 0,
         };
         Self {
+            hart,
             data_key: 0,
             fetch_key: 0,
             data: [data; DATA_ENTRIES],
@@ -80,8 +82,7 @@ impl Tlb {
             spaces: [0; SPACES],
             space: 0,
             next_space: 0,
-            table_generation: 0,
-            mark_generation: 0,
+            news: News::default(),
         }
     }
 
@@ -131,21 +132,27 @@ impl Tlb {
     /// Forgets what no longer holds.
     #[inline(always)]
     pub(crate) fn sync(&mut self, pages: &Pages) {
-        if self.table_generation != pages.table_generation() {
-            self.table_generation = pages.table_generation();
-            self.flush();
-        }
-        if self.mark_generation != pages.mark_generation() {
-            self.mark_generation = pages.mark_generation();
-            self.forget_marked(pages);
+        let news = pages.news(self.hart);
+        if self.news != news {
+            self.learn(news, pages);
         }
     }
 
     #[cold]
+    fn learn(&mut self, news: News, pages: &Pages) {
+        if self.news.tables != news.tables {
+            self.flush();
+        } else {
+            self.forget_marked(pages);
+        }
+        self.news = news;
+    }
+
     fn forget_marked(&mut self, pages: &Pages) {
         for entry in &mut self.data {
             let page = PhysAddr((entry.store & !PAGE_MASK).wrapping_add(entry.delta));
-            if entry.store != NONE && pages.is_marked(page) {
+            // A page that is plain once more has been marked in between: nobody would tell of its next mark.
+            if entry.store != NONE && !pages.is_plain_of(self.hart, page) {
                 entry.store = NONE;
             }
         }
@@ -198,6 +205,7 @@ impl Tlb {
         }
     }
 
+    /// Remembers a translation. One for stores is of a page that is plain, of whose marks the hart learns.
     pub(crate) fn remember(
         &mut self,
         addr: u64,
@@ -221,7 +229,7 @@ impl Tlb {
         }
         entry.delta = delta;
         match access {
-            Access::Store if pages.is_marked(physical) => {}
+            Access::Store if !pages.is_plain_of(self.hart, physical) => {}
             Access::Store => entry.store = tag,
             _ => entry.load = tag,
         }

@@ -121,7 +121,7 @@ impl Hart {
     ) -> Result<PhysAddr, Trap> {
         let mut known = true;
         let found = self.find(machine, addr, bytes, access, |entry| {
-            known &= machine.pages.is_table(entry);
+            known &= machine.pages.is_table_of(self.id, entry);
         })?;
         let sets = found.page.filter(|page| page.sets != 0);
         let may_mark = sets.is_none_or(|page| self.may_mark(&page));
@@ -158,11 +158,14 @@ impl Hart {
             return Err(fault);
         }
         for entry in tables.into_iter().flatten() {
-            machine.pages.mark_table(entry);
+            machine.pages.mark_table(self.id, entry);
         }
         self.tlb.sync(&machine.pages);
         let physical = found.physical;
         if found.verdict.whole_page && machine.is_ram(physical, 1) {
+            if access == Access::Store && !machine.pages.is_marked(physical) {
+                machine.pages.remember_plain(self.id, physical);
+            }
             self.tlb.remember(addr.0, physical, access, &machine.pages);
         }
         Ok(physical)

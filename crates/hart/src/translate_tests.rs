@@ -27,12 +27,16 @@ struct Bench {
     machine: Machine,
 }
 
+/// Of the machine; hart 0 translates unless a test takes others.
+const HARTS: usize = 3;
+
 impl Bench {
     /// A hart in supervisor mode with Sv39, all of memory open to it, and no entries but those that
     /// lead to the last table for [`VIRTUAL`].
     fn new(isa: &str) -> Self {
         let machine = Machine::new(&MachineConfig {
             ram_bytes: 1 << 20,
+            harts: HARTS,
             ..MachineConfig::default()
         })
         .expect("a valid machine");
@@ -268,6 +272,64 @@ fn a_store_is_remembered_only_to_a_plain_page() {
     );
     assert!(bench.go(VIRTUAL, Access::Store).is_ok());
     assert!(bench.hart.tlb.store(VIRTUAL, Width::D).is_none());
+}
+
+/// A page that is marked and plain once more before the hart translates again may be marked another time.
+#[test]
+fn a_store_is_forgotten_whose_page_was_marked_in_between() {
+    let mut bench = Bench::new("rv64i_svadu");
+    bench.map(RW | ACCESSED | DIRTY);
+    assert!(bench.go(VIRTUAL, Access::Store).is_ok());
+    bench.machine.pages.mark_code(PhysAddr(DATA));
+    bench.machine.pages.unmark_code(PhysAddr(DATA));
+    bench.hart.tlb.sync(&bench.machine.pages);
+    bench.machine.pages.mark_code(PhysAddr(DATA));
+    bench.hart.tlb.sync(&bench.machine.pages);
+    assert!(bench.hart.tlb.store(VIRTUAL, Width::D).is_none());
+}
+
+/// Harts 0 and 1 translate by the same tables, hart 2 by tables of its own, which hart 0 writes.
+#[test]
+fn a_store_to_a_table_flushes_only_harts_that_translate_by_it() {
+    let mut bench = Bench::new("rv64i_svadu");
+    bench.map(RW | ACCESSED | DIRTY);
+    let (root, middle, last) = (RAM + 0x4000, RAM + 0x5000, RAM + 0x6000);
+    bench.put(root + 8 * 0xff, table(middle));
+    bench.put(middle + 8 * 0x1ff, table(last));
+    bench.put(last + 8 * 0x1ff, leaf(DATA, RW | ACCESSED | DIRTY));
+    let mut harts = [0, 1, 2].map(|id| {
+        let mut hart = Hart::new(
+            HartId::new(id),
+            RAM,
+            PhysAddr(0),
+            Extensions::of("rv64i_svadu"),
+        );
+        hart.csr = bench.hart.csr.clone();
+        if id == 2 {
+            hart.csr.write(SATP, 8 << 60 | root >> 12, 0);
+        }
+        hart.mode_changed();
+        hart
+    });
+    let addr = VirtAddr(VIRTUAL);
+    let mut flushes = [0; HARTS];
+    let stores = 5;
+    for written in [last, LAST] {
+        for _ in 0..stores {
+            for hart in &mut harts {
+                assert!(
+                    hart.translate(&mut bench.machine, addr, 1, Access::Load)
+                        .is_ok()
+                );
+            }
+            bench.put(written, 0);
+            for (hart, flushes) in harts.iter_mut().zip(&mut flushes) {
+                hart.tlb.sync(&bench.machine.pages);
+                *flushes += u32::from(hart.tlb.load(VIRTUAL, Width::B).is_none());
+            }
+        }
+    }
+    assert_eq!(flushes, [stores, stores, stores]);
 }
 
 #[test]

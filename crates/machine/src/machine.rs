@@ -113,7 +113,7 @@ impl Machine {
         Ok(Self {
             ram,
             watches: Watches::new(config.harts, config.watch_line_bytes.trailing_zeros()),
-            pages: Pages::new(config.ram_bytes),
+            pages: Pages::new(config.ram_bytes, config.harts),
             config: config.clone(),
             devices,
             htif: None,
@@ -173,7 +173,7 @@ impl Machine {
 
     /// Performs a store to a page without marks that does nothing but write: to RAM, where nobody
     /// watches. Returns whether it was one; if not, nothing has happened and [`Machine::store`] is to
-    /// be asked. The caller knows that the page has no marks (see [`Pages::mark_generation`]).
+    /// be asked. The caller knows that the page has no marks (see [`Pages::is_plain_of`]).
     #[inline(always)]
     pub fn store_unwatched(&mut self, addr: PhysAddr, width: Width, value: u64) -> bool {
         !self.watches.may_concern(addr) && self.ram.write(addr, width, value)

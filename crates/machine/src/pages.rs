@@ -2,13 +2,15 @@
 //! from which translations were remembered.
 //!
 //! What was read ahead must never show. So a store to a marked page says what became stale: decoded
-//! pages learn which bytes changed, remembered translations are forgotten whole, by a number that
-//! changes. Stores to plain pages pay nothing where a hart remembers that the page is plain; it hears
-//! by another number when that ends.
+//! pages learn which bytes changed, and each hart that remembers a translation made from the page learns
+//! by a number of its own that it has to forget. Stores to plain pages pay nothing where a hart remembers
+//! that the page is plain; it learns by another number when that ends. Harts that remember nothing of a
+//! page are not concerned by what becomes of it.
 
-use loiter_types::PhysAddr;
+use loiter_types::{HartId, PhysAddr};
 
 use crate::map::{PAGE_BYTES, RAM_BASE};
+use crate::remembered::Remembered;
 
 /// Instructions of this page are decoded.
 const CODE: u8 = 1;
@@ -26,23 +28,34 @@ pub struct CodeWrite {
     pub bytes: u64,
 }
 
+/// What has become stale of that which a hart remembers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// Another number whenever a translation that it has read from RAM may be stale.
+    pub tables: u64,
+    /// Another number whenever a page that it remembers as plain has been marked.
+    pub marks: u64,
+}
+
 /// The marks of all pages of RAM.
 #[derive(Debug)]
 pub struct Pages {
     marks: Vec<u8>,
     code_writes: Vec<CodeWrite>,
-    table_generation: u64,
-    mark_generation: u64,
+    /// Which harts remember something of a page: of a page table what it maps, of a plain page that it may be stored to.
+    remembered: Remembered,
+    news: Vec<News>,
 }
 
 impl Pages {
-    /// Plain pages, for `bytes` bytes of RAM.
-    pub(crate) fn new(bytes: u64) -> Self {
+    /// Plain pages, for `bytes` bytes of RAM and `harts` harts.
+    pub(crate) fn new(bytes: u64, harts: usize) -> Self {
+        let pages = (bytes >> PAGE_LOG2) as usize;
         Self {
-            marks: vec![0; (bytes >> PAGE_LOG2) as usize],
+            marks: vec![0; pages],
             code_writes: Vec::new(),
-            table_generation: 0,
-            mark_generation: 0,
+            remembered: Remembered::new(pages, harts),
+            news: vec![News::default(); harts],
         }
     }
 
@@ -51,10 +64,16 @@ impl Pages {
         self.mark(addr, CODE);
     }
 
-    /// Marks the page of `addr`, which is RAM, as one that translations depend on.
-    #[inline]
-    pub fn mark_table(&mut self, addr: PhysAddr) {
+    /// Marks the page of `addr`, which is RAM, as one that translations of `hart` depend on.
+    pub fn mark_table(&mut self, hart: HartId, addr: PhysAddr) {
         self.mark(addr, TABLE);
+        self.remembered.add(page(addr), hart);
+    }
+
+    /// From now on `hart` learns by [`News::marks`] when the page of `addr`, which is plain RAM, is marked.
+    pub fn remember_plain(&mut self, hart: HartId, addr: PhysAddr) {
+        debug_assert!(!self.is_marked(addr));
+        self.remembered.add(page(addr), hart);
     }
 
     /// The page of `addr` is decoded no more.
@@ -69,26 +88,24 @@ impl Pages {
         self.marks.get(page(addr)).is_some_and(|&marks| marks != 0)
     }
 
-    /// Whether a store to the page of `addr` is told by [`Pages::table_generation`].
+    /// Whether `hart` learns by [`News::tables`] of a store to the page of `addr`.
     #[must_use]
-    pub fn is_table(&self, addr: PhysAddr) -> bool {
-        self.marks
-            .get(page(addr))
-            .is_some_and(|&marks| marks & TABLE != 0)
+    pub fn is_table_of(&self, hart: HartId, addr: PhysAddr) -> bool {
+        let marks = self.marks.get(page(addr));
+        marks.is_some_and(|&marks| marks & TABLE != 0) && self.remembered.has(page(addr), hart)
     }
 
-    /// Another number whenever a translation that was read from RAM may be stale.
-    #[inline(always)]
+    /// Whether the page of `addr`, which is RAM, is plain and `hart` learns when that ends.
     #[must_use]
-    pub fn table_generation(&self) -> u64 {
-        self.table_generation
+    pub fn is_plain_of(&self, hart: HartId, addr: PhysAddr) -> bool {
+        !self.is_marked(addr) && self.remembered.has(page(addr), hart)
     }
 
-    /// Another number whenever a page that was plain has been marked.
+    /// What has become stale for `hart`.
     #[inline(always)]
     #[must_use]
-    pub fn mark_generation(&self) -> u64 {
-        self.mark_generation
+    pub fn news(&self, hart: HartId) -> News {
+        self.news[hart.index()]
     }
 
     /// Whether [`Pages::take_code_writes`] has something to say.
@@ -118,9 +135,10 @@ impl Pages {
             let to = end.min((from | (PAGE_BYTES - 1)) + 1);
             let marks = &mut self.marks[page(PhysAddr(from))];
             if *marks & TABLE != 0 {
-                // Nothing remembered depends on the page any more.
                 *marks &= !TABLE;
-                self.table_generation += 1;
+                let news = &mut self.news;
+                self.remembered
+                    .forget(page(PhysAddr(from)), |hart| news[hart.index()].tables += 1);
             }
             self.extended(PhysAddr(from), to - from);
             from = to;
@@ -129,8 +147,13 @@ impl Pages {
 
     fn mark(&mut self, addr: PhysAddr, mark: u8) {
         let marks = &mut self.marks[page(addr)];
-        self.mark_generation += u64::from(*marks == 0);
+        let plain = *marks == 0;
         *marks |= mark;
+        if plain {
+            let news = &mut self.news;
+            self.remembered
+                .forget(page(addr), |hart| news[hart.index()].marks += 1);
+        }
     }
 }
 
@@ -143,13 +166,16 @@ fn page(addr: PhysAddr) -> usize {
 mod tests {
     use super::*;
 
+    /// More than one word of bits.
+    const HARTS: usize = 70;
+
     fn at(offset: u64) -> PhysAddr {
         PhysAddr(RAM_BASE + offset)
     }
 
     #[test]
     fn a_write_over_two_decoded_pages_is_told_page_by_page() {
-        let mut pages = Pages::new(4 * PAGE_BYTES);
+        let mut pages = Pages::new(4 * PAGE_BYTES, HARTS);
         pages.mark_code(at(0));
         pages.mark_code(at(PAGE_BYTES));
         pages.written(at(PAGE_BYTES - 2), 4);
@@ -167,22 +193,49 @@ mod tests {
 
     #[test]
     fn a_table_that_was_written_is_plain_again() {
-        let mut pages = Pages::new(4 * PAGE_BYTES);
-        let before = pages.mark_generation();
-        pages.mark_table(at(2 * PAGE_BYTES));
-        assert_ne!(pages.mark_generation(), before);
+        let mut pages = Pages::new(4 * PAGE_BYTES, HARTS);
+        pages.mark_table(HartId(1), at(2 * PAGE_BYTES));
+        assert!(pages.is_table_of(HartId(1), at(2 * PAGE_BYTES + 8)));
         assert!(pages.is_marked(at(2 * PAGE_BYTES + 8)) && !pages.is_marked(at(0)));
-        let before = pages.table_generation();
+        let before = pages.news(HartId(1));
         pages.written(at(PAGE_BYTES), 8);
         pages.extended(at(2 * PAGE_BYTES), 8);
-        assert_eq!(
-            pages.table_generation(),
-            before,
-            "another page, or more of the same"
-        );
+        let after = pages.news(HartId(1));
+        assert_eq!(after, before, "another page, or more of the same");
         pages.written(at(2 * PAGE_BYTES + 8), 8);
-        assert_ne!(pages.table_generation(), before);
+        assert_eq!(pages.news(HartId(1)).tables, before.tables + 1);
         assert!(!pages.is_marked(at(2 * PAGE_BYTES)));
+        assert!(!pages.is_table_of(HartId(1), at(2 * PAGE_BYTES)));
         assert!(!pages.is_marked(PhysAddr(0)), "no RAM, no mark");
+    }
+
+    /// One hart each: what it stores to, its page table, and a table of all.
+    #[test]
+    fn only_harts_that_remember_a_page_hear_of_it() {
+        let (mine, all) = (PAGE_BYTES, 2 * PAGE_BYTES);
+        let mut pages = Pages::new(4 * PAGE_BYTES, HARTS);
+        let harts = || (0..HARTS).map(HartId::new);
+        let total = |pages: &Pages| {
+            let news = harts().map(|hart| pages.news(hart));
+            news.fold((0, 0), |sum, news| {
+                (sum.0 + news.tables, sum.1 + news.marks)
+            })
+        };
+        let last = HartId::new(HARTS - 1);
+        pages.remember_plain(last, at(mine));
+        assert!(pages.is_plain_of(last, at(mine)) && !pages.is_plain_of(HartId(0), at(mine)));
+        pages.mark_table(HartId(0), at(mine));
+        assert_eq!((pages.news(last).marks, total(&pages)), (1, (0, 1)));
+        pages.mark_code(at(mine));
+        assert_eq!(total(&pages), (0, 1), "it was not plain any more");
+
+        pages.written(at(mine), 8);
+        assert_eq!((pages.news(HartId(0)).tables, total(&pages)), (1, (1, 1)));
+        pages.written(at(mine), 8);
+        assert_eq!(total(&pages), (1, 1), "nobody remembers anything of it");
+
+        harts().for_each(|hart| pages.mark_table(hart, at(all)));
+        pages.written(at(all), 8);
+        assert_eq!(total(&pages), (1 + HARTS as u64, 1));
     }
 }

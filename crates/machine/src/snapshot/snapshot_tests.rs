@@ -174,9 +174,9 @@ fn who_has_read_ahead_hears_of_restored_ram() {
     writer.write(&path).unwrap();
     let (code, table) = (testing::ram(0), testing::ram(PAGE_BYTES));
     machine.pages.mark_code(code);
-    machine.pages.mark_table(table);
+    machine.pages.mark_table(HartId(1), table);
     machine.watches.arm(HartId(1), table);
-    let before = machine.pages.table_generation();
+    let before = machine.pages.news(HartId(1)).tables;
     machine
         .restore_ram(&Snapshot::open(&path).unwrap())
         .unwrap();
@@ -186,7 +186,7 @@ fn who_has_read_ahead_hears_of_restored_ram() {
         bytes: PAGE_BYTES,
     }];
     assert_eq!(writes, whole);
-    assert_ne!(machine.pages.table_generation(), before);
+    assert_ne!(machine.pages.news(HartId(1)).tables, before);
     assert_eq!(machine.watches.state(HartId(1)), WatchState::Lost);
 }
 
