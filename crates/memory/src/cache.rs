@@ -246,6 +246,11 @@ impl Cache {
         }
     }
 
+    /// The lines that it has.
+    pub fn present(&self) -> impl Iterator<Item = u64> {
+        self.tags.iter().copied().filter(|&tag| tag != INVALID)
+    }
+
     /// Takes every line out. Returns how many there were.
     pub fn clear(&mut self) -> u64 {
         let lines = self.tags.iter().filter(|&&tag| tag != INVALID).count();

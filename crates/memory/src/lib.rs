@@ -34,7 +34,7 @@ pub use params::{
     BusParams, L1MissParams, L1Params, L2Params, MemoryParams, ReplyParams, TlbParams,
     WalkerParams, sets,
 };
-pub use request::{Level, Lost, Missed, Request, RequestKind, Response, Told};
+pub use request::{Caches, Emptied, Level, Lost, Missed, Request, RequestKind, Response, Told};
 pub use system::{MemoryConfig, MemorySystem};
 pub use tlb::{Flush, Tlb, Translation};
 pub use wheel::Wheel;

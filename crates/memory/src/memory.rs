@@ -5,7 +5,7 @@ use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr, StateVisitor};
 use crate::coherence::{
     Asked, Coherent, DirectoryParams, SnoopingParams, WriteThrough, WriteThroughParams,
 };
-use crate::request::{Missed, Request, RequestKind, Told};
+use crate::request::{Caches, Emptied, Missed, Request, RequestKind, Told};
 use crate::system::{MemoryConfig, MemorySystem};
 
 /// Parameters of a memory system.
@@ -213,9 +213,30 @@ impl Memory {
         }
     }
 
-    /// The instruction cache of `core` loses all lines.
-    pub fn empty_instructions(&mut self, core: CoreId) {
-        each!(self, memory => memory.empty_instructions(core));
+    /// Caches of `core` lose all lines but those that `stays` names, by number, and some that are being requested. What
+    /// was written is written back. Puts into `told` which lines the core has lost, where memory tells of that.
+    pub fn empty(
+        &mut self,
+        now: Cycle,
+        core: CoreId,
+        which: Caches,
+        stays: impl Fn(u64) -> bool,
+        told: &mut Vec<Told>,
+    ) -> Emptied {
+        match self {
+            Memory::Shared(memory) => memory.empty(now, core, which),
+            Memory::WriteThrough(memory) => memory.empty(core, which, stays),
+            Memory::Coherent(memory) => memory.empty(now, core, which, stays, told),
+        }
+    }
+
+    /// All caches of `core` lose all lines, without time. Nothing is counted, and nothing may be outstanding.
+    pub fn empty_at_once(&mut self, core: CoreId) {
+        match self {
+            Memory::Shared(memory) => memory.empty_at_once(core),
+            Memory::WriteThrough(memory) => memory.empty_at_once(core),
+            Memory::Coherent(memory) => memory.empty_at_once(core),
+        }
     }
 
     /// The earliest cycle in which something happens.

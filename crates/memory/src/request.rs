@@ -112,6 +112,26 @@ pub struct Response {
     pub level: Level,
 }
 
+/// Caches of a core that are emptied together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Caches {
+    /// The instruction cache.
+    Instructions,
+    /// The first level.
+    First,
+    /// The first level, and a second one of its own.
+    Private,
+}
+
+/// What has become of caches that were emptied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Emptied {
+    /// Lines that they have lost.
+    pub lines: u64,
+    /// Those of them that were written, and go to where the next copy lies.
+    pub written_back: u64,
+}
+
 /// Why a core loses a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {

@@ -13,6 +13,7 @@ use crate::params::{BusParams, L1MissParams, L1Params, L2Params, MemoryParams};
 use crate::request::{Level, Missed, Request, RequestKind, Response, Told};
 use crate::wheel::Wheel;
 
+mod empty;
 mod sharers;
 
 pub(crate) use sharers::{cores_of, fill, fill_data};
@@ -254,13 +255,6 @@ impl MemorySystem {
         let hit = first.instructions.access(line) != Lookup::Miss || first.is_perfect(INSTRUCTIONS);
         first.instruction_counters.misses += u64::from(!hit);
         hit
-    }
-
-    /// The instruction cache of `core` loses all lines.
-    pub fn empty_instructions(&mut self, core: CoreId) {
-        let first = &mut self.first[core.index()];
-        first.changes += 1;
-        first.instruction_counters.invalidations += first.instructions.clear();
     }
 
     /// Looks up the data cache for a load; the same rule.

@@ -5,7 +5,7 @@ use loiter_hart::{Access, Accessed, DataPort, Exec, Flow, access_width};
 use loiter_isa::csr::number::STIMECMP;
 use loiter_isa::{Class, Inst, Op, SINK, Width, dispatch};
 use loiter_machine::{AccessFault, Machine};
-use loiter_memory::{Request, RequestKind};
+use loiter_memory::{Caches, Request, RequestKind};
 use loiter_observe::{Doing, Slot};
 use loiter_types::{Cycle, HartId, PhysAddr, VirtAddr};
 
@@ -356,7 +356,10 @@ impl Context {
             core.registers.values[register as usize] = hart.regs[second as usize];
         }
         if inst.op == Op::FenceI && core.params.core.fence_i_empties {
-            shared.memory.empty_instructions(core.id);
+            // Nothing has read a line that the instruction cache alone has, and nobody watches it.
+            let (stays, mut told) = (|_| false, Vec::new());
+            let which = Caches::Instructions;
+            shared.memory.empty(now, core.id, which, stays, &mut told);
         }
         if inst.op == Op::SfenceVma {
             self.flush_translations(core, &inst, &shared.harts[self.hart_index]);

@@ -17,6 +17,7 @@
 mod collect;
 mod directory;
 mod dram;
+mod empty;
 mod fabric;
 mod home;
 mod layout;

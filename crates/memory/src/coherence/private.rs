@@ -12,7 +12,7 @@ use super::state::State;
 use super::{Asked, Out};
 use crate::cache::{Cache, Lookup};
 use crate::counters::{L1Counters, MissCounters, SecondCounters, StoreCounters};
-use crate::request::{Level, Lost, Request, RequestKind, Response, Told};
+use crate::request::{Caches, Level, Lost, Request, RequestKind, Response, Told};
 
 const INSTRUCTIONS: usize = 0;
 const DATA: usize = 1;
@@ -587,14 +587,50 @@ impl Private {
         }
     }
 
-    /// The instruction cache loses all lines.
-    pub(crate) fn empty_instructions(&mut self) {
+    /// The lines that `which` has, those of a first level within a second one included.
+    pub(super) fn lines_of(&self, which: Caches) -> Vec<u64> {
+        match (which, &self.second) {
+            (Caches::Instructions, _) => self.instructions.present().collect(),
+            (Caches::Private, Some(second)) => second.tags.present().collect(),
+            (Caches::First | Caches::Private, _) => {
+                let instructions = self.instructions.present();
+                instructions.chain(self.data.tags.present()).collect()
+            }
+        }
+    }
+
+    /// Whether a request for `line` has gone to its home.
+    pub(super) fn is_at_home(&self, line: u64) -> bool {
+        is_sent(&self.misses, line)
+    }
+
+    /// `which` drops `line`. Returns whether no cache of the core has it any more.
+    pub(super) fn drops(&mut self, line: u64, which: Caches) -> bool {
         self.changes += 1;
-        self.counters.first[INSTRUCTIONS].invalidations += self.instructions.clear();
+        match which {
+            Caches::Private => {}
+            Caches::First if self.second.is_none() => {}
+            Caches::First => {
+                self.instructions.invalidate(line);
+                self.leaves_data(self.data.tags.find(line));
+                self.data.set_state(line, State::Invalid);
+                self.data.tags.invalidate(line);
+                return false;
+            }
+            Caches::Instructions => {
+                self.counters.first[INSTRUCTIONS].invalidations += 1;
+                if self.second.is_some() || self.data.state(line).can_read() {
+                    self.instructions.invalidate(line);
+                    return false;
+                }
+            }
+        }
+        self.drop_copies(line);
+        true
     }
 
     /// A copy in `state` has been given up: home is told where it counts on it.
-    fn leave(&mut self, line: u64, state: State, out: &mut Out<'_>) {
+    pub(super) fn leave(&mut self, line: u64, state: State, out: &mut Out<'_>) {
         if state.supplies() || self.rules.tells_clean {
             self.leaving.push(Leaving { line, state });
             out.send_home(self.node, line, Body::Put { state }, 0);

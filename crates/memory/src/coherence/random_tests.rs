@@ -7,7 +7,7 @@ use crate::coherence::{
     ClusterConfig, NetworkConfig, PrefetchParams, PrivateConfig, Protocol, SnoopingBusConfig,
     Topology,
 };
-use crate::request::Lost;
+use crate::request::{Caches, Emptied, Lost};
 
 const LINE_BYTES: u64 = 64;
 
@@ -150,6 +150,18 @@ impl Tested for Coherent {
         self.is_idle()
     }
 
+    fn empty(
+        &mut self,
+        now: Cycle,
+        core: CoreId,
+        which: Caches,
+        stays: Option<usize>,
+        told: &mut Vec<Told>,
+    ) -> Emptied {
+        let stays = |line| stays.is_some() && Self::index_of(line) == stays;
+        self.empty(now, core, which, stays, told)
+    }
+
     fn can_read(&self, core: usize, n: usize) -> bool {
         self.state(CoreId::new(core), Self::addr_of(n)).can_read()
     }
@@ -216,8 +228,11 @@ const ACCESSES: u64 = 8_400_000;
 /// Runs `config`; asserts that all has happened that can in private caches.
 fn tested(config: &CoherenceConfig, accesses: u64) -> Tester<Coherent> {
     let mut tester = Tester::new(Coherent::new(config).unwrap());
+    tester.run(accesses / 4 * 3);
+    tester.empties = true;
     tester.run(accesses);
     for (what, count) in [
+        ("emptied", tester.emptied),
         ("lost to a writer", tester.lost[Lost::Written as usize]),
         ("lost to a reader", tester.lost[Lost::Read as usize]),
         ("evicted", tester.lost[Lost::Evicted as usize]),

@@ -294,11 +294,6 @@ impl Coherent {
         self.line_log2
     }
 
-    /// The instruction cache of `core` loses all lines.
-    pub fn empty_instructions(&mut self, core: CoreId) {
-        self.private[core.index()].empty_instructions();
-    }
-
     /// Where a line that the first level of `core` does not have is now, which is where it will come from if nobody
     /// else takes it before.
     #[must_use]
@@ -495,7 +490,7 @@ impl Coherent {
         self.private[core.index()].visit_state(visitor);
     }
 
-    fn happens(&mut self, now: Cycle, event: Event, told: &mut Vec<Told>) {
+    pub(super) fn happens(&mut self, now: Cycle, event: Event, told: &mut Vec<Told>) {
         let mut out = Out {
             now,
             fabric: &mut self.fabric,

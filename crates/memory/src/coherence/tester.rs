@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use loiter_types::{ContextId, CoreId, Cycle, PhysAddr};
 
 use super::Asked;
-use crate::request::{Lost, Request, RequestKind, Response, Told};
+use crate::request::{Caches, Emptied, Lost, Request, RequestKind, Response, Told};
 
 pub(super) const CORES: usize = 16;
 /// Data lines that are accessed.
@@ -57,6 +57,16 @@ pub(super) trait Tested {
     fn advance(&mut self, now: Cycle, told: &mut Vec<Told>);
     /// As of the memory system.
     fn is_idle(&self) -> bool;
+
+    /// As of the memory system; one line stays.
+    fn empty(
+        &mut self,
+        now: Cycle,
+        core: CoreId,
+        which: Caches,
+        stays: Option<usize>,
+        told: &mut Vec<Told>,
+    ) -> Emptied;
 
     /// Whether the private caches of `core` have the `n`th line.
     fn can_read(&self, core: usize, n: usize) -> bool;
@@ -129,6 +139,9 @@ pub(super) struct Tester<M> {
     pub(super) at_home: u64,
     /// `sc` that have succeeded, and that have failed.
     pub(super) conditionals: [u64; 2],
+    /// Caches are emptied now and then.
+    pub(super) empties: bool,
+    pub(super) emptied: u64,
 }
 
 impl<M: Tested> Tester<M> {
@@ -153,6 +166,8 @@ impl<M: Tested> Tester<M> {
             merged: 0,
             at_home: 0,
             conditionals: [0; 2],
+            empties: false,
+            emptied: 0,
         }
     }
 
@@ -401,6 +416,23 @@ impl<M: Tested> Tester<M> {
         }
     }
 
+    /// Some of the caches of `core` are emptied, but for the line that it watches.
+    fn empties(&mut self, core: usize, told: &mut Vec<Told>) {
+        let which = match self.random.below(3) {
+            0 => Caches::Instructions,
+            1 => Caches::First,
+            _ => Caches::Private,
+        };
+        let watched = self.watched[core];
+        let id = CoreId::new(core);
+        let emptied = self.memory.empty(self.now, id, which, watched, told);
+        self.emptied += emptied.lines;
+        for each in std::mem::take(told) {
+            self.hear(each, &[]);
+        }
+        assert_eq!(self.watched[core], watched);
+    }
+
     pub(super) fn run(&mut self, accesses: u64) {
         let mut told = Vec::new();
         while self.accesses < accesses {
@@ -412,6 +444,9 @@ impl<M: Tested> Tester<M> {
                 let waits = self.stalled[core] || self.outstanding_of[core] >= M::MOST_OUTSTANDING;
                 if !waits && self.random.below(rest) == 0 {
                     self.access(core);
+                }
+                if self.empties && self.random.below(1000) == 0 {
+                    self.empties(core, &mut told);
                 }
             }
             if self.now.0.is_multiple_of(256) {

@@ -19,7 +19,7 @@ use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr, StateVisitor};
 
 use crate::cache::Lookup;
 use crate::params::{L1Params, L2Params, MemoryParams, ReplyParams};
-use crate::request::{Level, Request, RequestKind, Response, Told};
+use crate::request::{Caches, Emptied, Level, Request, RequestKind, Response, Told};
 use crate::wheel::Wheel;
 
 mod directory;
@@ -166,11 +166,34 @@ impl WriteThrough {
         self.first[0].data.line_log2()
     }
 
-    /// The instruction cache of `core` loses all lines.
-    pub fn empty_instructions(&mut self, core: CoreId) {
+    /// As [`crate::Memory::empty`]. As of a line that is replaced, the directory has it still.
+    pub(crate) fn empty(
+        &mut self,
+        core: CoreId,
+        which: Caches,
+        stays: impl Fn(u64) -> bool,
+    ) -> Emptied {
         let first = &mut self.first[core.index()];
         first.changes += 1;
-        first.instruction_counters.invalidations += first.instructions.clear();
+        let mut lines = first.instructions.clear();
+        if which == Caches::Instructions {
+            first.instruction_counters.invalidations += lines;
+        } else {
+            let data: Vec<u64> = first.data.present().filter(|&line| !stays(line)).collect();
+            lines += data.len() as u64;
+            data.iter().for_each(|&line| {
+                first.data.invalidate(line);
+            });
+        }
+        Emptied {
+            lines,
+            written_back: 0,
+        }
+    }
+
+    /// As [`crate::Memory::empty_at_once`].
+    pub(crate) fn empty_at_once(&mut self, core: CoreId) {
+        self.empty(core, Caches::Private, |_| false);
     }
 
     /// Where a line that a first level does not have is now.

@@ -111,6 +111,18 @@ impl<const DATA: u64, const CODE: u64> Tested for Lines<DATA, CODE> {
         self.0.is_idle()
     }
 
+    fn empty(
+        &mut self,
+        _: Cycle,
+        core: CoreId,
+        which: Caches,
+        stays: Option<usize>,
+        _: &mut Vec<Told>,
+    ) -> Emptied {
+        let stays = |line| stays.is_some() && Self::index_of(line) == stays;
+        self.0.empty(core, which, stays)
+    }
+
     fn can_read(&self, core: usize, n: usize) -> bool {
         let (core, addr) = (CoreId::new(core), Self::addr_of(n));
         let has = |which| self.0.holds(core, which, addr);
@@ -151,11 +163,14 @@ const ACCESSES: u64 = 4_200_000;
 /// Runs a system; asserts that everything has happened that can.
 fn holds_on<const DATA: u64, const CODE: u64>(ways: u64) {
     let mut tester = Tester::new(Lines::<DATA, CODE>::new(ways));
+    tester.run(ACCESSES / 4 * 3);
+    tester.empties = true;
     tester.run(ACCESSES);
     let l2 = &tester.memory.0.second.counters;
     let first = tester.memory.0.first.iter();
     let code = first.map(|first| first.instruction_counters.invalidations);
     for (what, count) in [
+        ("emptied", tester.emptied),
         ("lost to a writer", tester.lost[0]),
         ("evicted", tester.lost[2]),
         ("performed at home", tester.at_home),
