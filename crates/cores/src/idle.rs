@@ -13,10 +13,12 @@
 //!
 //! States follow from the time since the last context fell asleep. So nothing has to happen when a core
 //! enters one, and a core that sleeps costs nothing to simulate; state and counters are worked out when it
-//! wakes, and when somebody reads them.
+//! wakes, and when somebody reads them. The exception are states that do not keep caches: others see what
+//! those write back, so it leaves when the state begins. Lines that a context watches stay: what watches them
+//! has to hear of their loss.
 
 use loiter_hart::Nap;
-use loiter_memory::Flush;
+use loiter_memory::{Caches, Emptied, Flush};
 use loiter_types::{Cycle, counters, params};
 
 /// What a core forgets of translations.
@@ -51,8 +53,10 @@ params! {
         state1_exit_cycles: int(0..=100000000) = 0,
         /// Target residency: the shortest stay that saves energy.
         state1_residency_cycles: int(0..=1000000000) = 0,
-        /// What the core does not have any more when it wakes.
-        state1_loses: choice("nothing", "translations") = "nothing",
+        /// What the core does not have any more when it wakes: nothing, or some of these, with spaces between. translations:
+        /// translation buffers. predictors: those of branches. l1: first-level caches. l2: a second level of its own, and the
+        /// first. Written lines are written back when the state begins.
+        state1_loses: text = "nothing",
         /// What the state is called.
         state2_name: text = "C2",
         /// As state1_entry_cycles.
@@ -62,7 +66,7 @@ params! {
         /// As state1_residency_cycles.
         state2_residency_cycles: int(0..=1000000000) = 0,
         /// As state1_loses.
-        state2_loses: choice("nothing", "translations") = "nothing",
+        state2_loses: text = "nothing",
         /// What the state is called.
         state3_name: text = "C3",
         /// As state1_entry_cycles.
@@ -72,7 +76,7 @@ params! {
         /// As state1_residency_cycles.
         state3_residency_cycles: int(0..=1000000000) = 0,
         /// As state1_loses.
-        state3_loses: choice("nothing", "translations") = "nothing",
+        state3_loses: text = "nothing",
     }
 }
 
@@ -93,6 +97,10 @@ counters! {
         state3_entries: "events",
         /// Cycles in state 3.
         state3_cycles: "cycles",
+        /// Lines that its caches have lost to idle states, or because a hart was to find the core cold.
+        lost_lines: "lines",
+        /// Those of them that were written back.
+        written_back_lines: "lines",
     }
 }
 
@@ -103,7 +111,55 @@ struct State {
     exit_cycles: u64,
     /// How long the core has slept when it enters it.
     after_cycles: u64,
-    loses_translations: bool,
+    loses: Loses,
+}
+
+/// What a core does not have any more when it leaves a state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Loses {
+    /// Translation buffers are empty.
+    pub(crate) translations: bool,
+    /// Predictors have seen nothing.
+    pub(crate) predictors: bool,
+    /// These caches are empty.
+    pub(crate) caches: Option<Caches>,
+}
+
+impl Loses {
+    /// Everything that a hart may find.
+    pub(crate) const ALL: Loses = Loses {
+        translations: true,
+        predictors: true,
+        caches: Some(Caches::Private),
+    };
+
+    fn parse(words: &str) -> Result<Self, String> {
+        let mut loses = Self::default();
+        if words == "nothing" {
+            return Ok(loses);
+        }
+        for word in words.split_whitespace() {
+            match word {
+                "translations" => loses.translations = true,
+                "predictors" => loses.predictors = true,
+                "l1" => loses.caches = loses.caches.max(Some(Caches::First)),
+                "l2" => loses.caches = Some(Caches::Private),
+                other => return Err(other.to_owned()),
+            }
+        }
+        match loses == Self::default() {
+            true => Err(words.to_owned()),
+            false => Ok(loses),
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            translations: self.translations || other.translations,
+            predictors: self.predictors || other.predictors,
+            caches: self.caches.max(other.caches),
+        }
+    }
 }
 
 impl IdleParams {
@@ -112,32 +168,35 @@ impl IdleParams {
     /// # Errors
     /// The section and what contradicts what.
     pub(crate) fn check(&self) -> Result<(), (&'static str, String)> {
+        let found = self.check_latencies().and_then(|()| self.check_depths());
+        found.map_err(|problem| ("idle", problem))
+    }
+
+    fn check_latencies(&self) -> Result<(), String> {
         let mut before = (0, 0);
         for (n, (exit, residency)) in (1..=self.states).zip(self.latencies()) {
             if exit > residency {
-                return Err((
-                    "idle",
-                    format!(
-                        "state{n}_exit_cycles = {exit} is longer than state{n}_residency_cycles = {residency}: a stay \
-                         that pays lasts for the exit at least"
-                    ),
+                return Err(format!(
+                    "state{n}_exit_cycles = {exit} is longer than state{n}_residency_cycles = {residency}: a stay \
+                     that pays lasts for the exit at least"
                 ));
             }
             for (key, value, less) in [("exit", exit, before.0), ("residency", residency, before.1)]
             {
                 if value < less {
-                    return Err((
-                        "idle",
-                        format!(
-                            "state{n}_{key}_cycles = {value} is less than state{}_{key}_cycles = {less}; deeper states \
-                             come later",
-                            n - 1
-                        ),
+                    return Err(format!(
+                        "state{n}_{key}_cycles = {value} is less than state{}_{key}_cycles = {less}; deeper states \
+                         come later",
+                        n - 1
                     ));
                 }
             }
             before = (exit, residency);
         }
+        Ok(())
+    }
+
+    fn check_depths(&self) -> Result<(), String> {
         let deepest = [
             ("wrs", self.wrs_deepest),
             ("lock", self.lock_deepest),
@@ -146,13 +205,23 @@ impl IdleParams {
         for (nap, depth) in deepest {
             if depth > self.states {
                 let states = self.states;
-                return Err((
-                    "idle",
-                    format!("{nap}_deepest = {depth}, but there are states = {states}"),
+                return Err(format!(
+                    "{nap}_deepest = {depth}, but there are states = {states}"
                 ));
             }
         }
+        for (n, words) in (1..).zip(self.loses()) {
+            Loses::parse(words).map_err(|word| {
+                format!(
+                    "state{n}_loses = \"{words}\": \"{word}\" is not \"nothing\", nor one of translations, predictors, l1, l2"
+                )
+            })?;
+        }
         Ok(())
+    }
+
+    fn loses(&self) -> [&String; STATES] {
+        [&self.state1_loses, &self.state2_loses, &self.state3_loses]
     }
 
     fn latencies(&self) -> [(u64, u64); STATES] {
@@ -169,16 +238,15 @@ impl IdleParams {
             self.state2_entry_cycles,
             self.state3_entry_cycles,
         ];
-        let loses = [&self.state1_loses, &self.state2_loses, &self.state3_loses];
         self.latencies()[..self.states as usize]
             .iter()
             .zip(entries)
-            .zip(loses)
+            .zip(self.loses())
             .map(|((&(exit_cycles, residency), entry_cycles), loses)| State {
                 entry_cycles,
                 exit_cycles,
                 after_cycles: residency,
-                loses_translations: loses == "translations",
+                loses: Loses::parse(loses).expect("IdleParams::check has passed it"),
             })
             .collect()
     }
@@ -198,8 +266,8 @@ struct Rest {
 pub(crate) struct Up {
     /// The first cycle in which an instruction may follow.
     pub(crate) at: Cycle,
-    /// Translation buffers are empty.
-    pub(crate) without_translations: bool,
+    /// What the core does not have any more; its caches have lost that before.
+    pub(crate) lost: Loses,
 }
 
 /// The idle state of a core.
@@ -216,6 +284,10 @@ pub(crate) struct Idle {
     awake: usize,
     /// When the core has left the state that it was in last.
     up_at: Cycle,
+    /// When the caches lose something next.
+    loses_at: Cycle,
+    /// The core is to be cold by then.
+    cold: bool,
     counters: IdleCounters,
 }
 
@@ -240,11 +312,15 @@ impl Idle {
             rests: vec![None; contexts],
             awake: contexts,
             up_at: now,
+            loses_at: Cycle::NEVER,
+            cold: false,
             counters: IdleCounters::default(),
         };
         for c in 0..contexts {
             idle.is_vacant(c, now);
         }
+        // There is nothing yet.
+        idle.loses_at = Cycle::NEVER;
         idle
     }
 
@@ -281,6 +357,57 @@ impl Idle {
     fn rest(&mut self, c: usize, rest: Rest) {
         self.awake -= usize::from(self.rests[c].is_none());
         self.rests[c] = Some(rest);
+        self.loses_at = self.next_loss(Cycle(0)).min(self.ordered_loss());
+    }
+
+    /// When a core that has been told to be cold is.
+    fn ordered_loss(&self) -> Cycle {
+        match self.cold {
+            true => self.loses_at,
+            false => Cycle::NEVER,
+        }
+    }
+
+    /// When the caches lose something next, after `since`, if nobody wakes before.
+    fn next_loss(&self, since: Cycle) -> Cycle {
+        if self.awake > 0 || self.states.iter().all(|state| state.loses.caches.is_none()) {
+            return Cycle::NEVER;
+        }
+        let end = self.first_end();
+        let losing = self.begins().into_iter().zip(&self.states);
+        let losing = losing.filter(|(_, state)| state.loses.caches.is_some());
+        let begins = losing.map(|(begins, _)| begins);
+        let next = begins.filter(|&begins| begins > since && begins <= end);
+        next.min().unwrap_or(Cycle::NEVER)
+    }
+
+    /// When the caches lose something next, if nothing comes between.
+    #[inline(always)]
+    pub(crate) fn loses_at(&self) -> Cycle {
+        self.loses_at
+    }
+
+    /// What the caches lose at `now`, when the time has come.
+    pub(crate) fn take_loss(&mut self, now: Cycle) -> Option<Caches> {
+        let due = self.loses_at <= now;
+        self.loses_at = self.next_loss(now);
+        if std::mem::take(&mut self.cold) {
+            return Loses::ALL.caches;
+        }
+        let begun = self.begins().into_iter().zip(&self.states);
+        let begun = begun.filter(|&(begins, _)| due && begins <= now);
+        begun.filter_map(|(_, state)| state.loses.caches).max()
+    }
+
+    /// The caches have lost so much.
+    pub(crate) fn has_lost(&mut self, emptied: Emptied) {
+        self.counters.lost_lines += emptied.lines;
+        self.counters.written_back_lines += emptied.written_back;
+    }
+
+    /// The next cycle finds the caches without anything of what they have.
+    pub(crate) fn is_to_be_cold(&mut self, now: Cycle) {
+        (self.loses_at, self.cold) = (now, true);
     }
 
     /// A hart comes into context `c` at `now`, or is about to leave it: what has been is counted. Whoever moves harts
@@ -292,7 +419,7 @@ impl Idle {
 
     /// An event of cycle `event` wakes context `c`: the core leaves the state that it is in.
     pub(crate) fn wakes(&mut self, c: usize, event: Cycle) -> Up {
-        let mut without_translations = false;
+        let mut lost = Loses::default();
         if let Some(course) = self.course(event) {
             // A nap that ended by itself before has not told yet.
             let event = event.min(self.first_end());
@@ -300,20 +427,25 @@ impl Idle {
             if let Some(state) = course.state.checked_sub(1).map(|n| self.states[n]) {
                 let entered = course.begins[course.state - 1].after(state.entry_cycles);
                 self.up_at = event.max(entered).after(state.exit_cycles);
-                without_translations = state.loses_translations;
             }
+            let entered = course.begins.iter().zip(&self.states);
+            let entered = entered.filter(|(begins, _)| **begins != Cycle::NEVER);
+            lost = entered.fold(lost, |lost, (_, state)| lost.and(state.loses));
+        }
+        if self.loses_at > event {
+            self.loses_at = self.ordered_loss();
         }
         self.awake += usize::from(self.rests[c].is_some());
         self.rests[c] = None;
         Up {
             at: self.up_at,
-            without_translations,
+            lost,
         }
     }
 
     /// Whether there is a state in which it loses translations.
     pub(crate) fn may_lose_translations(&self) -> bool {
-        self.states.iter().any(|state| state.loses_translations)
+        self.states.iter().any(|state| state.loses.translations)
     }
 
     /// Time has passed up to `now` of which the core knows nothing.
@@ -322,6 +454,10 @@ impl Idle {
             rest.from = now;
         }
         self.up_at = self.up_at.min(now);
+        self.loses_at = match self.cold {
+            true => now,
+            false => Cycle::NEVER,
+        };
     }
 
     /// The counters as they are at `now`.
@@ -343,29 +479,40 @@ impl Idle {
             return None;
         }
         let now = now.min(self.first_end());
-        let mut since = self.up_at;
-        let mut permits = self.states.len();
-        for rest in self.rests.iter().flatten() {
-            since = since.max(rest.from);
-            permits = permits.min(rest.permits);
-        }
         let mut course = Course {
-            since,
+            since: self.asleep_since(),
             state: 0,
             begins: [Cycle::NEVER; STATES],
         };
-        for (n, state) in self.states[..permits].iter().enumerate() {
-            let begins = match self.at_once {
-                true if n + 1 == permits => since,
-                true => Cycle::NEVER,
-                false => since.after(state.after_cycles),
-            };
-            if now >= begins {
+        for (n, begins) in self.begins().into_iter().enumerate() {
+            if now >= begins && begins != Cycle::NEVER {
                 course.state = n + 1;
                 course.begins[n] = begins;
             }
         }
         Some(course)
+    }
+
+    /// Since when nobody is awake, if so.
+    fn asleep_since(&self) -> Cycle {
+        let rests = self.rests.iter().flatten();
+        rests.fold(self.up_at, |since, rest| since.max(rest.from))
+    }
+
+    /// When each state begins, if nobody wakes before; those that are not permitted never do.
+    fn begins(&self) -> [Cycle; STATES] {
+        let since = self.asleep_since();
+        let rests = self.rests.iter().flatten();
+        let permits = rests.fold(self.states.len(), |least, rest| least.min(rest.permits));
+        let mut begins = [Cycle::NEVER; STATES];
+        for (n, state) in self.states[..permits].iter().enumerate() {
+            begins[n] = match self.at_once {
+                true if n + 1 == permits => since,
+                true => Cycle::NEVER,
+                false => since.after(state.after_cycles),
+            };
+        }
+        begins
     }
 
     /// The counters, with a course up to `end`.

@@ -177,3 +177,101 @@ fn contradictions_name_their_key() {
     let more = fault(&[("wrs_deepest", 3)]);
     assert!(more.starts_with("wrs_deepest = 3, but there are states = 2"));
 }
+
+/// With a first state that loses the first level, and a second that loses all.
+fn losing() -> IdleParams {
+    IdleParams {
+        state1_loses: "l1".into(),
+        state2_loses: "translations l2 predictors".into(),
+        ..params(&[])
+    }
+}
+
+#[test]
+fn caches_are_lost_when_their_state_begins_and_the_rest_when_the_core_wakes() {
+    let mut idle = awake(&losing(), 2);
+    let first = Cycle(100 + RESIDENCY_1);
+    let second = Cycle(100 + RESIDENCY_2);
+    idle.sleeps(0, Nap::Wfi, Cycle(70), Cycle::NEVER);
+    assert_eq!(idle.loses_at(), Cycle::NEVER, "somebody is awake");
+    idle.sleeps(1, Nap::Wfi, Cycle(100), Cycle::NEVER);
+    assert_eq!(idle.loses_at(), first);
+    assert_eq!(idle.take_loss(first), Some(Caches::First));
+    assert_eq!(idle.loses_at(), second);
+    assert_eq!(idle.take_loss(second), Some(Caches::Private));
+    assert_eq!(idle.loses_at(), Cycle::NEVER);
+    assert_eq!(idle.wakes(0, second.after(1)).lost, Loses::ALL);
+
+    // Woken in the first state; in the cycle in which the second begins; and before the first.
+    for (event, lost, loses_at) in [
+        (second.0 - 1, Some(Caches::First), Cycle::NEVER),
+        (second.0, Some(Caches::Private), second),
+        (first.0 - 1, None, Cycle::NEVER),
+    ] {
+        let mut idle = awake(&losing(), 1);
+        idle.sleeps(0, Nap::Wfi, Cycle(100), Cycle::NEVER);
+        if event >= first.0 {
+            idle.take_loss(first);
+        }
+        assert_eq!(idle.wakes(0, Cycle(event)).lost.caches, lost, "{event}");
+        assert_eq!(idle.loses_at(), loses_at, "{event}");
+    }
+}
+
+#[test]
+fn a_nap_that_ends_before_or_permits_less_keeps_the_caches() {
+    let end = |until: u64, nap| {
+        let mut idle = awake(&losing(), 1);
+        idle.sleeps(0, nap, Cycle(100), Cycle(until));
+        idle.loses_at()
+    };
+    let first = 100 + RESIDENCY_1;
+    assert_eq!(end(first - 1, Nap::WrsSto), Cycle::NEVER);
+    assert_eq!(end(first, Nap::WrsSto), Cycle(first));
+    assert_eq!(end(first, Nap::Lock), Cycle::NEVER);
+    // On request the second state is entered without the first.
+    let params = IdleParams {
+        governor: "request".into(),
+        ..losing()
+    };
+    let mut idle = awake(&params, 1);
+    idle.sleeps(0, Nap::Wfi, Cycle(100), Cycle::NEVER);
+    assert_eq!(idle.take_loss(Cycle(100)), Some(Caches::Private));
+}
+
+#[test]
+fn a_core_that_is_to_be_cold_loses_its_caches_once_whoever_wakes_or_sleeps() {
+    let mut idle = awake(&params(&[]), 2);
+    idle.is_to_be_cold(Cycle(40));
+    idle.sleeps(0, Nap::Wfi, Cycle(41), Cycle::NEVER);
+    idle.wakes(0, Cycle(45));
+    assert_eq!(idle.loses_at(), Cycle(40));
+    assert_eq!(idle.take_loss(Cycle(46)), Some(Caches::Private));
+    assert_eq!(idle.loses_at(), Cycle::NEVER);
+}
+
+#[test]
+fn what_a_state_loses_has_a_name() {
+    let check = |words: &str| {
+        let params = IdleParams {
+            state2_loses: words.into(),
+            ..params(&[])
+        };
+        params.check().err().map(|(section, problem)| {
+            assert_eq!(section, "idle");
+            problem
+        })
+    };
+    assert_eq!(check("l2 translations predictors l1"), None);
+    for (words, problem) in [
+        ("l3", "state2_loses = \"l3\": \"l3\" is not"),
+        (
+            "l1 nothing",
+            "state2_loses = \"l1 nothing\": \"nothing\" is not",
+        ),
+        ("", "state2_loses = \"\": \"\" is not"),
+    ] {
+        let found = check(words).unwrap();
+        assert!(found.starts_with(problem), "{found}");
+    }
+}

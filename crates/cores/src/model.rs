@@ -73,6 +73,16 @@ pub(crate) trait TimedCore {
         shared: &mut Shared<'_, O>,
     ) -> (Cycle, Cycle);
 
+    /// When its caches lose something by themselves, whoever sits there.
+    fn loses_at(&self) -> Cycle;
+
+    /// The core has nothing of what it has in translation buffers and predictors, for the hart of context `c`.
+    fn is_cold(&mut self, c: usize);
+
+    /// From `now` on the core has nothing of what it has in caches, translation buffers and predictors, for a hart that
+    /// has come into context `c`.
+    fn is_to_be_cold(&mut self, c: usize, now: Cycle);
+
     /// A cycle in which harts are about to leave: nothing is begun. Returns the next in which the core has anything to do
     /// by itself. When it is never, and memory has nothing to deliver either, every hart can be detached.
     fn drain<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle;

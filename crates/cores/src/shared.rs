@@ -5,9 +5,9 @@ use loiter_hart::{
 };
 use loiter_isa::{Inst, Op, Width};
 use loiter_machine::Machine;
-use loiter_memory::{Level, Memory};
+use loiter_memory::{Caches, Emptied, Level, Memory, Told};
 use loiter_observe::{Doing, Mode, Moment, Probe, Slot};
-use loiter_types::{Cycle, HartId, PhysAddr, VirtAddr};
+use loiter_types::{CoreId, Cycle, HartId, PhysAddr, VirtAddr};
 
 use crate::Observer;
 
@@ -130,6 +130,26 @@ impl<O: Observer> Shared<'_, O> {
                 });
             }
         }
+    }
+
+    /// Caches of `core` are emptied, but for lines that one of its `harts` watches. Returns what has become of them, and
+    /// the lines of whose loss the core has to be told.
+    pub(crate) fn empty(
+        &mut self,
+        core: CoreId,
+        which: Caches,
+        harts: impl Iterator<Item = HartId> + Clone,
+        now: Cycle,
+    ) -> (Emptied, Vec<u64>) {
+        let (watches, line_log2) = (&self.machine.watches, self.memory.data_line_log2());
+        let is_watched = |line| (harts.clone()).any(|hart| watches.watches(hart, line, line_log2));
+        let mut told = Vec::new();
+        let emptied = self.memory.empty(now, core, which, is_watched, &mut told);
+        let lines = told.iter().filter_map(|told| match *told {
+            Told::Lost { line, .. } => Some(line),
+            Told::Performs(_) | Told::Retry(_) => None,
+        });
+        (emptied, lines.collect())
     }
 
     /// A hart enters a trap; one that no handler takes is noted.

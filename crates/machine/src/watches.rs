@@ -260,18 +260,23 @@ impl Watches {
     /// The hart has lost the line of `line_bytes` bytes with number `line`: if it watches part of it, its watch is
     /// broken.
     pub fn lose(&mut self, hart: HartId, line: u64, line_log2: u32) {
+        if self.watches(hart, line, line_log2) {
+            self.is_lost(hart);
+        }
+    }
+
+    /// Whether the hart watches part of the line with number `line`, of `1 << line_log2` bytes.
+    #[must_use]
+    pub fn watches(&self, hart: HartId, line: u64, line_log2: u32) -> bool {
         let watched = self.lines[hart.index()];
         if watched == IDLE || watched == LOST {
-            return;
+            return false;
         }
         let (fine, coarse) = (self.line_log2.min(line_log2), self.line_log2.max(line_log2));
         let shift = coarse - fine;
-        let same = match self.line_log2 > line_log2 {
+        match self.line_log2 > line_log2 {
             true => watched == line >> shift,
             false => watched >> shift == line,
-        };
-        if same {
-            self.is_lost(hart);
         }
     }
 

@@ -224,7 +224,7 @@ impl Memory {
         told: &mut Vec<Told>,
     ) -> Emptied {
         match self {
-            Memory::Shared(memory) => memory.empty(now, core, which),
+            Memory::Shared(memory) => memory.empty(now, core, which, stays),
             Memory::WriteThrough(memory) => memory.empty(core, which, stays),
             Memory::Coherent(memory) => memory.empty(now, core, which, stays, told),
         }

@@ -4,6 +4,7 @@ use loiter_hart::Unobserved;
 use loiter_types::{ContextId, Cycle, HartId};
 
 use crate::error::Error;
+use crate::phases::Move;
 use crate::result::{Exit, SeatRow};
 use crate::system::System;
 use crate::timing_phase::{Steps, Timing};
@@ -56,20 +57,23 @@ impl Timing {
 
     /// `hart` moves to `context`, and who sits there to the one that it leaves. While harts sit in the cores, both first
     /// bring what they have in flight to its end; the others continue meanwhile. Returns the end of the run if that comes
-    /// before.
+    /// before. With `cold`, the core of `context` has nothing of what it has when the hart comes there.
     ///
     /// # Errors
     /// As [`Timing::steps`].
     pub(crate) fn move_hart(
         &mut self,
         system: &mut System,
-        hart: HartId,
-        context: ContextId,
+        movement: Move,
     ) -> Result<Option<Exit>, Error> {
+        let (hart, context) = (HartId(movement.hart), ContextId(movement.context));
         let left = self.place(hart);
         let harts = (0..system.harts.len()).map(HartId::new);
         let mut moved: Vec<_> = harts.filter(|&it| self.place(it) == context).collect();
         if moved.contains(&hart) {
+            if movement.cold {
+                self.is_to_be_cold(hart, self.counted_to(system.now));
+            }
             return Ok(None);
         }
         let other = moved.first().copied();
@@ -96,6 +100,9 @@ impl Timing {
                 self.attach_hart(system, it, now);
             }
         }
+        if movement.cold {
+            self.is_to_be_cold(hart, now);
+        }
         let timeline = system.inspector.as_mut();
         if let Some(timeline) = timeline.and_then(|it| it.timeline.as_mut()) {
             for &it in &moved {
@@ -103,6 +110,19 @@ impl Timing {
             }
         }
         Ok(None)
+    }
+
+    /// The core that `hart` has moved to has nothing of what it had. While no hart sits in the cores, memory has nothing
+    /// in flight.
+    fn is_to_be_cold(&mut self, hart: HartId, now: Cycle) {
+        let context = self.place(hart);
+        match self.is_attached() {
+            true => self.cores.is_to_be_cold(hart, now),
+            false => {
+                self.cores.is_cold(context);
+                self.memory.empty_at_once(self.cores.core_of(context));
+            }
+        }
     }
 
     /// Cycles until `harts` can be detached. Returns the end of the run if that comes before.

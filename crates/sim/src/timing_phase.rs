@@ -28,7 +28,7 @@ const CORE_STEPS: u32 = 1 << 5;
 /// The timing model of a system.
 pub(crate) struct Timing {
     pub(crate) cores: Cores,
-    memory: Memory,
+    pub(crate) memory: Memory,
     /// Instructions that can retire in a cycle, and a few more.
     most_retired: u64,
     /// The context of each hart, while harts sit in the cores or would.

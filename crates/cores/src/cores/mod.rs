@@ -141,8 +141,22 @@ impl Cores {
         self.skips.forget(core, now);
         let siblings = self.seats().filter(|seat| seat.core.index() == core);
         if siblings.filter(|seat| seat.hart.is_some()).count() == 0 {
-            self.due.set(core, Cycle::NEVER);
+            let at = each!(&self.cores[core], core => core.loses_at());
+            self.due.set(core, at);
         }
+    }
+
+    /// The translation buffers and predictors of the core of `context` are empty.
+    pub fn is_cold(&mut self, context: ContextId) {
+        let (core, c) = self.contexts[context.index()];
+        each!(&mut self.cores[core], core => core.is_cold(c));
+    }
+
+    /// The core to which `hart` has just moved has nothing of what it had in caches, translation buffers and predictors.
+    pub fn is_to_be_cold(&mut self, hart: HartId, now: Cycle) {
+        let (core, c) = self.seat_of(hart);
+        each!(&mut self.cores[core], core => core.is_to_be_cold(c, now));
+        self.roused(core, c, now);
     }
 
     /// Time has passed up to `now` of which the cores know nothing: accounts and counters stand still.

@@ -268,6 +268,7 @@ impl Context {
         self.ready_at = core.params.wait.continues_by_itself(&sleep);
         core.idle
             .sleeps(self.seat, sleep.nap, sleep.entered, sleep.limit);
+        core.note_due();
         if core.idle.may_lose_translations() {
             self.fetch_page = NO_PAGE;
             self.fetch_granted = Granted::NOTHING;

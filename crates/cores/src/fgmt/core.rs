@@ -12,7 +12,7 @@ use super::holes::Holes;
 use super::ownership::Port;
 use super::params::{CLASSES, FgmtParams, MAX_PIPES, Simple};
 use super::units::{ChipFpu, CoreUnits, LOAD_STORE, UNITS};
-use crate::idle::{EVERYTHING, Idle};
+use crate::idle::{EVERYTHING, Idle, Loses};
 use crate::store_buffer::StoreBuffer;
 use crate::walker::{Ended, Walker};
 use crate::{Observer, Shared, WaitCounters};
@@ -34,7 +34,7 @@ pub(super) struct CoreState {
     pub(super) fills: Fills,
     /// Stores that drain into the data cache, and requests without a miss register.
     pub(super) port: Port,
-    /// When something happens that needs no slot: of walks, fills and stores the first. [`CoreState::note_due`] keeps it.
+    /// When something happens that needs no slot: of lost caches, walks, fills and stores the first. [`CoreState::note_due`] keeps it.
     pub(super) due: Cycle,
     /// Kept for its room.
     pub(super) ended_walks: Vec<Ended<()>>,
@@ -174,11 +174,17 @@ impl CoreState {
     pub(super) fn wakes(&mut self, c: usize, event: Cycle) -> Cycle {
         self.changes += 1;
         let up = self.idle.wakes(c, event);
-        if up.without_translations {
+        self.loses(up.lost);
+        self.note_due();
+        up.at
+    }
+
+    /// What the core has lost beside its caches.
+    pub(super) fn loses(&mut self, lost: Loses) {
+        if lost.translations {
             self.itlb.flush(EVERYTHING);
             self.dtlb.flush(EVERYTHING);
         }
-        up.at
     }
 
     /// Notes when something happens that needs no slot, after anything that may have changed it.
@@ -187,7 +193,8 @@ impl CoreState {
     }
 
     fn earliest_due(&self) -> Cycle {
-        self.walker.due.min(self.fills.due).min(self.port.due)
+        let due = self.walker.due.min(self.fills.due).min(self.port.due);
+        due.min(self.idle.loses_at())
     }
 }
 
@@ -314,9 +321,12 @@ impl Core {
         Cycle(earliest)
     }
 
-    /// What needs no slot: page walks, returned lines, and stores that drain.
+    /// What needs no slot: caches that an idle state does not keep, page walks, returned lines, and stores that drain.
     #[cold]
     fn continue_without_a_slot<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        if self.state.idle.loses_at() <= now {
+            self.loses_caches(now, shared);
+        }
         if self.state.walker.due <= now {
             self.continue_walks(now, shared);
         }

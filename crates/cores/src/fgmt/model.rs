@@ -10,6 +10,7 @@ use loiter_types::{CounterVisitor, Cycle, PhysAddr, StateVisitor};
 use super::context::{NO_LINE, Waits};
 use super::core::Core;
 use super::units::ChipFpu;
+use crate::idle::Loses;
 use crate::model::{Seat, TimedCore};
 use crate::smt::Histogram;
 use crate::store_buffer::Forward;
@@ -51,6 +52,7 @@ impl TimedCore for Core {
 
     fn resume(&mut self, now: Cycle) {
         self.state.idle.skip(now);
+        self.state.note_due();
         for context in &mut self.contexts {
             context.accounts.skip(now);
             context.warmed = Fetched::NOWHERE;
@@ -97,6 +99,20 @@ impl TimedCore for Core {
     }
 
     /// Stores drain; what else is in flight continues when memory responds.
+    fn loses_at(&self) -> Cycle {
+        self.state.idle.loses_at()
+    }
+
+    fn is_cold(&mut self, _: usize) {
+        self.state.loses(Loses::ALL);
+    }
+
+    fn is_to_be_cold(&mut self, c: usize, now: Cycle) {
+        self.is_cold(c);
+        self.state.idle.is_to_be_cold(now);
+        self.state.note_due();
+    }
+
     fn drain<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
         if self.state.port.due <= now {
             self.use_port(now, shared);

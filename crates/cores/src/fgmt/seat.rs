@@ -7,9 +7,11 @@ use loiter_types::Cycle;
 
 use super::context::{NO_LINE, Waits};
 use super::core::Core;
+use crate::model::TimedCore;
 use crate::shared::mode;
 use crate::walker::Granted;
 use crate::warm::Traces;
+use crate::{Observer, Shared};
 
 impl Core {
     /// Seats `hart` in vacant context `c`.
@@ -31,6 +33,7 @@ impl Core {
         context.refetch();
         context.check_interrupts = true;
         self.state.idle.moves(c, now);
+        self.state.note_due();
         match std::mem::replace(&mut hart.state, HartState::Running) {
             // What wakes it may have happened before it came here.
             HartState::Napping(nap) if !hart.nap_is_over(nap, watches) => {
@@ -70,6 +73,7 @@ impl Core {
         // The cycles up to now are counted.
         self.state.idle.moves(c, now);
         self.state.idle.is_vacant(c, now);
+        self.state.note_due();
         context.hart = None;
         context.leaves = false;
         context.ready_at = Cycle::NEVER;
@@ -78,6 +82,19 @@ impl Core {
         context.slot = Slot::Vacant;
         context.accounts.changed(Activity::Vacant);
         self.reschedule(c);
+    }
+
+    /// The caches lose what an idle state does not keep, or everything.
+    pub(super) fn loses_caches<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        let Some(which) = self.state.idle.take_loss(now) else {
+            return;
+        };
+        let harts = self.contexts.iter().filter_map(|context| context.hart);
+        let (emptied, told) = shared.empty(self.state.id, which, harts, now);
+        self.state.idle.has_lost(emptied);
+        for line in told {
+            self.lost(line, shared);
+        }
     }
 
     /// An instruction of the hart of context `c` leaves its traces.

@@ -191,6 +191,24 @@ impl Predictors {
         self
     }
 
+    /// The tables and the buffer have seen nothing. They are of these parameters.
+    pub fn forget_tables(&mut self, branch: &BranchParams, btb: &BtbParams) {
+        let fresh = Self::new(branch, btb, 0).expect("such have been made before");
+        let fresh = &fresh.tables[0];
+        self.tables
+            .iter_mut()
+            .for_each(|tables| tables.clone_from(fresh));
+    }
+
+    /// The history and the return stack of `context` have seen nothing.
+    pub fn forget_course(&mut self, context: usize) {
+        let both = self.contexts.get_mut(context).into_iter();
+        for it in both.chain(self.aside.get_mut(context)) {
+            it.history = 0;
+            it.stack.clear();
+        }
+    }
+
     /// The tables that `context` uses in its mode.
     #[inline(always)]
     fn tables(&mut self, context: usize) -> &mut Tables {

@@ -57,6 +57,12 @@ impl ReturnStack {
         }
     }
 
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.entries.fill(0);
+        (self.top, self.depth) = (0, 0);
+    }
+
     #[inline]
     pub(super) fn push(&mut self, addr: u64) {
         let size = self.entries.len();

@@ -307,6 +307,9 @@ impl Core {
             self.contexts[c].settle(now);
         }
         self.wake();
+        if self.state.idle.loses_at() <= now && !self.state.draining {
+            self.loses_caches(now, shared);
+        }
         if self.state.walker.due <= now && !self.state.draining {
             self.continue_walks(now, shared);
         }
@@ -358,6 +361,7 @@ impl Core {
             }
         };
         consider(self.state.naps_end);
+        consider(self.state.idle.loses_at());
         for c in self.state.awake {
             let context = &self.contexts[c];
             if matches!(context.fetch, Fetch::Ready | Fetch::Handler) {

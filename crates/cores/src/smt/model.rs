@@ -12,6 +12,7 @@ use super::core::{Core, Event};
 use super::counters::{Histogram, ModeGroup};
 use super::squash;
 use crate::fgmt::ChipFpu;
+use crate::idle::Loses;
 use crate::model::{Seat, TimedCore};
 use crate::store_buffer::Forward;
 use crate::wait::Wakes;
@@ -98,6 +99,20 @@ impl TimedCore for Core {
             }
             now = next;
         }
+    }
+
+    fn loses_at(&self) -> Cycle {
+        self.state.idle.loses_at()
+    }
+
+    fn is_cold(&mut self, c: usize) {
+        self.state.loses(Loses::ALL);
+        self.state.predictors.forget_course(c);
+    }
+
+    fn is_to_be_cold(&mut self, c: usize, now: Cycle) {
+        self.is_cold(c);
+        self.state.idle.is_to_be_cold(now);
     }
 
     fn drain<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {

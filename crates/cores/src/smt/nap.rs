@@ -7,7 +7,7 @@ use loiter_types::Cycle;
 use super::context::{Context, Fetch};
 use super::core::CoreState;
 use super::policy::Shares;
-use crate::idle::EVERYTHING;
+use crate::idle::{EVERYTHING, Loses};
 use crate::shared::doing;
 use crate::wait::{Sleep, Wakes};
 use crate::walker::Granted;
@@ -18,11 +18,23 @@ impl CoreState {
     pub(super) fn wakes(&mut self, c: usize, event: Cycle) -> Cycle {
         self.changes += 1;
         let up = self.idle.wakes(c, event);
-        if up.without_translations {
+        self.loses(up.lost);
+        if up.lost.predictors {
+            (0..self.params.contexts as usize).for_each(|c| self.predictors.forget_course(c));
+        }
+        up.at
+    }
+
+    /// What the core has lost beside its caches.
+    pub(super) fn loses(&mut self, lost: Loses) {
+        if lost.translations {
             self.itlb.flush(EVERYTHING);
             self.dtlb.flush(EVERYTHING);
         }
-        up.at
+        if lost.predictors {
+            let (branch, btb) = (&self.params.branch, &self.params.btb);
+            self.predictors.forget_tables(branch, btb);
+        }
     }
 
     /// Queues and registers are shared by all contexts but so many.

@@ -11,10 +11,12 @@ use super::core::Core;
 use super::counters::ModeGroup;
 use super::registers::{File, ZERO};
 use super::squash;
+use crate::model::TimedCore;
 use crate::predict::BranchKind;
 use crate::shared::mode;
 use crate::walker::Granted;
 use crate::warm::Traces;
+use crate::{Observer, Shared};
 
 impl Core {
     /// Seats `hart` in vacant context `c`.
@@ -83,6 +85,20 @@ impl Core {
         context.lines_read = 0;
         context.accounts.changed(Activity::Vacant);
         context.slot_now = Slot::Vacant;
+    }
+
+    /// The caches lose what an idle state does not keep, or everything.
+    #[cold]
+    pub(super) fn loses_caches<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        let Some(which) = self.state.idle.take_loss(now) else {
+            return;
+        };
+        let harts = self.contexts.iter().filter_map(|context| context.hart);
+        let (emptied, told) = shared.empty(self.state.id, which, harts, now);
+        self.state.idle.has_lost(emptied);
+        for line in told {
+            self.lost(line, shared);
+        }
     }
 
     /// An instruction of the hart of context `c` leaves its traces.

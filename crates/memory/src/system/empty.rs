@@ -7,8 +7,14 @@ use crate::cache::Lookup;
 use crate::request::{Caches, Emptied};
 
 impl MemorySystem {
-    /// As [`crate::Memory::empty`]. Stores are told to cores themselves, so no line has to stay.
-    pub(crate) fn empty(&mut self, now: Cycle, core: CoreId, which: Caches) -> Emptied {
+    /// As [`crate::Memory::empty`].
+    pub(crate) fn empty(
+        &mut self,
+        now: Cycle,
+        core: CoreId,
+        which: Caches,
+        stays: impl Fn(u64) -> bool,
+    ) -> Emptied {
         let mut emptied = Emptied {
             lines: self.empty_instructions(core),
             written_back: 0,
@@ -17,7 +23,7 @@ impl MemorySystem {
             self.first[core.index()].instruction_counters.invalidations += emptied.lines;
             return emptied;
         }
-        for changed in self.empty_data(core, &mut emptied) {
+        for changed in self.empty_data(core, stays, &mut emptied) {
             self.write_back(now, core, Some(changed));
         }
         emptied
@@ -26,7 +32,7 @@ impl MemorySystem {
     /// As [`crate::Memory::empty_at_once`].
     pub(crate) fn empty_at_once(&mut self, core: CoreId) {
         self.empty_instructions(core);
-        self.empty_data(core, &mut Emptied::default());
+        self.empty_data(core, |_| false, &mut Emptied::default());
     }
 
     fn empty_instructions(&mut self, core: CoreId) -> u64 {
@@ -36,9 +42,14 @@ impl MemorySystem {
     }
 
     /// Returns the lines that have to be written back.
-    fn empty_data(&mut self, core: CoreId, emptied: &mut Emptied) -> Vec<PhysAddr> {
+    fn empty_data(
+        &mut self,
+        core: CoreId,
+        stays: impl Fn(u64) -> bool,
+        emptied: &mut Emptied,
+    ) -> Vec<PhysAddr> {
         let first = &mut self.first[core.index()];
-        let lines: Vec<u64> = first.data.present().collect();
+        let lines: Vec<u64> = first.data.present().filter(|&line| !stays(line)).collect();
         emptied.lines += lines.len() as u64;
         let mut changed = Vec::new();
         for line in lines {

@@ -9,7 +9,6 @@ use crate::request::{BootRequest, Request};
 use crate::result::Exit;
 use crate::session::Session;
 use crate::timing_phase::Timing;
-use loiter_types::{ContextId, HartId};
 
 /// What the timing of a machine is made of.
 pub(crate) struct MachineTiming {
@@ -97,7 +96,7 @@ impl Session {
     /// # Errors
     /// A hart or a context that the system does not have.
     fn check_move(&self, movement: Move) -> Result<(), Error> {
-        let Move { hart, context } = movement;
+        let Move { hart, context, .. } = movement;
         let groups = self.machine.timing.iter().flat_map(|it| &it.cores);
         let contexts: usize = groups
             .map(|group| group.cores * group.params.contexts())
@@ -125,8 +124,7 @@ impl Session {
         let Some(timing) = &mut self.timing else {
             return Ok(None);
         };
-        let (hart, context) = (HartId(movement.hart), ContextId(movement.context));
-        timing.move_hart(&mut self.system, hart, context)
+        timing.move_hart(&mut self.system, movement)
     }
 
     /// Whether harts sit in timed cores.

@@ -17,7 +17,7 @@ mod warmer;
 pub(crate) use arrival::Arrivals;
 pub(crate) use awaited::Awaited;
 pub(crate) use engines::{Engines, MachineTiming, contradicts_gdb};
-pub use plan::{End, Engine, Phase, Plan, PlanDescription, Repeat, RepeatEnd, Step};
+pub use plan::{End, Engine, Move, Phase, Plan, PlanDescription, Repeat, RepeatEnd, Step};
 pub use samples::Sample;
 pub(crate) use samples::Sampler;
 pub use schedule::PhaseRow;

@@ -138,11 +138,19 @@ impl<'a> Parser<'a> {
             return Err(self.expected("\"to\""));
         }
         let context = self.id("the number of a context")?;
+        let cold = self.one_of(&[("cold", true), ("warm", false)]);
         self.skip_spaces();
         if !self.rest().is_empty() && !self.rest().starts_with(',') {
-            return Err(self.expected("\",\""));
+            return Err(self.expected(match cold {
+                Some(_) => "\",\"",
+                None => "\"cold\", \"warm\" or \",\"",
+            }));
         }
-        Ok(Move { hart, context })
+        Ok(Move {
+            hart,
+            context,
+            cold: cold.unwrap_or(false),
+        })
     }
 
     fn id(&mut self, what: &str) -> Result<u16, Error> {
@@ -356,6 +364,7 @@ mod tests {
             "repeat (timing for 10 cycles, reference until console:\"done\")",
             "repeat (timing for 10 cycles) for 3 times",
             "timing for 10 cycles, move 3 to 17, move 17 to 0, timing",
+            "timing for 10 cycles, move 3 to 17 cold, timing",
             "repeat (timing for 10 cycles) for 500 instructions",
         ] {
             assert_eq!(shown(text), text);
@@ -363,6 +372,10 @@ mod tests {
         assert_eq!(
             shown("repeat(timing until symbol:main,reference until console: a b )for 2k times"),
             "repeat (timing until symbol:main, reference until console:\"a b\") for 2000 times"
+        );
+        assert_eq!(
+            shown("timing for 5 cycles, move 3 to 1 warm,timing"),
+            "timing for 5 cycles, move 3 to 1, timing"
         );
         let plan = Plan::fast_forward();
         assert_eq!(Plan::parse(&plan.to_string()).unwrap(), plan);

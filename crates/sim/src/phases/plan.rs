@@ -5,7 +5,7 @@
 //! step   = phase | repeat | move
 //! phase  = ( "reference" | "timing" ) [ "warm" ] [ end ]
 //! repeat = "repeat" "(" phase { "," phase } ")" [ end | "for" NUMBER "times" ]
-//! move   = "move" HART "to" CONTEXT
+//! move   = "move" HART "to" CONTEXT [ "cold" | "warm" ]
 //! end    = "until" event | "for" count
 //! event  = "probe:" NAME | "symbol:" NAME | "console:" TEXT | "program" | "user"
 //! count  = NUMBER [ "k" | "M" | "G" ] ( "instructions" | "cycles" )
@@ -14,7 +14,8 @@
 //! `TEXT` is all up to the next comma, or the bracket that closes a repetition, or stands in double quotes. Only the last step may have no
 //! end; it then lasts as long as the run. After the end of the last step the run ends. All phases of a
 //! repetition have an end, and one that is timed without `warm` is a sample each time. A move takes no phase's time: while
-//! harts sit in cores, it lasts until what the hart has in flight is at its end, and the others continue meanwhile.
+//! harts sit in cores, it lasts until what the hart has in flight is at its end, and the others continue meanwhile. With `cold`, the
+//! core that the hart comes to has nothing in its caches, translation buffers and predictors; else what is there.
 
 use std::fmt;
 
@@ -97,6 +98,8 @@ pub struct Move {
     pub hart: u16,
     /// Where it goes.
     pub context: u16,
+    /// It finds nothing in the caches, translation buffers and predictors of the core there.
+    pub cold: bool,
 }
 
 /// A part of a plan.
@@ -273,7 +276,14 @@ impl fmt::Display for Step {
                 write!(f, "repeat ({})", joined(phases))?;
                 end.as_ref().map_or(Ok(()), |end| write!(f, " {end}"))
             }
-            Step::Move(Move { hart, context }) => write!(f, "move {hart} to {context}"),
+            Step::Move(Move {
+                hart,
+                context,
+                cold,
+            }) => {
+                let cold = if *cold { " cold" } else { "" };
+                write!(f, "move {hart} to {context}{cold}")
+            }
         }
     }
 }

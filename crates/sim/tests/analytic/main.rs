@@ -6,6 +6,7 @@ mod caches;
 mod coherent;
 mod counters;
 mod crossing;
+mod idle_caches;
 mod in_flight;
 mod in_order;
 mod latency;

@@ -12,7 +12,7 @@ fn locks(machine: &str) -> Bench {
     Bench::new(machine).set("hart.isa=+xloiterlock")
 }
 
-fn is_in_order(parameters: &Parameters) -> bool {
+pub fn is_in_order(parameters: &Parameters) -> bool {
     parameters.get("core.front_cycles").is_none()
 }
 

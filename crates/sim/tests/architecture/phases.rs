@@ -107,11 +107,15 @@ fn the_same_plan_gives_the_same_result() {
 #[test]
 fn harts_that_move_compute_the_same() {
     let moves = [(0, 5), (1, 0), (7, 3), (5, 5), (2, 6), (0, 6), (4, 1)];
-    let plan: String = moves
-        .iter()
-        .map(|(hart, context)| format!("timing for 1777 cycles, move {hart} to {context}, "))
-        .collect();
-    let plan = format!("{plan}reference for 500 instructions, move 3 to 4, timing");
+    let plan = |how: &str| {
+        let moves = moves.iter();
+        let moves: String = moves
+            .map(|(hart, context)| {
+                format!("timing for 1777 cycles, move {hart} to {context}{how}, ")
+            })
+            .collect();
+        format!("{moves}reference for 500 instructions, move 3 to 4{how}, timing")
+    };
     for (seed, machine, cores) in [
         (0x730, Machine::T1, 2),
         (0x731, Machine::T2, 1),
@@ -122,14 +126,22 @@ fn harts_that_move_compute_the_same() {
     ] {
         let program = program(seed);
         let expected = run_to_end(&Machine::Virt.request(HARTS), &program.elf);
-        let found = run_to_end(&request(machine, cores, &plan), &program.elf);
-        for hart in 0..HARTS {
-            let checksums = [&expected, &found].map(|result| reported(result, hart));
+        let found = run_to_end(&request(machine, cores, &plan("")), &program.elf);
+        let cold = run_to_end(&request(machine, cores, &plan(" cold")), &program.elf);
+        let lost = [&found, &cold].map(|result| {
+            let rows = result.counters.iter();
+            let lost = rows.filter(|row| row.name == "lost_lines");
+            lost.map(|row| row.value).sum::<u64>()
+        });
+        assert!(lost[0] == 0 && lost[1] > 50, "{machine:?}: {lost:?}");
+        assert_accounts_add_up(&cold);
+        for (hart, found) in (0..HARTS).flat_map(|hart| [(hart, &found), (hart, &cold)]) {
+            let checksums = [&expected, found].map(|result| reported(result, hart));
             let pair = [("the reference", &checksums[0]), ("moved", &checksums[1])];
             if let Some(text) = difference(&program, hart, pair[0], pair[1]) {
                 panic!("{machine:?}: {text}");
             }
-            assert_same_retired(&program, hart, &expected, &found);
+            assert_same_retired(&program, hart, &expected, found);
         }
         assert_accounts_add_up(&found);
         assert_eq!(found.missed_phase, None);

@@ -34,6 +34,7 @@ pub struct Bench {
     set: Vec<String>,
     code: BTreeMap<usize, String>,
     max_cycles: Option<u64>,
+    phases: Option<String>,
 }
 
 impl Bench {
@@ -44,6 +45,7 @@ impl Bench {
             set: vec!["system.cores=2".to_owned(), "system.ram_mib=64".to_owned()],
             code: BTreeMap::new(),
             max_cycles: None,
+            phases: None,
         }
     }
 
@@ -68,6 +70,12 @@ impl Bench {
     /// Ends after `cycles`; without, the program must end itself before it [hangs][HANGS].
     pub fn for_cycles(mut self, cycles: u64) -> Self {
         self.max_cycles = Some(cycles);
+        self
+    }
+
+    /// In these phases.
+    pub fn phases(mut self, plan: &str) -> Self {
+        self.phases = Some(plan.to_owned());
         self
     }
 
@@ -105,7 +113,7 @@ impl Bench {
             program: "test".to_owned(),
             bootargs: String::new(),
             fast_forward: false,
-            phases: None,
+            phases: self.phases.clone(),
             max_cycles: Some(self.max_cycles.unwrap_or(HANGS)),
             waiting: self.waiting(),
             observe: Observation::default(),
