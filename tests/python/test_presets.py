@@ -63,3 +63,10 @@ def test_what_is_impossible_is_named(name: str, change: str, said: str, capsys: 
         cli.main(["run", "-m", name, "hello", "--set", change])
     assert ended.value.code == 2
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_more_harts_than_a_machine_can_have_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["boot", "-m", "knl", "--harts", "257", "--max-instructions", "1"])
+    assert ended.value.code == 2
+    assert "--harts 257: a machine has 256 at most" in " ".join(capsys.readouterr().err.split())

@@ -411,10 +411,12 @@ impl Idle {
     }
 
     /// A hart comes into context `c` at `now`, or is about to leave it: what has been is counted. Whoever moves harts
-    /// has seen to it that the core is up.
-    pub(crate) fn moves(&mut self, c: usize, now: Cycle) {
-        self.wakes(c, now);
+    /// has seen to it that the core is up. Returns what it has lost meanwhile.
+    #[must_use]
+    pub(crate) fn moves(&mut self, c: usize, now: Cycle) -> Loses {
+        let up = self.wakes(c, now);
         self.up_at = self.up_at.min(now);
+        up.lost
     }
 
     /// An event of cycle `event` wakes context `c`: the core leaves the state that it is in.

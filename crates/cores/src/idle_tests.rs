@@ -36,7 +36,7 @@ fn params(changes: &[(&str, u64)]) -> IdleParams {
 fn awake(params: &IdleParams, contexts: usize) -> Idle {
     let mut idle = Idle::new(params, contexts, Cycle(0));
     for c in 0..contexts {
-        idle.moves(c, Cycle(0));
+        let _ = idle.moves(c, Cycle(0));
     }
     idle
 }
@@ -152,7 +152,7 @@ fn vacant_contexts_permit_every_state_and_skipped_time_counts_for_none() {
     idle.skip(Cycle(1_000_000));
     let later = idle.counters_at(Cycle(1_000_009));
     assert_eq!((later.asleep_cycles, later.state2_cycles), (9, 0));
-    idle.moves(0, Cycle(1_000_009));
+    let _ = idle.moves(0, Cycle(1_000_009));
     assert_eq!(idle.counters_at(Cycle(2_000_000)).asleep_cycles, 9);
 }
 

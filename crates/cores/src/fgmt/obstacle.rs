@@ -28,7 +28,7 @@ impl Context {
             return self.speculates(now);
         }
         if self.leaves {
-            self.stop_for_good(now);
+            self.stop_for_good(core, now);
             return Chance::Waits;
         }
         if !self.fetched && !self.fetch(core, now, shared) {
@@ -73,7 +73,11 @@ impl Context {
 
     /// Its hart is about to leave: it begins nothing more. Cycles until then are those of stores that drain.
     #[cold]
-    fn stop_for_good(&mut self, now: Cycle) {
+    fn stop_for_good(&mut self, core: &mut CoreState, now: Cycle) {
+        if let Waits::Wake(sleep) = self.waits {
+            core.naps.ended(Wakes::Limit);
+            core.wakes(self.seat, sleep.limit);
+        }
         self.refetch();
         self.block(now, Waits::Leave, Slot::StoreBuffer);
     }

@@ -9,6 +9,7 @@ use super::context::{NO_LINE, Waits};
 use super::core::Core;
 use crate::model::TimedCore;
 use crate::shared::mode;
+use crate::wait::Wakes;
 use crate::walker::Granted;
 use crate::warm::Traces;
 use crate::{Observer, Shared};
@@ -32,7 +33,8 @@ impl Core {
         context.fetch_line = NO_LINE;
         context.refetch();
         context.check_interrupts = true;
-        self.state.idle.moves(c, now);
+        let lost = self.state.idle.moves(c, now);
+        self.state.loses(lost);
         self.state.note_due();
         match std::mem::replace(&mut hart.state, HartState::Running) {
             // What wakes it may have happened before it came here.
@@ -68,10 +70,13 @@ impl Core {
         context.data_granted = Granted::NOTHING;
         match context.waits {
             Waits::Wake(sleep) if sleep.limit > now => hart.state = HartState::Napping(sleep.nap),
+            // It has ended while stores drained.
+            Waits::Wake(_) => self.state.naps.ended(Wakes::Limit),
             _ => {}
         }
         // The cycles up to now are counted.
-        self.state.idle.moves(c, now);
+        let lost = self.state.idle.moves(c, now);
+        self.state.loses(lost);
         self.state.idle.is_vacant(c, now);
         self.state.note_due();
         context.hart = None;

@@ -17,7 +17,7 @@ use super::retire::Oldness;
 use super::squash;
 use super::translate::{oldest_addr, oldest_kind};
 use crate::shared::{Before, is_lock};
-use crate::store_buffer::Forward;
+use crate::store_buffer::{Forward, StoreBuffer};
 use crate::{Observer, PipelineStage, PipelineStep, Shared};
 
 impl Context {
@@ -293,21 +293,31 @@ impl Context {
         }
         let hart = &mut shared.harts[self.hart_index];
         let before = Before::of(hart, &inst);
+        // Where lines have to be owned, each part of a store over the end of a page waits for its own.
+        let buffered = core.owns_lines
+            && class == Class::Store
+            && access_width(inst.op)
+                .is_some_and(|width| oldest_addr(&inst, hart).leaves_page(width.bytes()));
+        self.buffer.join_bytes(buffered);
         let mut port = DirectPort {
             machine: shared.machine,
             stored: Stored::default(),
+            buffer: buffered.then_some(&mut self.buffer),
         };
         let mut exec = Exec::<_, true>::new(hart, &mut port);
         let flow = dispatch(&mut exec, &inst);
         exec.finish();
         let stored = port.stored;
+        self.buffer.join_bytes(false);
         for &(addr, bytes) in stored.parts() {
-            core.performed.push(PerformedStore {
-                hart: self.seated(),
-                addr,
-                bytes,
-                owned: core.owns_lines && class == Class::Atomic,
-            });
+            if !buffered {
+                core.performed.push(PerformedStore {
+                    hart: self.seated(),
+                    addr,
+                    bytes,
+                    owned: core.owns_lines && class == Class::Atomic,
+                });
+            }
             self.squash_violations(c, n, (addr, bytes), core, now);
         }
         if let Flow::Trap(trap) = flow {
@@ -326,7 +336,11 @@ impl Context {
         counters.loads += u64::from(class == Class::Load);
         counters.stores += u64::from(class == Class::Store);
         counters.fp_operations += u64::from(is_fp(class));
-        shared.tell_retired(self.hart_index, &inst, &before, Accessed::Now, now);
+        let access = match buffered {
+            true => Accessed::Buffered,
+            false => Accessed::Now,
+        };
+        shared.tell_retired(self.hart_index, &inst, &before, access, now);
         Some(flow)
     }
 
@@ -415,6 +429,8 @@ fn performs_far(op: Op) -> bool {
 struct DirectPort<'a> {
     machine: &'a mut Machine,
     stored: Stored,
+    /// What it stores waits here, to be performed later.
+    buffer: Option<&'a mut StoreBuffer>,
 }
 
 /// Where an instruction has stored how many bytes: in one place, or in two, at the end of one page and at the start
@@ -455,6 +471,10 @@ impl DataPort for DirectPort<'_> {
         value: u64,
     ) -> Result<(), AccessFault> {
         self.stored.add(addr, width.bytes());
+        if let Some(buffer) = &mut self.buffer {
+            buffer.push(addr, width, value);
+            return Ok(());
+        }
         self.machine.store(hart, addr, width, value)
     }
 

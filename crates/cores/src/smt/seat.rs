@@ -34,7 +34,8 @@ impl Core {
         context.settle(now);
         context.hart = Some(hart.id);
         context.hart_index = hart.id.index();
-        state.idle.moves(c, now);
+        let lost = state.idle.moves(c, now);
+        state.loses(lost);
         for slot in 1..SINK {
             let register = state.registers.take(File::of(slot));
             let register = register.expect("the files hold the registers of every context");
@@ -76,7 +77,8 @@ impl Core {
         context.fetch_granted = Granted::NOTHING;
         context.oldest_granted = Granted::NOTHING;
         // The cycles up to now are counted.
-        state.idle.moves(c, now);
+        let lost = state.idle.moves(c, now);
+        state.loses(lost);
         state.idle.is_vacant(c, now);
         context.hart = None;
         state.leaving -= usize::from(std::mem::take(&mut context.leaves));

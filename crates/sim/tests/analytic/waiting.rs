@@ -472,3 +472,43 @@ fn a_lock_whose_limit_lies_beyond_all_cycles_is_waited_for() {
         }
     }
 }
+
+/// A hart sleeps for a few cycles again and again while its stores drain, and moves to and fro: each nap begins once and
+/// ends once, wherever its limit comes.
+#[test]
+fn a_nap_whose_limit_comes_while_its_hart_leaves_is_counted() {
+    for machine in ["t1", "t2", "in-order", "symmetry"] {
+        let bench = Bench::new(machine)
+            .set("wait.nap_short_limit_cycles=20")
+            .set("wait.wrs_exit_cycles=20");
+        let other = bench.parameters().number("core.contexts") / 2;
+        let stores: String = (0..4)
+            .map(|n| format!("sd x0, {}(a1); ", 256 * n))
+            .collect();
+        let code = format!(
+            "li a0, {DATA}; li a1, {DATA}; li a2, 4096
+             again: add a1, a1, a2; lr.d t0, (a0); {stores} wrs.sto; j again"
+        );
+        let moves = (0..60).map(|n| {
+            let to = if n % 2 == 0 { other.max(1) } else { 0 };
+            format!("timing for {} cycles, move 0 to {to}, ", 300 + 7 * n)
+        });
+        let plan = moves.collect::<String>() + "timing";
+        let outcome = bench.hart(0, &code).phases(&plan).for_cycles(60_000).run();
+        let sum = |name: &str| {
+            let rows = outcome
+                .result
+                .counters
+                .iter()
+                .filter(|row| row.name == name);
+            rows.map(|row| row.value).sum::<u64>()
+        };
+        let (begun, ended) = (sum("wrs_naps"), sum("woken_by_limit"));
+        assert!(begun > 60, "{machine}: {begun}");
+        // The last may be there still.
+        assert!(
+            (begun - 1..=begun).contains(&ended),
+            "{machine}: {ended} of {begun}"
+        );
+    }
+}
