@@ -404,6 +404,16 @@ impl Context {
         self.led.wrapping_sub(then)
     }
 
+    /// In how many cycles it could have been fetched from.
+    pub(super) fn led(&self) -> u64 {
+        self.led
+    }
+
+    /// The cycles since it has been in so many did not happen.
+    pub(super) fn set_led(&mut self, led: u64) {
+        self.led = led;
+    }
+
     /// Branch `n` was mispredicted. Returns in how many cycles the context could have been fetched from since, as
     /// far as no other has returned them.
     pub(super) fn misled_since(&mut self, n: u64) -> u64 {

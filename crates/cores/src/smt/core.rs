@@ -284,6 +284,7 @@ impl Core {
             let (counters, counted_to) = (self.state.counters.clone(), self.state.counted_to);
             let purposes = self.state.purposes.clone();
             let histograms = self.state.histograms.clone();
+            let led: Vec<_> = self.contexts.iter().map(Context::led).collect();
             let again = self.cycle(now.after(1), shared);
             debug_assert!(
                 !self.state.active && again == next,
@@ -293,6 +294,9 @@ impl Core {
             (self.state.counters, self.state.counted_to) = (counters, counted_to);
             self.state.histograms = histograms;
             self.state.purposes = purposes;
+            for (context, led) in self.contexts.iter_mut().zip(led) {
+                context.set_led(led);
+            }
         }
         next
     }
