@@ -138,6 +138,11 @@ impl Tlb {
         }
     }
 
+    /// Whether a page table has been written since it was last in step.
+    pub(crate) fn is_stale(&self, pages: &Pages) -> bool {
+        self.news.tables != pages.news(self.hart).tables
+    }
+
     #[cold]
     fn learn(&mut self, news: News, pages: &Pages) {
         if self.news.tables != news.tables {

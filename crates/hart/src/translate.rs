@@ -70,6 +70,12 @@ impl Hart {
         }
     }
 
+    /// Whether page tables have been written by which the hart has translated since it last did so.
+    #[must_use]
+    pub fn translates_anew(&self, machine: &Machine) -> bool {
+        self.tlb.is_stale(&machine.pages)
+    }
+
     /// Physical address as [`Hart::translate`] would return it now. Nothing changes in the guest, in
     /// particular no page is marked as accessed or written.
     ///

@@ -45,6 +45,7 @@ pub struct Pages {
     /// Which harts remember something of a page: of a page table what it maps, of a plain page that it may be stored to.
     remembered: Remembered,
     news: Vec<News>,
+    table_generation: u64,
 }
 
 impl Pages {
@@ -56,6 +57,7 @@ impl Pages {
             code_writes: Vec::new(),
             remembered: Remembered::new(pages, harts),
             news: vec![News::default(); harts],
+            table_generation: 0,
         }
     }
 
@@ -108,6 +110,13 @@ impl Pages {
         self.news[hart.index()]
     }
 
+    /// Another number whenever a translation of any hart may be stale.
+    #[inline(always)]
+    #[must_use]
+    pub fn table_generation(&self) -> u64 {
+        self.table_generation
+    }
+
     /// Whether [`Pages::take_code_writes`] has something to say.
     #[inline(always)]
     #[must_use]
@@ -136,6 +145,7 @@ impl Pages {
             let marks = &mut self.marks[page(PhysAddr(from))];
             if *marks & TABLE != 0 {
                 *marks &= !TABLE;
+                self.table_generation += 1;
                 let news = &mut self.news;
                 self.remembered
                     .forget(page(PhysAddr(from)), |hart| news[hart.index()].tables += 1);

@@ -378,6 +378,15 @@ impl Cores {
         }
     }
 
+    /// Whether page tables have been written by which a hart of `core` translates.
+    fn translates_anew<O: Observer>(&self, core: usize, shared: &Shared<'_, O>) -> bool {
+        let mut anew = false;
+        each!(&self.cores[core], core => executing(&**core, |hart| {
+            anew |= shared.harts[hart.index()].translates_anew(shared.machine);
+        }));
+        anew
+    }
+
     #[cold]
     fn tables_written<O: Observer>(
         &mut self,
@@ -385,8 +394,9 @@ impl Cores {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
+        self.skips.tables = shared.machine.pages.table_generation();
         for core in 0..self.cores.len() {
-            if self.is_skipped(core) {
+            if self.is_skipped(core) && self.translates_anew(core, shared) {
                 // Cores before it have been through this cycle.
                 let to = if core < writer { now.after(1) } else { now };
                 self.disturb(core, to, shared);

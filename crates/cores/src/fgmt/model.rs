@@ -98,7 +98,6 @@ impl TimedCore for Core {
         }
     }
 
-    /// Stores drain; what else is in flight continues when memory responds.
     fn loses_at(&self) -> Cycle {
         self.state.idle.loses_at()
     }
@@ -113,6 +112,7 @@ impl TimedCore for Core {
         self.state.note_due();
     }
 
+    /// Stores drain; what else is in flight continues when memory responds.
     fn drain<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle {
         if self.state.port.due <= now {
             self.use_port(now, shared);

@@ -208,6 +208,17 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
                 .set("l1d.size_kib=1"),
             shared(),
         ),
+        (
+            Bench::new("p-core")
+                .set("idle.wrs_deepest=1")
+                .set("idle.state1_exit_cycles=100")
+                .set("idle.state1_residency_cycles=100")
+                .set("idle.state1_loses=l2"),
+            vec![(
+                0,
+                format!("li a0, {DATA}; sd x0, 64(a0); lr.d t0, (a0); wrs.sto; exit"),
+            )],
+        ),
     ]
 }
 
