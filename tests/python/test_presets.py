@@ -70,3 +70,15 @@ def test_more_harts_than_a_machine_can_have_are_named(capsys: pytest.CaptureFixt
         cli.main(["boot", "-m", "knl", "--harts", "257", "--max-instructions", "1"])
     assert ended.value.code == 2
     assert "--harts 257: a machine has 256 at most" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_table_of_a_run_has_the_contexts_that_a_hart_has_moved_to(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = "timing for 50k cycles, move 0 to 5, timing"
+    words = ["run", "-m", "t1", "coremix", "--place", "intmix=0", "iterations=2", "--set", "system.cores=2"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*words, "--phases", plan])
+    assert ended.value.code == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    # Context, and the harts that sat there: what hart 0 left is that of hart 5 now.
+    contexts = [row[:3] for row in rows if row[1:3] in (["0,", "5"], ["5,", "0"])]
+    assert contexts == [["0", "0,", "5"], ["5", "5,", "0"]]

@@ -86,20 +86,28 @@ def _regions(result: Json) -> Iterator[tuple[str, str]]:
 
 
 def _accounts(request: Request, result: Json, most: int = 6) -> Table:
-    """Where the cycles went of each context that has a task, the greatest shares first."""
-    placed = {context for _, contexts in request.placement.tasks for context in contexts}
+    """Where the cycles went of each context in which a hart with a task has sat, the greatest shares first."""
+    placed = {hart for _, harts in request.placement.tasks for hart in harts}
+    sat = defaultdict(list)
+    for seat in result["seats"]:
+        if seat["hart"] not in sat[seat["context"]]:
+            sat[seat["context"]].append(seat["hart"])
+    moved = any(len(harts) > 1 for harts in sat.values())
     by_context: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for row in result["accounts"]:
-        if row["context"] in placed:
+        if placed.intersection(sat[row["context"]]):
             by_context[row["context"]][f"{row['activity']}: {row['slot']}"] += row["cycles"]
     table = Table(
         title="Where the cycles went", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
     )
     table.add_column("context", justify="right")
+    if moved:
+        table.add_column("harts, one after the other", justify="right")
     table.add_column("share of its cycles", overflow="fold")
     for context, slots in sorted(by_context.items()):
         greatest = sorted(slots.items(), key=lambda pair: -pair[1])[:most]
         whole = sum(slots.values())
         shares = [f"{name} {cycles / whole:.1%}" for name, cycles in greatest if cycles * 1000 >= whole]
-        table.add_row(str(context), ", ".join(shares))
+        harts = [", ".join(map(str, sat[context]))] if moved else []
+        table.add_row(str(context), *harts, ", ".join(shares))
     return table
