@@ -88,7 +88,7 @@ def _regions(result: Json) -> Iterator[tuple[str, str]]:
 def _accounts(request: Request, result: Json, most: int = 6) -> Table:
     """Where the cycles went of each context in which a hart with a task has sat, the greatest shares first."""
     placed = {hart for _, harts in request.placement.tasks for hart in harts}
-    sat = defaultdict(list)
+    sat: dict[int, list[int]] = defaultdict(list)
     for seat in result["seats"]:
         if seat["hart"] not in sat[seat["context"]]:
             sat[seat["context"]].append(seat["hart"])
