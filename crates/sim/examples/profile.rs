@@ -1,5 +1,7 @@
 //! One run without Python around it, for `perf` and `callgrind`:
-//! `profile [--json] [--no-skip] MACHINE.toml PROGRAM.elf "BOOTARGS" [KEY=VALUE ...]`.
+//! `profile [--json] [--no-skip] [--phases PLAN] MACHINE.toml PROGRAM.elf "BOOTARGS" [KEY=VALUE ...]`.
+//!
+//! Without a plan, everything from the beginning of the program's measurement on is timed.
 
 use std::path::Path;
 
@@ -13,9 +15,10 @@ fn main() {
         is_first
     };
     let (json, no_skip) = (takes("--json"), takes("--no-skip"));
+    let phases = takes("--phases").then(|| arguments.remove(0));
     let [machine, program, bootargs, set @ ..] = arguments.as_slice() else {
         eprintln!(
-            "usage: profile [--json] [--no-skip] MACHINE.toml PROGRAM.elf BOOTARGS [KEY=VALUE ...]"
+            "usage: profile [--json] [--no-skip] [--phases PLAN] MACHINE.toml PROGRAM.elf BOOTARGS [KEY=VALUE ...]"
         );
         std::process::exit(2);
     };
@@ -25,8 +28,8 @@ fn main() {
         set: set.to_vec(),
         program: program.clone(),
         bootargs: bootargs.clone(),
-        fast_forward: true,
-        phases: None,
+        fast_forward: phases.is_none(),
+        phases,
         waiting: None,
         max_cycles: None,
         observe: Observation {
@@ -42,7 +45,7 @@ fn main() {
         return;
     }
     println!(
-        "{} instructions, {} of them timed, {} cycles, {:.1} M/s",
+        "{} instructions, {} of them timed, {} cycles, {:.2} M/s",
         result.instructions,
         result.timing_instructions,
         result.cycles,
