@@ -73,6 +73,8 @@ pub struct CodeCache {
     most: usize,
     forgets: usize,
     marks: CodeMarks,
+    /// See [`CodeCache::version`].
+    version: u64,
 }
 
 impl Default for CodeCache {
@@ -96,12 +98,22 @@ impl CodeCache {
             most,
             forgets: 0,
             marks: CodeMarks::default(),
+            version: 0,
         }
+    }
+
+    /// A number that changes with any decoded instruction: a copy of one is good as long as this stands, and
+    /// [`loiter_machine::Pages::code_written`] says no.
+    #[inline(always)]
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// Code carries `marks` from now on, and no others.
     pub fn set_marks(&mut self, marks: CodeMarks) {
         self.marks = marks;
+        self.version += 1;
         for (number, &known) in self.index.iter().enumerate() {
             let Some(n) = (known as usize).checked_sub(1) else {
                 continue;
@@ -117,6 +129,7 @@ impl CodeCache {
     /// looked up whenever [`loiter_machine::Pages::code_written`].
     #[cold]
     pub fn refresh(&mut self, machine: &mut Machine) {
+        self.version += 1;
         for CodeWrite { addr, bytes } in machine.pages.take_code_writes() {
             let known = self.index[page_number(addr)];
             let Some(n) = (known as usize).checked_sub(1) else {
@@ -182,6 +195,7 @@ impl CodeCache {
     /// Forgets the page whose turn it is, when none is free. Returns its index.
     fn forget_next(&mut self, machine: &mut Machine) -> usize {
         let n = self.forgets;
+        self.version += 1;
         self.forgets = (n + 1) % self.pages.len();
         let number = self.pages[n].number;
         self.index[number] = 0;

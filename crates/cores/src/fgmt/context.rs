@@ -79,6 +79,18 @@ pub(super) enum DataAddr {
     Nowhere,
 }
 
+/// A copy of the decoded instruction that the context will probably fetch next. It is taken when the one before has
+/// issued: with several contexts in turn, the way from a pc to its instruction is long and its end, on which all
+/// branches depend, comes late. It changes nothing but the time that takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ahead {
+    pub(super) addr: PhysAddr,
+    /// [`loiter_hart::CodeCache::version`] of the copy.
+    pub(super) version: u64,
+    pub(super) inst: Inst,
+    pub(super) class: Class,
+}
+
 /// One context.
 #[derive(Debug)]
 pub(super) struct Context {
@@ -109,6 +121,9 @@ pub(super) struct Context {
     pub(super) inst: Inst,
     pub(super) class: Class,
     pub(super) inst_pc: u64,
+    /// Where that lies.
+    pub(super) inst_addr: PhysAddr,
+    pub(super) ahead: Ahead,
     pub(super) fetched: bool,
     /// Instructions that an observer was told of.
     pub(super) fetched_count: u64,
@@ -165,6 +180,13 @@ impl Context {
             inst: nothing,
             class: nothing.op.class(),
             inst_pc: 0,
+            inst_addr: PhysAddr(0),
+            ahead: Ahead {
+                addr: PhysAddr(u64::MAX),
+                version: 0,
+                inst: nothing,
+                class: nothing.op.class(),
+            },
             fetched: false,
             fetched_count: 0,
             probes: false,

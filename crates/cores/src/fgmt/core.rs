@@ -435,6 +435,7 @@ impl Core {
     ) {
         let context = &mut self.contexts[c];
         context.issue(&mut self.state, now, fpu, shared);
+        context.look_ahead(shared);
         if O::PIPELINE {
             context.tell_issued(&self.state, now, shared);
         }

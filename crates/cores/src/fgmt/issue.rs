@@ -131,7 +131,8 @@ impl Context {
                     }
                 }
             }
-            Class::Alu | Class::Branch | Class::Jump => self.execute_simple(core, now, shared),
+            Class::Alu | Class::Jump => self.execute_simple::<_, false>(core, now, shared),
+            Class::Branch => self.execute_simple::<_, true>(core, now, shared),
             class => self.execute(core, now, class, fpu, shared),
         }
     }
@@ -326,10 +327,11 @@ impl Context {
         }
     }
 
-    /// Issues an instruction of the plain ALU, a branch or a jump. What differs between them is looked
-    /// up, not branched on: with several contexts in turn, nobody can predict which it is.
+    /// Issues an instruction of the plain ALU, a branch or a jump. What differs between taken branches and others is
+    /// looked up, not branched on: with several contexts in turn, nobody can predict which it is. What any other
+    /// instruction costs must not wait for what it comes to: the selection of the next cycle depends on it.
     #[inline(always)]
-    fn execute_simple<O: Observer>(
+    fn execute_simple<O: Observer, const BRANCH: bool>(
         &mut self,
         core: &mut CoreState,
         now: Cycle,
@@ -339,10 +341,11 @@ impl Context {
         let next_pc = hart.pc.wrapping_add(u64::from(self.inst.len));
         let before = Before::of(hart, &self.inst);
         let flow = run(hart, shared.machine, &mut self.stores, &self.inst);
-        let branch = self.class == Class::Branch;
-        let taken = branch & (hart.pc != next_pc);
-        core.counters.branches += u64::from(branch);
-        core.counters.branches_taken += u64::from(taken);
+        let taken = BRANCH && hart.pc != next_pc;
+        if BRANCH {
+            core.counters.branches += 1;
+            core.counters.branches_taken += u64::from(taken);
+        }
         let cost = core.simple[self.class as usize][usize::from(taken)];
         let (cycles, slot) = (u64::from(cost.cycles), cost.slot);
         let known = Cycle(now.0 + u64::from(cost.confirmed));

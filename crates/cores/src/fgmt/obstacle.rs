@@ -281,9 +281,15 @@ impl Context {
                     return false;
                 }
             };
-            let decoded = match shared.machine.pages.code_written() {
-                true => None,
-                false => shared.code.decoded(addr),
+            let unwritten = !shared.machine.pages.code_written();
+            if addr == self.ahead.addr && self.ahead.version == shared.code.version() && unwritten {
+                self.class = self.ahead.class;
+                self.inst = self.ahead.inst;
+                break addr;
+            }
+            let decoded = match unwritten {
+                true => shared.code.decoded(addr),
+                false => None,
             };
             let inst = match decoded {
                 Some(inst) => inst,
@@ -304,7 +310,7 @@ impl Context {
             self.probes = true;
             pc = after;
         };
-        self.inst_pc = pc;
+        (self.inst_pc, self.inst_addr) = (pc, first);
         let log2 = core.fetch_line_log2;
         // An instruction in two pages ends in another line than this too.
         let last = PhysAddr(first.0 + u64::from(self.inst.len) - 1);
@@ -325,6 +331,24 @@ impl Context {
         }
         self.fetch_granted = Granted::NOTHING;
         true
+    }
+
+    /// Takes a copy of the instruction that is probably the next, if it is decoded.
+    #[inline(always)]
+    pub(super) fn look_ahead<O: Observer>(&mut self, shared: &Shared<'_, O>) {
+        let pc = shared.harts[self.hart_index].pc;
+        // So it is within a page, and everywhere without translation; fetch sees whether it is there.
+        let along = pc.wrapping_sub(self.inst_pc);
+        let addr = PhysAddr(self.inst_addr.0.wrapping_add(along));
+        if let Some(inst) = shared.code.decoded(addr)
+            && !is_probe(inst)
+        {
+            // Field by field: an instruction that is put together from parts is read late as a whole.
+            self.ahead.inst = *inst;
+            self.ahead.class = inst.op.class();
+            self.ahead.addr = addr;
+            self.ahead.version = shared.code.version();
+        }
     }
 
     /// Where the last byte of the fetched instruction lies, whose first is at `first`: in another page, that lies
