@@ -3,16 +3,25 @@
 use loiter_types::Cycle;
 use std::collections::BTreeMap;
 
-const SLOTS: usize = 1024;
-const WORDS: usize = SLOTS / 64;
-const _: () = assert!(WORDS == u16::BITS as usize);
+/// Words of slots of a wheel for delays of any length that memory has.
+const MOST_WORDS: usize = u16::BITS as usize;
 
-/// Events to come. Putting in and taking out cost a few instructions when an event is less than 1024
+/// No event.
+const NONE: u32 = u32::MAX;
+
+/// Events to come. Putting in and taking out cost a few instructions when an event is less than 64 times `WORDS`
 /// cycles ahead; later ones wait in an ordered map.
+///
+/// Events lie together in the room that the most ever needed, whichever slots they are of, and the one that was left
+/// last is taken first: a host has its caches full of wheels where a machine has many cores.
 #[derive(Debug)]
-pub struct Wheel<T> {
-    /// Events of cycles `now .. now + SLOTS`, by cycle modulo `SLOTS`.
-    slots: Vec<Vec<T>>,
+pub struct Wheel<T, const WORDS: usize = MOST_WORDS> {
+    /// Of the events of a cycle in `now .. now + SLOTS`, by cycle modulo `SLOTS`, the one put in last.
+    last: Box<[[u32; 64]; WORDS]>,
+    /// Each event, and the one put in after it; of the last of a slot the first.
+    events: Vec<(T, u32)>,
+    /// The first of those that are left, which are chained likewise.
+    free: u32,
     /// Bit n: slot n holds something.
     occupied: [u64; WORDS],
     /// Bit n: word n of `occupied` has a bit.
@@ -24,10 +33,13 @@ pub struct Wheel<T> {
     next: Cycle,
 }
 
-impl<T> Default for Wheel<T> {
+impl<T, const WORDS: usize> Default for Wheel<T, WORDS> {
     fn default() -> Self {
+        const { assert!(WORDS.is_power_of_two() && WORDS <= MOST_WORDS) };
         Self {
-            slots: (0..SLOTS).map(|_| Vec::new()).collect(),
+            last: Box::new([[NONE; 64]; WORDS]),
+            events: Vec::new(),
+            free: NONE,
             occupied: [0; WORDS],
             words: 0,
             far: BTreeMap::new(),
@@ -37,16 +49,16 @@ impl<T> Default for Wheel<T> {
     }
 }
 
-impl<T> Wheel<T> {
+impl<T: Copy, const WORDS: usize> Wheel<T, WORDS> {
+    const SLOTS: usize = 64 * WORDS;
+
     /// Puts `event` in at `at`, which must not be before the cycle last advanced to.
     #[inline]
     pub fn insert(&mut self, at: Cycle, event: T) {
         debug_assert!(at.0 >= self.now, "event in the past");
         self.next = self.next.min(at);
-        if at.0 - self.now < SLOTS as u64 {
-            let slot = at.0 as usize % SLOTS;
-            self.slots[slot].push(event);
-            self.occupy(slot);
+        if at.0 - self.now < Self::SLOTS as u64 {
+            self.append(at.0 as usize % Self::SLOTS, event);
         } else {
             self.far.entry(at.0).or_default().push(event);
         }
@@ -60,15 +72,25 @@ impl<T> Wheel<T> {
             from = at + 1;
             Some(at)
         });
-        let near = slots.flat_map(|at| {
-            let events = self.slots[at as usize % SLOTS].iter();
-            events.map(move |event| (Cycle(at), event))
-        });
+        let near = slots.flat_map(|at| self.events_at(at).map(move |event| (Cycle(at), event)));
         let far = self.far.iter().flat_map(|(&at, events)| {
             let events = events.iter();
             events.map(move |event| (Cycle(at), event))
         });
         near.chain(far)
+    }
+
+    /// The events of cycle `at`, within the wheel's reach, of which there are some.
+    fn events_at(&self, at: u64) -> impl Iterator<Item = &T> {
+        let slot = at as usize % Self::SLOTS;
+        let last = self.last[slot / 64][slot % 64];
+        let mut next = Some(self.events[last as usize].1);
+        std::iter::from_fn(move || {
+            let n = next?;
+            let (event, after) = &self.events[n as usize];
+            next = (n != last).then_some(*after);
+            Some(event)
+        })
     }
 
     /// Everything happens `cycles` later, and the cycle last advanced to is as much later.
@@ -87,6 +109,21 @@ impl<T> Wheel<T> {
         }
     }
 
+    /// The first cycle from `from` on, within the wheel's reach, that has an event.
+    fn occupied_from(&self, mut from: u64) -> Option<u64> {
+        let end = self.now + Self::SLOTS as u64;
+        while from < end {
+            let slot = from as usize % Self::SLOTS;
+            let ahead = self.occupied[slot / 64] >> (slot % 64);
+            if ahead != 0 {
+                let at = from + u64::from(ahead.trailing_zeros());
+                return (at < end).then_some(at);
+            }
+            from += 64 - (slot % 64) as u64;
+        }
+        None
+    }
+
     /// The cycle of the earliest event.
     #[inline(always)]
     #[must_use]
@@ -94,29 +131,39 @@ impl<T> Wheel<T> {
         self.next
     }
 
+    /// Puts `event` after the others of a slot.
     #[inline(always)]
-    fn occupy(&mut self, slot: usize) {
-        self.occupied[slot / 64] |= 1 << (slot % 64);
-        self.words |= 1 << (slot / 64);
+    fn append(&mut self, slot: usize, event: T) {
+        let at = self.free;
+        let n = match self.events.get_mut(at as usize) {
+            Some(free) => {
+                self.free = free.1;
+                *free = (event, at);
+                at
+            }
+            None => self.more_room(event),
+        };
+        let (word, bit) = (slot / 64, 1 << (slot % 64));
+        let last = std::mem::replace(&mut self.last[word][slot % 64], n);
+        if self.occupied[word] & bit != 0 {
+            let first = std::mem::replace(&mut self.events[last as usize].1, n);
+            self.events[n as usize].1 = first;
+        }
+        self.occupied[word] |= bit;
+        self.words |= 1 << word;
     }
 
-    /// The first cycle from `from` on, within the wheel's reach, that has an event.
-    fn occupied_from(&self, mut from: u64) -> Option<u64> {
-        while from < self.now + SLOTS as u64 {
-            let slot = from as usize % SLOTS;
-            let ahead = self.occupied[slot / 64] >> (slot % 64);
-            if ahead != 0 {
-                let at = from + u64::from(ahead.trailing_zeros());
-                return (at < self.now + SLOTS as u64).then_some(at);
-            }
-            from += 64 - (slot % 64) as u64;
-        }
-        None
+    #[cold]
+    fn more_room(&mut self, event: T) -> u32 {
+        let n = self.events.len() as u32;
+        self.events.push((event, n));
+        n
     }
 
     /// Looks for the earliest event.
+    #[inline]
     fn find_next(&self) -> Cycle {
-        let start = self.now as usize % SLOTS;
+        let start = self.now as usize % Self::SLOTS;
         let (first, bit) = (start / 64, start % 64);
         let ahead = self.occupied[first] & (!0 << bit);
         if ahead != 0 {
@@ -124,10 +171,11 @@ impl<T> Wheel<T> {
         }
         if self.words != 0 {
             // The next word with a bit, this one last, where what is left lies before the start.
-            let turned = self.words.rotate_right(first as u32 + 1);
-            let word = (first + 1 + turned.trailing_zeros() as usize) % WORDS;
+            let later = self.words & (!1 << first);
+            let words = if later != 0 { later } else { self.words };
+            let word = words.trailing_zeros() as usize;
             let slot = word * 64 + self.occupied[word].trailing_zeros() as usize;
-            return Cycle(self.now + ((slot + SLOTS - start) % SLOTS) as u64);
+            return Cycle(self.now + ((slot + Self::SLOTS - start) % Self::SLOTS) as u64);
         }
         self.far
             .first_key_value()
@@ -143,16 +191,32 @@ impl<T> Wheel<T> {
         if !self.far.is_empty() {
             self.bring_near();
         }
-        let slot = now.0 as usize % SLOTS;
-        let bit = 1 << (slot % 64);
-        if self.occupied[slot / 64] & bit != 0 {
-            self.occupied[slot / 64] &= !bit;
-            if self.occupied[slot / 64] == 0 {
-                self.words &= !(1 << (slot / 64));
+        let slot = now.0 as usize % Self::SLOTS;
+        let (word, bit) = (slot / 64, 1 << (slot % 64));
+        if self.occupied[word] & bit != 0 {
+            self.occupied[word] &= !bit;
+            if self.occupied[word] == 0 {
+                self.words &= !(1 << word);
             }
-            out.append(&mut self.slots[slot]);
+            self.take(self.last[word][slot % 64], out);
         }
         self.next = self.find_next();
+    }
+
+    /// Moves the events of the slot whose last is `last` to `out`.
+    #[inline(always)]
+    fn take(&mut self, last: u32, out: &mut Vec<T>) {
+        let first = std::mem::replace(&mut self.events[last as usize].1, self.free);
+        let mut n = first;
+        loop {
+            let (event, next) = self.events[n as usize];
+            out.push(event);
+            if n == last {
+                break;
+            }
+            n = next;
+        }
+        self.free = first;
     }
 
     /// Events that come within the wheel's reach go to their slots, before any later insertion.
@@ -160,12 +224,12 @@ impl<T> Wheel<T> {
     fn bring_near(&mut self) {
         while let Some(entry) = self.far.first_entry() {
             let at = *entry.key();
-            if at - self.now >= SLOTS as u64 {
+            if at - self.now >= Self::SLOTS as u64 {
                 return;
             }
-            let slot = at as usize % SLOTS;
-            self.slots[slot].append(&mut entry.remove());
-            self.occupy(slot);
+            for event in entry.remove() {
+                self.append(at as usize % Self::SLOTS, event);
+            }
         }
     }
 }
@@ -176,7 +240,7 @@ mod tests {
 
     #[test]
     fn what_is_shifted_comes_as_much_later_in_the_same_order() {
-        let mut wheel = Wheel::default();
+        let mut wheel = Wheel::<_>::default();
         let mut out = Vec::new();
         wheel.insert(Cycle(7), 0);
         wheel.advance(Cycle(7), &mut out);
@@ -193,10 +257,8 @@ mod tests {
                 .map(|(at, &event)| (at.0 - by, event))
                 .collect();
             assert_eq!(moved, events);
-            let mut back = Wheel {
-                now: 7,
-                ..Wheel::default()
-            };
+            let mut back = Wheel::<_>::default();
+            back.now = 7;
             for (at, event) in events {
                 back.insert(Cycle(at), event);
             }
@@ -204,10 +266,16 @@ mod tests {
         }
     }
 
-    /// The wheel against a sorted list, with delays around its size.
+    /// Wheels against a sorted list, with delays around their sizes.
     #[test]
     fn events_come_in_order_of_cycle_then_insertion() {
-        let mut wheel = Wheel::default();
+        comes_in_order::<1>();
+        comes_in_order::<2>();
+        comes_in_order::<16>();
+    }
+
+    fn comes_in_order<const WORDS: usize>() {
+        let mut wheel = Wheel::<_, WORDS>::default();
         let mut expected = Vec::new();
         let mut seed = 12345_u64;
         let mut now = 0;
@@ -215,7 +283,7 @@ mod tests {
         let mut out = Vec::new();
         for n in 0..20_000_u64 {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let delay = (seed >> 33) % 3000;
+            let delay = (seed >> 33) % (192 * WORDS as u64);
             wheel.insert(Cycle(now + delay), n);
             expected.push((now + delay, n));
             if n % 3 == 0 {
@@ -235,5 +303,6 @@ mod tests {
         expected.sort_by_key(|&(at, n)| (at, n));
         assert_eq!(got.len(), 20_000);
         assert_eq!(got, expected);
+        assert!(wheel.events.len() < 20_000, "room is used again");
     }
 }

@@ -42,6 +42,9 @@ pub(super) enum Event {
     Returns,
 }
 
+/// Words of a core's wheel: of 128 cycles, since hardly any event is further ahead.
+const WHEEL_WORDS: usize = 2;
+
 /// An event, and the instruction: context, position in its window, age.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InstructionEvent {
@@ -79,7 +82,7 @@ pub(super) struct CoreState {
     pub(super) refused_loads: Vec<(usize, u64, u64)>,
     /// Kept for its room.
     pub(super) ended_walks: Vec<Ended<For>>,
-    pub(super) events: Wheel<InstructionEvent>,
+    pub(super) events: Wheel<InstructionEvent, WHEEL_WORDS>,
     /// Registers whose readers may issue in the next cycle.
     pub(super) waking: Vec<(u8, u64, u64)>,
     /// Atomics and instructions of the hardware lock that have begun in this cycle.
