@@ -126,7 +126,7 @@ pub(crate) trait TimedCore {
     fn visit_counters(&self, now: Cycle, visitor: &mut impl CounterVisitor);
 
     /// How its cycles are distributed.
-    fn histograms(&self) -> Vec<&Histogram>;
+    fn histograms(&self) -> Vec<Histogram<'_>>;
 
     /// What context `c` waits for, for the watchdog's message.
     fn who_waits(&self, c: usize) -> String;

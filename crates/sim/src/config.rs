@@ -1,5 +1,7 @@
 //! Machine files: reading, overriding, checking, describing.
 
+use std::sync::Arc;
+
 use loiter_cores::fgmt::FgmtParams;
 use loiter_cores::smt::SmtParams;
 use loiter_cores::{CoreGroup, CoreParams};
@@ -385,7 +387,7 @@ impl MachineFile {
         let common: CoreKindParams = self.section(named("core"));
         Some(match common.kind.as_str() {
             "reference" => return None,
-            "fgmt" => CoreParams::Fgmt(Box::new(FgmtParams {
+            "fgmt" => CoreParams::Fgmt(Arc::new(FgmtParams {
                 contexts: common.contexts,
                 core: self.section(named("core")),
                 latency: self.section(named("latency")),
@@ -397,7 +399,7 @@ impl MachineFile {
                 dtlb: self.section(named("dtlb")),
                 walker: self.section(named("walker")),
             })),
-            _ => CoreParams::Smt(Box::new(SmtParams {
+            _ => CoreParams::Smt(Arc::new(SmtParams {
                 contexts: common.contexts,
                 core: self.section(named("core")),
                 units: self.section(named("units")),

@@ -1,18 +1,21 @@
 //! The kinds of cores that there are. A new kind is one more line in each match here.
 
+use std::sync::Arc;
+
 use loiter_memory::Memory;
 use loiter_types::{ContextId, CoreId, Cycle};
 
 use crate::fgmt::{self, ChipFpu, FgmtParams};
 use crate::smt::{self, SmtParams};
 
-/// Parameters of a core.
+/// Parameters of a core. Cores that have the same share one copy: what all of them look at in each cycle is in a host's
+/// caches once.
 #[derive(Clone, Debug)]
 pub enum CoreParams {
     /// In order, fine-grained multithreaded.
-    Fgmt(Box<FgmtParams>),
+    Fgmt(Arc<FgmtParams>),
     /// Out of order, simultaneous multithreaded.
-    Smt(Box<SmtParams>),
+    Smt(Arc<SmtParams>),
 }
 
 /// A core.

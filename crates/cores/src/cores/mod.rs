@@ -299,7 +299,7 @@ impl Cores {
     }
 
     /// How the cycles of each core that keeps account of them are distributed.
-    pub fn histograms(&self) -> impl Iterator<Item = (CoreId, &Histogram)> {
+    pub fn histograms(&self) -> impl Iterator<Item = (CoreId, Histogram<'_>)> {
         self.cores.iter().enumerate().flat_map(|(n, core)| {
             let histograms = each!(core, core => core.histograms());
             histograms.into_iter().map(move |it| (CoreId::new(n), it))

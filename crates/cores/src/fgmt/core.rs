@@ -1,5 +1,7 @@
 //! A fine-grained multithreaded core: selection of contexts, cycle by cycle.
 
+use std::sync::Arc;
+
 use loiter_isa::decode;
 use loiter_memory::{Memory, Tlb, TlbParams};
 use loiter_observe::Slot;
@@ -38,7 +40,7 @@ pub(super) struct CoreState {
     pub(super) due: Cycle,
     /// Kept for its room.
     pub(super) ended_walks: Vec<Ended<()>>,
-    pub(super) params: FgmtParams,
+    pub(super) params: Arc<FgmtParams>,
     /// `core.stall = "use"`.
     pub(super) stall_on_use: bool,
     /// `core.retract_cycles` is not 0.
@@ -201,7 +203,7 @@ impl CoreState {
 impl Core {
     /// Core `id` of a group of cores, with vacant contexts that are numbered from `first` on, before `memory`.
     pub(crate) fn new(
-        params: &FgmtParams,
+        params: &Arc<FgmtParams>,
         group: usize,
         id: CoreId,
         first: ContextId,
@@ -238,7 +240,7 @@ impl Core {
                 port: Port::new(owns_lines, line_bytes, contexts),
                 due: Cycle::NEVER,
                 ended_walks: Vec::new(),
-                params: params.clone(),
+                params: Arc::clone(params),
                 counters: CoreCounters::default(),
                 naps: WaitCounters::default(),
                 idle: Idle::new(&params.idle, contexts, now),

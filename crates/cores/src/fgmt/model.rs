@@ -202,7 +202,7 @@ impl TimedCore for Core {
         visitor.visit(&format!("{core}.walker"), &state.walker.counters);
     }
 
-    fn histograms(&self) -> Vec<&Histogram> {
+    fn histograms(&self) -> Vec<Histogram<'_>> {
         Vec::new()
     }
 

@@ -5,6 +5,7 @@ use loiter_types::Cycle;
 
 use super::context::{Context, Fetch, How, Oldest, Progress};
 use super::core::{Core, CoreState};
+use super::counters::Counted;
 use crate::shared::slot_of;
 
 impl Core {
@@ -18,15 +19,14 @@ impl Core {
         counters.zero_fetch_cycles += cycles;
         counters.zero_issue_cycles += cycles;
         counters.zero_retire_cycles += cycles;
-        let histograms = &mut self.state.histograms;
-        for histogram in [
-            &mut histograms.fetched,
-            &mut histograms.issued,
-            &mut histograms.integer_issued,
-            &mut histograms.retired,
-            &mut histograms.fetchable,
+        for what in [
+            Counted::Fetched,
+            Counted::Issued,
+            Counted::IntegerIssued,
+            Counted::Retired,
+            Counted::Fetchable,
         ] {
-            histogram.count(0, cycles);
+            self.state.histograms.count(what, 0, cycles);
         }
         self.state.count(cycles);
         self.state.counted_to = now.max(self.state.counted_to);
@@ -40,9 +40,7 @@ impl Core {
         if skipped && self.state.retired_now > 0 {
             let retired = std::mem::take(&mut self.state.retired_now);
             self.state.counters.zero_retire_cycles -= 1;
-            let histogram = &mut self.state.histograms.retired;
-            histogram.cycles[0] -= 1;
-            histogram.count(retired, 1);
+            self.state.histograms.correct(Counted::Retired, retired);
         }
     }
 
@@ -52,7 +50,7 @@ impl Core {
         state.count(1);
         state.counted_to = now.after(1);
         let retired = std::mem::take(&mut state.retired_now);
-        state.histograms.retired.count(retired, 1);
+        state.histograms.count(Counted::Retired, retired, 1);
         for c in state.awake {
             let context = &mut self.contexts[c];
             if std::mem::take(&mut context.retired_now) {
@@ -83,10 +81,11 @@ impl CoreState {
         }
         counters.integer_queue_occupancy += cycles * integer;
         counters.fp_queue_occupancy += cycles * fp;
-        self.histograms.integer_queue.count(integer, cycles);
-        self.histograms.fp_queue.count(fp, cycles);
+        let histograms = &mut self.histograms;
+        histograms.count(Counted::IntegerQueue, integer, cycles);
+        histograms.count(Counted::FpQueue, fp, cycles);
         let polling = self.in_queue[Purpose::Polling as usize];
-        self.histograms.polling_queued.count(polling, cycles);
+        histograms.count(Counted::PollingQueued, polling, cycles);
     }
 }
 

@@ -1,5 +1,7 @@
 //! An out-of-order core, cycle by cycle.
 
+use std::sync::Arc;
+
 use loiter_isa::{Inst, decode};
 use loiter_memory::{Memory, Tlb, TlbParams, Wheel};
 use loiter_observe::{Purpose, Slot};
@@ -68,7 +70,7 @@ pub(crate) struct PerformedStore {
 #[derive(Debug)]
 pub(super) struct CoreState {
     pub(super) id: CoreId,
-    pub(super) params: SmtParams,
+    pub(super) params: Arc<SmtParams>,
     pub(super) fetch_policy: FetchPolicy,
     pub(super) fetch_line_log2: u32,
     pub(super) data_line_log2: u32,
@@ -173,7 +175,7 @@ impl Core {
     /// # Errors
     /// The section and what contradicts what.
     pub(crate) fn new(
-        params: &SmtParams,
+        params: &Arc<SmtParams>,
         id: CoreId,
         first: ContextId,
         memory: &Memory,
@@ -265,7 +267,7 @@ impl Core {
                 performed: Vec::new(),
                 changes: 0,
                 due: Vec::new(),
-                params: params.clone(),
+                params: Arc::clone(params),
             },
             contexts: (0..contexts)
                 .map(|n| {

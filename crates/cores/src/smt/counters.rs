@@ -180,79 +180,97 @@ impl ModeGroup {
 }
 
 /// In how many cycles something was so many.
-#[derive(Clone, Debug)]
-pub struct Histogram {
+#[derive(Clone, Copy, Debug)]
+pub struct Histogram<'a> {
     /// What was counted.
     pub name: &'static str,
     /// What one of it is.
     pub unit: &'static str,
     /// Entry n: cycles in which it was n; the last entry: that many or more.
-    pub cycles: Vec<u64>,
+    pub cycles: &'a [u64],
 }
 
-impl Histogram {
-    fn new(name: &'static str, unit: &'static str, most: u64) -> Self {
-        Self {
-            name,
-            unit,
-            cycles: vec![0; most as usize + 1],
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn count(&mut self, value: u64, cycles: u64) {
-        let last = self.cycles.len() - 1;
-        self.cycles[last.min(value as usize)] += cycles;
-    }
-}
-
-/// How the cycles of a core are distributed.
-#[derive(Clone, Debug)]
-pub struct Histograms {
-    pub(super) fetched: Histogram,
-    pub(super) issued: Histogram,
+/// What is so many in a cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counted {
+    Fetched,
+    Issued,
     /// Those of the integer queue, loads and stores among them.
-    pub(super) integer_issued: Histogram,
-    pub(super) retired: Histogram,
-    pub(super) fetchable: Histogram,
-    pub(super) integer_queue: Histogram,
-    pub(super) fp_queue: Histogram,
+    IntegerIssued,
+    Retired,
+    Fetchable,
+    IntegerQueue,
+    FpQueue,
     /// Of the integer queue, entries of instructions that look for work.
-    pub(super) polling_queued: Histogram,
+    PollingQueued,
+}
+
+/// Of each of them, in order: its name, and what one of it is.
+const COUNTED: [(&str, &str); 8] = [
+    ("fetched", "instructions"),
+    ("issued", "instructions"),
+    ("integer_issued", "instructions"),
+    ("retired", "instructions"),
+    ("fetchable_contexts", "contexts"),
+    ("integer_queue", "instructions"),
+    ("fp_queue", "instructions"),
+    ("polling_queued", "instructions"),
+];
+
+/// How the cycles of a core are distributed. All distributions lie side by side, since each counts every cycle.
+#[derive(Clone, Debug)]
+pub(super) struct Histograms {
+    /// Where the entries of each begin, and where the last one's end.
+    starts: [u16; COUNTED.len() + 1],
+    cycles: Box<[u64]>,
 }
 
 impl Histograms {
     pub(super) fn new(params: &super::SmtParams) -> Self {
         let (core, units) = (&params.core, &params.units);
-        let new = Histogram::new;
+        let most = [
+            core.fetch_width,
+            units.integer + units.floating_point,
+            units.integer,
+            core.retire_width,
+            params.contexts,
+            core.integer_queue_entries,
+            core.fp_queue_entries,
+            core.integer_queue_entries,
+        ];
+        let mut starts = [0; COUNTED.len() + 1];
+        for (n, most) in most.into_iter().enumerate() {
+            starts[n + 1] = starts[n] + most as u16 + 1;
+        }
         Self {
-            fetched: new("fetched", "instructions", core.fetch_width),
-            integer_issued: new("integer_issued", "instructions", units.integer),
-            issued: new(
-                "issued",
-                "instructions",
-                units.integer + units.floating_point,
-            ),
-            retired: new("retired", "instructions", core.retire_width),
-            fetchable: new("fetchable_contexts", "contexts", params.contexts),
-            integer_queue: new("integer_queue", "instructions", core.integer_queue_entries),
-            fp_queue: new("fp_queue", "instructions", core.fp_queue_entries),
-            polling_queued: new("polling_queued", "instructions", core.integer_queue_entries),
+            starts,
+            cycles: vec![0; starts[COUNTED.len()].into()].into(),
         }
     }
 
+    /// In so many cycles it was `value`.
+    #[inline(always)]
+    pub(super) fn count(&mut self, what: Counted, value: u64, cycles: u64) {
+        let (first, end) = (self.starts[what as usize], self.starts[what as usize + 1]);
+        let at = (usize::from(first) + value as usize).min(usize::from(end) - 1);
+        self.cycles[at] += cycles;
+    }
+
+    /// In a cycle that was counted as one in which there was none, it was `value`.
+    pub(super) fn correct(&mut self, what: Counted, value: u64) {
+        self.cycles[usize::from(self.starts[what as usize])] -= 1;
+        self.count(what, value, 1);
+    }
+
     /// All of them.
-    #[must_use]
-    pub fn all(&self) -> [&Histogram; 8] {
-        [
-            &self.fetched,
-            &self.issued,
-            &self.integer_issued,
-            &self.retired,
-            &self.fetchable,
-            &self.integer_queue,
-            &self.fp_queue,
-            &self.polling_queued,
-        ]
+    pub(super) fn all(&self) -> Vec<Histogram<'_>> {
+        let starts = self.starts.windows(2).zip(COUNTED);
+        starts
+            .map(|(bounds, (name, unit))| Histogram {
+                name,
+                unit,
+                cycles: &self.cycles[bounds[0].into()..bounds[1].into()],
+            })
+            .collect()
     }
 }

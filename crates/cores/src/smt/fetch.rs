@@ -8,6 +8,7 @@ use loiter_types::{Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
 use super::context::{Context, Fetch, How, NO_MARK, Progress};
 use super::core::{Core, CoreState, Event};
+use super::counters::Counted;
 use super::registers::NONE;
 use crate::predict::{BranchKind, Prediction};
 use crate::shared::is_lock;
@@ -34,7 +35,7 @@ impl Core {
         let state = &mut self.state;
         let count = state.order.len() as u64;
         state.counters.fetchable_contexts += count;
-        state.histograms.fetchable.count(count, 1);
+        state.histograms.count(Counted::Fetchable, count, 1);
         let core = &state.params.core;
         let room = match &state.stages {
             Some(stages) if stages.is_full() => 0,
@@ -72,7 +73,7 @@ impl Core {
             stages.push(due, state.next_seq - 1);
         }
         let fetched = most - left;
-        self.state.histograms.fetched.count(fetched, 1);
+        self.state.histograms.count(Counted::Fetched, fetched, 1);
         self.state.counters.zero_fetch_cycles += u64::from(fetched == 0);
         self.state.active |= fetched > 0;
     }

@@ -12,6 +12,7 @@ use loiter_types::{CoreId, Cycle, PhysAddr, VirtAddr};
 
 use super::context::{Context, How, Progress};
 use super::core::{Core, CoreState, Event, next_multiple};
+use super::counters::Counted;
 use super::lines::lines;
 use super::params::SmtLatencyParams;
 use super::registers::NONE;
@@ -36,14 +37,14 @@ impl Core {
             self.issue_from(0, integer, now, shared);
         }
         let integer_issued = self.state.counters.issued - before;
-        let histogram = &mut self.state.histograms.integer_issued;
-        histogram.count(integer_issued, 1);
+        let histograms = &mut self.state.histograms;
+        histograms.count(Counted::IntegerIssued, integer_issued, 1);
         if self.state.queues.has_ready(1) {
             self.issue_from(1, fp, now, shared);
         }
         let issued = self.state.counters.issued - before;
         self.state.counters.zero_issue_cycles += u64::from(issued == 0);
-        self.state.histograms.issued.count(issued, 1);
+        self.state.histograms.count(Counted::Issued, issued, 1);
         self.state.active |= issued > 0;
     }
 

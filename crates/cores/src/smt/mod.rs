@@ -49,6 +49,6 @@ mod translate;
 
 pub(crate) use self::core::{Core, PerformedStore};
 pub use self::counters::{
-    Histogram, Histograms, ModeGroup, SmtCounters, SmtModeCounters, SmtPurposeCounters,
+    Histogram, ModeGroup, SmtCounters, SmtModeCounters, SmtPurposeCounters,
 };
 pub use self::params::{RefillParams, SmtCoreParams, SmtLatencyParams, SmtParams, SmtUnitParams};

@@ -268,8 +268,8 @@ impl TimedCore for Core {
         visitor.visit(&format!("{core}.walker"), &state.walker.counters);
     }
 
-    fn histograms(&self) -> Vec<&Histogram> {
-        self.state.histograms.all().into()
+    fn histograms(&self) -> Vec<Histogram<'_>> {
+        self.state.histograms.all()
     }
 
     fn who_waits(&self, c: usize) -> String {
