@@ -87,23 +87,25 @@ struct Interval {
 /// squashed, they become [cycles of the interval before](Accounts::retract): what was fetched on a wrong path
 /// was never done.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Accounts {
-    /// Whose account it is.
-    pub context: ContextId,
+    // What every cycle of every context asks comes first.
+    until: Cycle,
+    /// What the hart is doing, as far as instructions have retired.
+    activity: Activity,
     /// Charges since `row` last changed, which belong there: charging, which every cycle of every context does, looks
     /// up nothing. What was taken back may have been charged before that, so sums wrap on the way.
     present: [u64; SLOTS],
+    instructions: [u64; ACTIVITIES],
+    /// Whose account it is.
+    pub context: ContextId,
     /// By activity, and after those by open interval.
     cycles: Vec<[u64; SLOTS]>,
-    instructions: [u64; ACTIVITIES],
-    /// What the hart is doing, as far as instructions have retired.
-    activity: Activity,
     /// Intervals whose first instruction has not retired, oldest first.
     intervals: VecDeque<Interval>,
     /// Where charges go.
     row: usize,
     opened: Cycle,
-    until: Cycle,
     /// Changes of activity since they were last taken, if anybody takes them.
     changes: Option<Vec<Change>>,
 }

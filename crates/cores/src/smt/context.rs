@@ -159,102 +159,108 @@ pub(super) enum Oldest {
     Sent(Slot),
 }
 
-/// One context.
+/// One context. What is asked in every cycle comes first, in few lines of a host's cache: between two cycles of a core
+/// those of many others may pass.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Context {
-    pub(super) id: ContextId,
-    pub(super) hart: Option<HartId>,
-    /// Its hart is about to leave while others stay.
-    pub(super) leaves: bool,
-    /// `hart` as an index.
-    pub(super) hart_index: usize,
-    /// As many as a power of two, as are `predictions`.
-    pub(super) entries: Box<[Entry]>,
-    pub(super) predictions: Box<[Prediction]>,
-    /// Of a branch: `led` when it was fetched.
-    pub(super) led_then: Box<[u64]>,
-    pub(super) capacity: u64,
+    // The window, and what every stage asks in every cycle.
     /// The window: instructions `head..tail`, of which `head..renamed` have left the front end.
     pub(super) head: u64,
     pub(super) renamed: u64,
     pub(super) tail: u64,
-    /// Physical register of each register slot; so long that a slot needs no check.
-    pub(super) map: [u16; 256],
+    pub(super) capacity: u64,
+    /// As many as a power of two, as are `predictions`.
+    pub(super) entries: Box<[Entry]>,
+    pub(super) fetch_from: Cycle,
+    /// What cycles from the last one charged on are charged to.
+    pub(super) slot_now: Slot,
+    pub(super) retired_now: bool,
+    pub(super) check_interrupts: bool,
+    /// Ownership of the line of the oldest buffered store has been asked for.
+    pub(super) owning: bool,
+    /// A fence has retired that orders the buffered stores, or some of them, before stores to come.
+    pub(super) fenced: bool,
+    /// Its hart is about to leave while others stay.
+    pub(super) leaves: bool,
+    /// The mark of what was fetched last; [`NO_MARK`] after a probe which says that the hart waits, or does not.
+    pub(super) fetch_mark: u8,
+    /// What an instruction with that mark is for.
+    pub(super) fetch_purpose: Purpose,
+    // What the others of every cycle ask: who may fetch, drain, wake up.
+    pub(super) fetch: Fetch,
+    /// When a nap ends, if that is known: at its limit, or now.
+    pub(super) nap_until: Cycle,
+    /// When the oldest buffered store may ask again, if it was refused.
+    pub(super) drain_from: Cycle,
+    /// Cycles in which it could have been fetched from, but for those in which a branch that turned out to be
+    /// mispredicted had led it astray.
+    pub(super) led: u64,
+    pub(super) hart: Option<HartId>,
+    /// Instructions that have not issued.
+    pub(super) unissued: u32,
+    pub(super) buffer: StoreBuffer,
+    /// Lines of younger ones that have been requested and are not there yet.
+    pub(super) owning_ahead: u64,
+    /// Stores after the oldest whose lines have been seen to.
+    pub(super) seen_ahead: usize,
+    pub(super) oldest: Oldest,
+    /// What a cycle without instructions is charged to.
+    pub(super) empty: Slot,
+    /// A walk for fetch is in flight, on the present way or a wrong one.
+    pub(super) fetch_walks: bool,
+    // What fetch, rename and retirement ask of each instruction.
+    pub(super) fetch_pc: u64,
+    /// Line of the instruction cache that is in flight or was fetched from last.
+    pub(super) fetch_line: u64,
+    /// `hart` as an index.
+    pub(super) hart_index: usize,
+    /// The [`super::ModeGroup`] of its hart's mode.
+    pub(super) mode: usize,
+    /// The instruction with which the oldest interval begins that accounts keep open.
+    pub(super) opens_at: u64,
+    pub(super) predictions: Box<[Prediction]>,
+    /// Of a branch: `led` when it was fetched.
+    pub(super) led_then: Box<[u64]>,
+    /// Its entries of the two queues, and its registers beside those of the architecture, of both kinds.
+    pub(super) queued: [u32; 2],
+    pub(super) renamings: [u32; 2],
     /// Loads and stores of the renamed window, oldest first.
     pub(super) loads: Positions,
     pub(super) stores: Positions,
     /// Atomics, and fences that hold loads back, of the renamed window.
     pub(super) barriers: Positions,
-    pub(super) buffer: StoreBuffer,
-    /// Ownership of the line of the oldest buffered store has been asked for.
-    pub(super) owning: bool,
-    /// Lines of younger ones that have been requested and are not there yet.
-    pub(super) owning_ahead: u64,
-    /// Stores after the oldest whose lines have been seen to.
-    pub(super) seen_ahead: usize,
-    /// A fence has retired that orders the buffered stores, or some of them, before stores to come.
-    pub(super) fenced: bool,
-    /// When the oldest buffered store may ask again, if it was refused.
-    pub(super) drain_from: Cycle,
-    /// Instructions that have not issued.
-    pub(super) unissued: u32,
-    /// Its entries of the two queues, and its registers beside those of the architecture, of both kinds.
-    pub(super) queued: [u32; 2],
-    pub(super) renamings: [u32; 2],
-    pub(super) fetch: Fetch,
-    pub(super) fetch_pc: u64,
-    pub(super) fetch_from: Cycle,
-    /// Line of the instruction cache that is in flight or was fetched from last.
-    pub(super) fetch_line: u64,
-    /// What a cycle without instructions is charged to.
-    pub(super) empty: Slot,
-    pub(super) oldest: Oldest,
+    /// Lines of loads that have read and not retired, by hash; may have bits of others.
+    pub(super) lines_read: u64,
+    pub(super) fetch_space: AddressSpace,
+    pub(super) data_space: AddressSpace,
+    /// Pages whose translation is at hand for the oldest instruction, and for fetch.
+    pub(super) oldest_granted: Granted,
+    pub(super) fetch_granted: Granted,
+    pub(super) accounts: Accounts,
+    /// Physical register of each register slot; so long that a slot needs no check.
+    pub(super) map: [u16; 256],
+    // What is rarely looked at.
+    /// Until then the hart is leaving a nap, and takes no interrupt.
+    pub(super) awake_from: Cycle,
     /// When the oldest instruction may ask memory again, if it was refused.
     pub(super) oldest_from: Cycle,
     /// The age of the instruction that was.
     pub(super) oldest_refused: u64,
     /// The last atomic that has taken what it takes beside its access.
     pub(super) held_up: u64,
-    /// Pages whose translation is at hand for the oldest instruction, and for fetch.
-    pub(super) oldest_granted: Granted,
-    pub(super) fetch_granted: Granted,
-    /// A walk for fetch is in flight, on the present way or a wrong one.
-    pub(super) fetch_walks: bool,
     /// Walks for issued loads and stores: pages, and as what they are accessed.
     pub(super) data_walks: Vec<(u64, Access)>,
     pub(super) refill: Refill,
-    pub(super) fetch_space: AddressSpace,
-    pub(super) data_space: AddressSpace,
-    pub(super) check_interrupts: bool,
     /// What its hart does, as far as instructions have retired.
     pub(super) course: Course,
-    /// The instruction with which the oldest interval begins that accounts keep open.
-    pub(super) opens_at: u64,
-    /// The mark of what was fetched last; [`NO_MARK`] after a probe which says that the hart waits, or does not.
-    pub(super) fetch_mark: u8,
-    /// What an instruction with that mark is for.
-    pub(super) fetch_purpose: Purpose,
-    /// Cycles in which it could have been fetched from, but for those in which a branch that turned out to be
-    /// mispredicted had led it astray.
-    pub(super) led: u64,
-    /// The [`super::ModeGroup`] of its hart's mode.
-    pub(super) mode: usize,
-    /// What cycles from the last one charged on are charged to.
-    pub(super) slot_now: Slot,
-    pub(super) retired_now: bool,
-    /// When a nap ends, if that is known: at its limit, or now.
-    pub(super) nap_until: Cycle,
-    /// Until then the hart is leaving a nap, and takes no interrupt.
-    pub(super) awake_from: Cycle,
-    /// Lines of loads that have read and not retired, by hash; may have bits of others.
-    pub(super) lines_read: u64,
     /// Age of the oldest instruction that was squashed since an observer was last told.
     pub(super) squashed_from: u64,
-    pub(super) accounts: Accounts,
     /// For what-if runs.
     pub(super) oracle: Option<Box<Oracle>>,
     /// Where its hart has fetched from last in the reference engine.
     pub(super) warmed: Fetched,
+    pub(super) id: ContextId,
 }
 
 /// No line: larger than the number of any line.

@@ -66,69 +66,42 @@ pub(crate) struct PerformedStore {
     pub(super) owned: bool,
 }
 
-/// What the contexts of a core share.
+/// What the contexts of a core share. What is asked in every cycle comes first, as in [`Context`].
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct CoreState {
-    pub(super) id: CoreId,
-    pub(super) params: Arc<SmtParams>,
-    pub(super) fetch_policy: FetchPolicy,
-    pub(super) fetch_line_log2: u32,
-    pub(super) data_line_log2: u32,
-    pub(super) registers: Registers,
-    pub(super) queues: Queues,
-    pub(super) predictors: Predictors,
-    pub(super) itlb: Tlb,
-    pub(super) dtlb: Tlb,
-    pub(super) walker: Walker<For>,
-    /// Loads that found no miss register, in order: context, position in its window, age.
-    pub(super) refused_loads: Vec<(usize, u64, u64)>,
-    /// Kept for its room.
-    pub(super) ended_walks: Vec<Ended<For>>,
-    pub(super) events: Wheel<InstructionEvent, WHEEL_WORDS>,
-    /// Registers whose readers may issue in the next cycle.
-    pub(super) waking: Vec<(u8, u64, u64)>,
-    /// Atomics and instructions of the hardware lock that have begun in this cycle.
-    pub(super) synchronised: u64,
-    pub(super) div_free: Cycle,
-    pub(super) fp_div_free: Cycle,
-    pub(super) ports: DataPorts,
-    /// Loads that wait for older stores, a bit each, by address.
-    pub(super) waits_for_stores: Vec<bool>,
-    /// When those bits are forgotten next.
-    pub(super) waits_clear_at: Cycle,
-    pub(super) next_seq: u64,
-    /// What stands in the place of an instruction that cannot be fetched.
-    pub(super) nothing: Inst,
-    /// What stands for an instruction of a handler that refills a translation look-aside buffer.
-    pub(super) handler_instruction: Inst,
-    /// What the kernel does not touch, by `core.kernel_bypasses`.
-    pub(super) kernel_bypasses_caches: bool,
-    /// `walker.kind = "trap"`.
-    pub(super) traps_to_refill: bool,
-    pub(super) counters: SmtCounters,
-    /// By [`super::ModeGroup`].
-    pub(super) modes: [SmtModeCounters; 2],
-    /// By [`loiter_observe::Purpose`].
-    pub(super) purposes: [SmtPurposeCounters; 3],
-    /// Entries of the integer queue, likewise.
-    pub(super) in_queue: [u64; 3],
-    pub(super) histograms: Histograms,
-    /// Instructions that retired in this cycle.
-    pub(super) retired_now: u64,
-    pub(super) shares: Shares,
-    /// Contexts that have given their shares to the others while they sleep.
-    pub(super) without_share: u64,
-    pub(super) naps: WaitCounters,
-    pub(super) idle: Idle,
+    // What every cycle asks.
     /// The first cycle that has not been counted.
     pub(super) counted_to: Cycle,
+    /// Contexts that are not dormant; some of them may be.
+    pub(super) awake: ContextSet,
+    /// When the first nap of the others ends by its limit.
+    pub(super) naps_end: Cycle,
+    /// Where turns begin.
+    pub(super) turn: usize,
+    pub(super) next_seq: u64,
+    /// Instructions that retired in this cycle.
+    pub(super) retired_now: u64,
+    /// When those bits are forgotten next.
+    pub(super) waits_clear_at: Cycle,
+    /// Atomics and instructions of the hardware lock that have begun in this cycle.
+    pub(super) synchronised: u64,
+    pub(super) params: Arc<SmtParams>,
+    pub(super) div_free: Cycle,
+    pub(super) fp_div_free: Cycle,
+    /// Contexts whose harts are about to leave while others stay.
+    pub(super) leaving: usize,
+    /// What it has done that is more than reading its first level, but for what memory counts.
+    pub(super) changes: u64,
+    /// Something happened in this cycle, so that something may in the next.
+    pub(super) active: bool,
+    /// Harts are about to leave: nothing is begun, and what can be taken back is.
+    pub(super) draining: bool,
     /// Whether a full queue, or the want of a register, kept an instruction in the front end.
     pub(super) queue_full: bool,
     pub(super) registers_full: bool,
     /// Whether the front end had no room for what fetch could have brought.
     pub(super) front_full: bool,
-    /// `core.front_end = "stages"`.
-    pub(super) stages: Option<Stages>,
     /// `core.rename_order = "in_order"`.
     pub(super) renames_in_order: bool,
     /// `core.atomic_order = "annotated"`.
@@ -137,29 +110,59 @@ pub(super) struct CoreState {
     pub(super) far_atomics: bool,
     /// `wait.pause_cycles = 1`.
     pub(super) pause_is_nop: bool,
-    /// Something happened in this cycle, so that something may in the next.
-    pub(super) active: bool,
-    /// Harts are about to leave: nothing is begun, and what can be taken back is.
-    pub(super) draining: bool,
-    /// Contexts whose harts are about to leave while others stay.
-    pub(super) leaving: usize,
-    /// Where turns begin.
-    pub(super) turn: usize,
-    /// Contexts that are not dormant; some of them may be.
-    pub(super) awake: ContextSet,
-    /// When the first nap of the others ends by its limit.
-    pub(super) naps_end: Cycle,
-    /// Stores that performed in this cycle.
-    pub(super) performed: Vec<PerformedStore>,
     /// Memory tells of lines that are lost: what crosses lines needs each of them.
     pub(super) owns_lines: bool,
-    /// What it has done that is more than reading its first level, but for what memory counts.
-    pub(super) changes: u64,
-    pub(super) due: Vec<InstructionEvent>,
+    /// What the kernel does not touch, by `core.kernel_bypasses`.
+    pub(super) kernel_bypasses_caches: bool,
+    /// `walker.kind = "trap"`.
+    pub(super) traps_to_refill: bool,
+    pub(super) fetch_policy: FetchPolicy,
+    pub(super) id: CoreId,
+    pub(super) fetch_line_log2: u32,
+    pub(super) data_line_log2: u32,
+    pub(super) ports: DataPorts,
+    /// Registers whose readers may issue in the next cycle.
+    pub(super) waking: Vec<(u8, u64, u64)>,
+    /// Entries of the integer queue, likewise.
+    pub(super) in_queue: [u64; 3],
+    pub(super) counters: SmtCounters,
+    pub(super) histograms: Histograms,
+    /// `core.front_end = "stages"`.
+    pub(super) stages: Option<Stages>,
+    pub(super) events: Wheel<InstructionEvent, WHEEL_WORDS>,
+    pub(super) queues: Queues,
     /// Contexts by what they are preferred by.
     pub(super) order: Ranked,
     /// Entries of a queue that may issue, by age.
     pub(super) ready: Ranked,
+    pub(super) due: Vec<InstructionEvent>,
+    /// Stores that performed in this cycle.
+    pub(super) performed: Vec<PerformedStore>,
+    pub(super) shares: Shares,
+    // What single instructions ask.
+    pub(super) registers: Registers,
+    /// By [`super::ModeGroup`].
+    pub(super) modes: [SmtModeCounters; 2],
+    /// By [`loiter_observe::Purpose`].
+    pub(super) purposes: [SmtPurposeCounters; 3],
+    /// Loads that wait for older stores, a bit each, by address.
+    pub(super) waits_for_stores: Vec<bool>,
+    pub(super) predictors: Predictors,
+    pub(super) itlb: Tlb,
+    pub(super) dtlb: Tlb,
+    pub(super) walker: Walker<For>,
+    /// Loads that found no miss register, in order: context, position in its window, age.
+    pub(super) refused_loads: Vec<(usize, u64, u64)>,
+    /// Kept for its room.
+    pub(super) ended_walks: Vec<Ended<For>>,
+    /// What stands in the place of an instruction that cannot be fetched.
+    pub(super) nothing: Inst,
+    /// What stands for an instruction of a handler that refills a translation look-aside buffer.
+    pub(super) handler_instruction: Inst,
+    /// Contexts that have given their shares to the others while they sleep.
+    pub(super) without_share: u64,
+    pub(super) naps: WaitCounters,
+    pub(super) idle: Idle,
 }
 
 /// One core.

@@ -221,8 +221,8 @@ const COUNTED: [(&str, &str); 8] = [
 #[derive(Clone, Debug)]
 pub(super) struct Histograms {
     /// Where the entries of each begin, and where the last one's end.
-    starts: [u16; COUNTED.len() + 1],
-    cycles: Box<[u64]>,
+    pub(super) starts: [u16; COUNTED.len() + 1],
+    pub(super) cycles: Box<[u64]>,
 }
 
 impl Histograms {

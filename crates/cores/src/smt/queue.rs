@@ -34,12 +34,13 @@ pub(super) struct Queued {
 
 /// The integer queue, 0, and the floating-point queue, 1.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Queues {
-    entries: [Queued; 2 * MOST],
     free: Mask,
     ready: Mask,
     capacities: [u32; 2],
     free_entries: [u32; 2],
+    entries: [Queued; 2 * MOST],
 }
 
 impl Queues {

@@ -5,10 +5,11 @@ const MOST: usize = 128;
 
 /// Things, numbered, the one of the lowest rank first. Kept for its room.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Ranked {
+    count: usize,
     /// Rank, and in the lowest eight bits the number.
     keys: [u64; MOST],
-    count: usize,
 }
 
 impl Ranked {

@@ -422,29 +422,8 @@ impl CoreState {
         for counters in purposes {
             visitor.counters(counters);
         }
-        let Histograms {
-            fetched,
-            issued,
-            integer_issued,
-            retired,
-            fetchable,
-            integer_queue,
-            fp_queue,
-            polling_queued,
-        } = histograms;
-        for histogram in [
-            fetched,
-            issued,
-            integer_issued,
-            retired,
-            fetchable,
-            integer_queue,
-            fp_queue,
-            polling_queued,
-        ] {
-            let counts = histogram.cycles.iter_mut();
-            counts.for_each(|count| visitor.count(count));
-        }
+        let Histograms { starts: _, cycles } = histograms;
+        cycles.iter_mut().for_each(|count| visitor.count(count));
     }
 }
 
