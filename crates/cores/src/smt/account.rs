@@ -53,11 +53,17 @@ impl Core {
         state.histograms.count(Counted::Retired, retired, 1);
         for c in state.awake {
             let context = &mut self.contexts[c];
-            if std::mem::take(&mut context.retired_now) {
-                context.accounts.charge(now.after(1), Slot::Retired);
+            let slot = context.waits_for(now, state);
+            // What it has waited for is charged when that ends.
+            if context.retired_now || slot != context.slot_now {
+                context.settle(now);
+                context.slot_now = slot;
+                if std::mem::take(&mut context.retired_now) {
+                    context.accounts.charge(now.after(1), Slot::Retired);
+                }
             }
-            context.slot_now = context.waits_for(now, state);
             if context.is_dormant() {
+                context.settle(now);
                 state.is_dormant_now(c, context);
             }
         }

@@ -30,10 +30,9 @@ impl ContextSet {
     /// Its contexts in turn, from context `c` on.
     #[inline(always)]
     pub(super) fn from(self, c: usize) -> InTurn {
-        let from_c = u64::MAX << c;
         InTurn {
-            first: self.0 & from_c,
-            then: self.0 & !from_c,
+            rest: self.0.rotate_right(c as u32),
+            first: c,
         }
     }
 }
@@ -48,10 +47,11 @@ impl IntoIterator for ContextSet {
     }
 }
 
-/// Contexts in turn.
+/// Contexts in turn. Where the turn begins is no branch: it is another context in each cycle.
 pub(super) struct InTurn {
-    first: u64,
-    then: u64,
+    /// Bit n: the context `n` after `first`, modulo 64, comes.
+    rest: u64,
+    first: usize,
 }
 
 impl Iterator for InTurn {
@@ -59,14 +59,11 @@ impl Iterator for InTurn {
 
     #[inline(always)]
     fn next(&mut self) -> Option<usize> {
-        if self.first == 0 {
-            self.first = std::mem::take(&mut self.then);
-            if self.first == 0 {
-                return None;
-            }
+        if self.rest == 0 {
+            return None;
         }
-        let c = self.first.trailing_zeros() as usize;
-        self.first &= self.first - 1;
+        let c = (self.first + self.rest.trailing_zeros() as usize) % 64;
+        self.rest &= self.rest - 1;
         Some(c)
     }
 }

@@ -489,7 +489,8 @@ impl Context {
     /// Instruction `n` is fetched, which may begin an activity.
     #[cold]
     #[inline(never)]
-    pub(super) fn open_interval(&mut self, n: u64, mark: u8) {
+    pub(super) fn open_interval(&mut self, core: &CoreState, n: u64, mark: u8) {
+        self.settle(core.charged_to);
         self.accounts.open(n, mark);
         self.opens_at = self.opens_at.min(n);
         self.sees_mark(mark);
@@ -504,7 +505,8 @@ impl Context {
     /// The instruction has retired with which the oldest open interval begins.
     #[cold]
     #[inline(never)]
-    pub(super) fn settle_interval(&mut self) {
+    pub(super) fn settle_interval(&mut self, core: &CoreState) {
+        self.settle(core.charged_to);
         if let Some((_, mark)) = self.accounts.first_open() {
             self.course.comes_to(mark);
             self.accounts
@@ -519,7 +521,8 @@ impl Context {
     /// Instruction `first` and all after it are squashed.
     #[cold]
     #[inline(never)]
-    pub(super) fn retract_intervals(&mut self, first: u64) {
+    pub(super) fn retract_intervals(&mut self, core: &CoreState, first: u64) {
+        self.settle(core.charged_to);
         self.accounts.retract(first);
         self.see_last_mark();
         self.see_first_open();

@@ -16,7 +16,7 @@ use super::params::SmtParams;
 use super::policy::{FetchPolicy, Shares};
 use super::ports::DataPorts;
 use super::queue::Queues;
-use super::ranked::Ranked;
+use super::ranked::{Candidates, Ranked};
 use super::refill::handler_instruction;
 use super::registers::{NONE, Registers};
 use super::squash;
@@ -73,6 +73,9 @@ pub(super) struct CoreState {
     // What every cycle asks.
     /// The first cycle that has not been counted.
     pub(super) counted_to: Cycle,
+    /// Where the accounts of contexts that are awake stand, whether or not it has been entered there: before that
+    /// they wait for their [`Context::slot_now`].
+    pub(super) charged_to: Cycle,
     /// Contexts that are not dormant; some of them may be.
     pub(super) awake: ContextSet,
     /// When the first nap of the others ends by its limit.
@@ -132,7 +135,7 @@ pub(super) struct CoreState {
     pub(super) events: Wheel<InstructionEvent, WHEEL_WORDS>,
     pub(super) queues: Queues,
     /// Contexts by what they are preferred by.
-    pub(super) order: Ranked,
+    pub(super) order: Candidates,
     /// Entries of a queue that may issue, by age.
     pub(super) ready: Ranked,
     pub(super) due: Vec<InstructionEvent>,
@@ -210,7 +213,7 @@ impl Core {
         };
         Ok(Self {
             state: CoreState {
-                order: Ranked::new(),
+                order: Candidates::new(),
                 ready: Ranked::new(),
                 id,
                 fetch_line_log2: memory.fetch_line_log2(),
@@ -256,6 +259,7 @@ impl Core {
                 far_atomics: core.atomics == "far" && owns_lines,
                 pause_is_nop: params.wait.pause_cycles == 1,
                 counted_to: now,
+                charged_to: now,
                 queue_full: false,
                 registers_full: false,
                 front_full: false,
@@ -315,9 +319,7 @@ impl Core {
         self.state.active = false;
         self.state.synchronised = 0;
         self.end_naps(now);
-        for c in self.state.awake {
-            self.contexts[c].settle(now);
-        }
+        self.state.charged_to = now;
         self.wake();
         if self.state.idle.loses_at() <= now && !self.state.draining {
             self.loses_caches(now, shared);

@@ -47,11 +47,11 @@ impl Core {
         let (mut left, first_seq) = (most, state.next_seq);
         let mut contexts = state.params.core.fetch_contexts;
         let mut banks = 0;
-        for at in 0..count as usize {
-            if left == 0 || contexts == 0 {
-                break;
-            }
-            let c = self.state.order.get(at).1 as usize;
+        while left > 0
+            && contexts > 0
+            && let Some(c) = self.state.order.take_first()
+        {
+            let c = c as usize;
             let served = self.contexts[c].fetch(c, &mut self.state, now, left, &mut banks, shared);
             let fetched = match served {
                 Served::Fetched(count) => count,
@@ -364,7 +364,7 @@ impl Context {
         entry.bytes = 0;
         entry.data = 0;
         if inst.mark() != self.fetch_mark && how != How::Handler {
-            self.open_interval(n, inst.mark());
+            self.open_interval(core, n, inst.mark());
         }
         if branch.is_some() {
             self.note_branch(n);

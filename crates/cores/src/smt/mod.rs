@@ -48,7 +48,5 @@ mod steady;
 mod translate;
 
 pub(crate) use self::core::{Core, PerformedStore};
-pub use self::counters::{
-    Histogram, ModeGroup, SmtCounters, SmtModeCounters, SmtPurposeCounters,
-};
+pub use self::counters::{Histogram, ModeGroup, SmtCounters, SmtModeCounters, SmtPurposeCounters};
 pub use self::params::{RefillParams, SmtCoreParams, SmtLatencyParams, SmtParams, SmtUnitParams};

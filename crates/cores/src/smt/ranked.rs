@@ -1,4 +1,4 @@
-//! A short list in order of rank.
+//! Short lists by rank.
 
 /// Most things in a list: the entries of a queue, or the contexts of a core.
 const MOST: usize = 128;
@@ -39,24 +39,6 @@ impl Ranked {
         self.count += 1;
     }
 
-    /// Takes the first out.
-    #[inline(always)]
-    pub(super) fn take_first(&mut self) -> Option<u8> {
-        self.count = self.count.checked_sub(1)?;
-        let first = self.keys[0] as u8;
-        self.keys.copy_within(1..=self.count, 0);
-        Some(first)
-    }
-
-    /// Rank of the first; more than any when there is none.
-    #[inline(always)]
-    pub(super) fn first_rank(&self) -> u64 {
-        match self.count {
-            0 => u64::MAX,
-            _ => self.keys[0] >> 8,
-        }
-    }
-
     #[inline(always)]
     pub(super) fn len(&self) -> usize {
         self.count
@@ -69,27 +51,91 @@ impl Ranked {
     }
 }
 
+/// Most contexts of a core.
+const MOST_CONTEXTS: usize = 64;
+
+/// A few things of which one or two are taken, that of the lowest rank first. Their order, which changes from cycle to
+/// cycle, is looked for without branches.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Candidates {
+    count: usize,
+    /// As in [`Ranked`].
+    keys: [u64; MOST_CONTEXTS],
+}
+
+impl Candidates {
+    pub(super) fn new() -> Self {
+        Self {
+            count: 0,
+            keys: [0; MOST_CONTEXTS],
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn clear(&mut self) {
+        self.count = 0;
+    }
+
+    /// Puts `what` in, whose rank, less than 2^56, no other has.
+    #[inline(always)]
+    pub(super) fn insert(&mut self, rank: u64, what: u8) {
+        self.keys[self.count] = rank << 8 | u64::from(what);
+        self.count += 1;
+    }
+
+    /// Takes that of the lowest rank out.
+    #[inline(always)]
+    pub(super) fn take_first(&mut self) -> Option<u8> {
+        let last = self.count.checked_sub(1)?;
+        let (mut first, mut at) = (u64::MAX, 0);
+        for (n, &key) in self.keys[..self.count].iter().enumerate() {
+            at = if key < first { n } else { at };
+            first = first.min(key);
+        }
+        self.keys[at] = self.keys[last];
+        self.count = last;
+        Some(first as u8)
+    }
+
+    /// The lowest rank; more than any when there is none.
+    #[inline(always)]
+    pub(super) fn first_rank(&self) -> u64 {
+        let keys = self.keys[..self.count].iter();
+        keys.copied().min().map_or(u64::MAX, |key| key >> 8)
+    }
+
+    #[inline(always)]
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_lowest_rank_comes_first() {
-        let mut ranked = Ranked::new();
+        let (mut ranked, mut candidates) = (Ranked::new(), Candidates::new());
         for ranks in [&[3, 1, 2, 0][..], &[5], &[], &[1 << 55, 7, 1 << 40]] {
             ranked.clear();
+            candidates.clear();
             for (what, &rank) in ranks.iter().enumerate() {
                 ranked.insert(rank, what as u8);
+                candidates.insert(rank, what as u8);
             }
             let mut expected: Vec<_> = ranks.iter().copied().zip(0..).collect();
             expected.sort_unstable();
             let got: Vec<_> = (0..ranked.len()).map(|at| ranked.get(at)).collect();
             assert_eq!(got, expected);
-            for (rank, what) in expected {
-                assert_eq!(ranked.first_rank(), rank);
-                assert_eq!(ranked.take_first(), Some(what));
+            for (n, &(rank, what)) in expected.iter().enumerate() {
+                assert_eq!(candidates.len(), expected.len() - n);
+                assert_eq!(candidates.first_rank(), rank);
+                assert_eq!(candidates.take_first(), Some(what));
             }
-            assert_eq!((ranked.first_rank(), ranked.take_first()), (u64::MAX, None));
+            let first = (candidates.first_rank(), candidates.take_first());
+            assert_eq!(first, (u64::MAX, None));
         }
     }
 }

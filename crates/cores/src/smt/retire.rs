@@ -312,7 +312,7 @@ impl Context {
         core.modes[self.mode].retired += 1;
         core.retired_now += 1;
         if n == self.opens_at {
-            self.settle_interval();
+            self.settle_interval(core);
         }
         self.accounts.retired();
         let entry = self.entry(n);

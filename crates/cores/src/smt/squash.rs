@@ -24,7 +24,7 @@ pub(super) fn from(context: &mut Context, core: &mut CoreState, first: u64) {
     context.squashed_from = context.squashed_from.min(context.entry(first).seq);
     context.forget_from(first);
     if context.opens_at != NOTHING_OPEN {
-        context.retract_intervals(first);
+        context.retract_intervals(core, first);
     }
     // What is in the front end has not issued.
     let front = context.tail - context.renamed.max(first);

@@ -93,6 +93,9 @@ impl Context {
     ) {
         self.shows_window(core, names, visitor);
         let dormant = self.is_dormant();
+        if !dormant {
+            self.settle(core.charged_to);
+        }
         let Self {
             id: _,
             hart,
@@ -342,6 +345,7 @@ impl CoreState {
             naps: _,
             idle: _,
             counted_to,
+            charged_to,
             queue_full,
             registers_full,
             front_full,
@@ -399,6 +403,7 @@ impl CoreState {
         for at in [div_free, fp_div_free, counted_to] {
             visitor.cycle(at);
         }
+        visitor.instant(charged_to);
         visitor.multiple(waits_clear_at, params.core.store_wait_clear_cycles);
         visitor.deadline(*naps_end);
         if let Some(stages) = stages {
