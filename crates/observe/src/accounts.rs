@@ -93,6 +93,8 @@ pub struct Accounts {
     until: Cycle,
     /// What the hart is doing, as far as instructions have retired.
     activity: Activity,
+    /// Instructions that have retired since `activity` last changed.
+    present_instructions: u64,
     /// Charges since `row` last changed, which belong there: charging, which every cycle of every context does, looks
     /// up nothing. What was taken back may have been charged before that, so sums wrap on the way.
     present: [u64; SLOTS],
@@ -118,6 +120,7 @@ impl Accounts {
             context,
             present: [0; SLOTS],
             cycles: vec![[0; SLOTS]; ACTIVITIES],
+            present_instructions: 0,
             instructions: [0; ACTIVITIES],
             activity: Activity::Vacant,
             intervals: VecDeque::new(),
@@ -141,6 +144,7 @@ impl Accounts {
         let Self {
             context: _,
             present,
+            present_instructions,
             cycles,
             instructions,
             activity,
@@ -155,6 +159,7 @@ impl Accounts {
         visitor.value(*row as u64);
         visitor.instant(until);
         present.iter_mut().for_each(|count| visitor.count(count));
+        visitor.count(present_instructions);
         let cycles = cycles.iter_mut().flatten();
         cycles.for_each(|count| visitor.count(count));
         instructions
@@ -177,9 +182,15 @@ impl Accounts {
             self.context
         );
         self.enter();
-        self.activity = activity;
+        self.is_now(activity);
         self.row = activity as usize;
         self.note_change(self.until);
+    }
+
+    fn is_now(&mut self, activity: Activity) {
+        let instructions = std::mem::take(&mut self.present_instructions);
+        self.instructions[self.activity as usize] += instructions;
+        self.activity = activity;
     }
 
     fn note_change(&mut self, from: Cycle) {
@@ -224,7 +235,7 @@ impl Accounts {
     pub fn settle_first(&mut self, activity: Activity) {
         self.enter();
         let interval = self.intervals.pop_front().expect("an open interval");
-        self.activity = activity;
+        self.is_now(activity);
         self.note_change(interval.from);
         let open = self.intervals.len();
         self.move_row(ACTIVITIES, activity as usize);
@@ -307,7 +318,7 @@ impl Accounts {
     /// Counts an instruction that retired.
     #[inline(always)]
     pub fn retired(&mut self) {
-        self.instructions[self.activity as usize] += 1;
+        self.present_instructions += 1;
     }
 
     /// Cycles of an activity. Those of open intervals belong to what has retired last, as long as nobody knows
@@ -327,7 +338,8 @@ impl Accounts {
     pub fn activities(&self) -> impl Iterator<Item = (Activity, u64, u64)> + '_ {
         Activity::ALL.iter().filter_map(|&activity| {
             let cycles: u64 = self.cycles_of(activity).iter().sum();
-            let instructions = self.instructions[activity as usize];
+            let present = u64::from(activity == self.activity) * self.present_instructions;
+            let instructions = self.instructions[activity as usize] + present;
             (cycles + instructions != 0).then_some((activity, cycles, instructions))
         })
     }

@@ -91,15 +91,11 @@ pub(super) struct Ahead {
     pub(super) class: Class,
 }
 
-/// One context.
+/// One context. What every instruction asks comes first, in few lines of a host's cache.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Context {
-    pub(super) id: ContextId,
-    /// Its position in the core.
-    pub(super) seat: usize,
-    pub(super) hart: Option<HartId>,
-    /// Its hart is about to leave while others stay.
-    pub(super) leaves: bool,
+    // What every instruction asks.
     /// First cycle in which it may issue, as far as is known.
     pub(super) ready_at: Cycle,
     /// First cycle in which it may issue without relying on a hit that is not confirmed.
@@ -107,48 +103,56 @@ pub(super) struct Context {
     /// First cycle in which it is selected on the assumption that its load hits, although that has
     /// missed.
     pub(super) speculates_at: Cycle,
-    /// Slots that it can still lose so.
-    pub(super) miss_slots_left: u64,
-    /// What it waits for when `ready_at` is not known.
-    pub(super) waits: Waits,
-    /// What the cycles before `ready_at` are charged to.
-    pub(super) slot: Slot,
-    pub(super) accounts: Accounts,
-    /// Where its hart has fetched from last in the reference engine.
-    pub(super) warmed: Fetched,
-    pub(super) stores: StoreBuffer,
-    /// The next instruction, when `fetched`; at `inst_pc`.
-    pub(super) inst: Inst,
-    pub(super) class: Class,
     pub(super) inst_pc: u64,
     /// Where that lies.
     pub(super) inst_addr: PhysAddr,
-    pub(super) ahead: Ahead,
-    pub(super) fetched: bool,
-    /// Instructions that an observer was told of.
-    pub(super) fetched_count: u64,
-    /// Whether probes stand between the pc and the next instruction.
-    pub(super) probes: bool,
-    /// Where its data lie, if it is a load, store or atomic that can issue.
-    pub(super) data_addr: DataAddr,
+    /// `hart` as an index.
+    pub(super) hart_index: usize,
     /// Line of the instruction cache that it fetches from.
     pub(super) fetch_line: u64,
     /// Address space of its fetches, and the page whose translation it has for them.
     pub(super) fetch_space: AddressSpace,
-    pub(super) fetch_page: u64,
-    /// Address space of its data.
-    pub(super) data_space: AddressSpace,
-    /// Pages whose translation has been found for the instruction that is being fetched.
-    pub(super) fetch_granted: Granted,
-    /// The same for the data of the fetched instruction.
-    pub(super) data_granted: Granted,
-    pub(super) course: Course,
+    /// The next instruction, when `fetched`; at `inst_pc`.
+    pub(super) inst: Inst,
+    pub(super) class: Class,
+    /// What the cycles before `ready_at` are charged to.
+    pub(super) slot: Slot,
+    pub(super) fetched: bool,
+    /// Whether probes stand between the pc and the next instruction.
+    pub(super) probes: bool,
     /// Whether interrupts must be looked at before the next instruction, or a rest has ended.
     pub(super) check_interrupts: bool,
-    /// `hart` as an index.
-    pub(super) hart_index: usize,
+    /// Its hart is about to leave while others stay.
+    pub(super) leaves: bool,
+    pub(super) ahead: Ahead,
+    /// What it waits for when `ready_at` is not known.
+    pub(super) waits: Waits,
+    pub(super) accounts: Accounts,
+    pub(super) course: Course,
+    // What loads and stores ask.
+    pub(super) stores: StoreBuffer,
+    /// Where its data lie, if it is a load, store or atomic that can issue.
+    pub(super) data_addr: DataAddr,
+    /// Address space of its data.
+    pub(super) data_space: AddressSpace,
+    /// The same for the data of the fetched instruction.
+    pub(super) data_granted: Granted,
+    /// Pages whose translation has been found for the instruction that is being fetched.
+    pub(super) fetch_granted: Granted,
+    pub(super) fetch_page: u64,
+    // What is rarely looked at.
     /// When each register slot can be read, with stall = "use".
     pub(super) operands: Box<[Cycle; 65]>,
+    /// Slots that it can still lose so.
+    pub(super) miss_slots_left: u64,
+    /// Instructions that an observer was told of.
+    pub(super) fetched_count: u64,
+    /// Its position in the core.
+    pub(super) seat: usize,
+    pub(super) id: ContextId,
+    pub(super) hart: Option<HartId>,
+    /// Where its hart has fetched from last in the reference engine.
+    pub(super) warmed: Fetched,
 }
 
 /// No line: larger than the number of any line.

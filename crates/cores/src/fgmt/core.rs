@@ -91,13 +91,10 @@ impl Readiness {
     }
 }
 
-/// Longest `core.selection_lag_cycles`, each with one selection of every pipe.
-const UNHEARD: usize = 16 * MAX_PIPES;
-
 /// A ring of selections, oldest first; it never holds more than fit.
 #[derive(Debug)]
 pub(super) struct Unheard {
-    pub(super) entries: [(u64, u32); UNHEARD],
+    pub(super) entries: Box<[(u64, u32)]>,
     pub(super) head: usize,
     pub(super) tail: usize,
     /// `core.selection_lag_cycles`.
@@ -107,9 +104,11 @@ pub(super) struct Unheard {
 }
 
 impl Unheard {
-    fn new(lag: u64) -> Self {
+    /// Room for one selection of each of `pipes` in the cycles of `lag`, and no more: all of it is used in turn.
+    fn new(lag: u64, pipes: u64) -> Self {
+        let room = ((lag + 1) * pipes).next_power_of_two() as usize;
         Self {
-            entries: [(0, 0); UNHEARD],
+            entries: vec![(0, 0); room].into(),
             head: 0,
             tail: 0,
             lag,
@@ -119,23 +118,25 @@ impl Unheard {
 
     #[inline(always)]
     fn push(&mut self, cycle: u64, c: usize) {
-        debug_assert!(self.tail - self.head < UNHEARD);
+        debug_assert!(self.tail - self.head < self.entries.len());
         if self.head == self.tail {
             self.due = cycle + self.lag;
         }
-        self.entries[self.tail % UNHEARD] = (cycle, c as u32);
+        let room = self.entries.len();
+        self.entries[self.tail & (room - 1)] = (cycle, c as u32);
         self.tail += 1;
     }
 
     /// The oldest selection, of which selection hears now.
     #[inline(always)]
     fn pop(&mut self) -> (u64, usize) {
-        let (cycle, c) = self.entries[self.head % UNHEARD];
+        let room = self.entries.len();
+        let (cycle, c) = self.entries[self.head & (room - 1)];
         self.head += 1;
         self.due = if self.head == self.tail {
             u64::MAX
         } else {
-            self.entries[self.head % UNHEARD].0 + self.lag
+            self.entries[self.head & (room - 1)].0 + self.lag
         };
         (cycle, c as usize)
     }
@@ -264,7 +265,7 @@ impl Core {
                 };
                 contexts
             ],
-            unheard: Unheard::new(params.core.selection_lag_cycles),
+            unheard: Unheard::new(params.core.selection_lag_cycles, params.core.pipes),
             holes: Holes::new(&params.core),
             favoured: [0; UNITS],
             alternates: params.core.alternates,

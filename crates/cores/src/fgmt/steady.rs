@@ -113,6 +113,9 @@ impl Context {
             inst: _,
             class,
             inst_pc,
+            // It follows from the pc; the other is a copy of code.
+            inst_addr: _,
+            ahead: _,
             fetched,
             // Told to observers only, of which there are none.
             fetched_count: _,
