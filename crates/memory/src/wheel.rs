@@ -257,8 +257,10 @@ mod tests {
                 .map(|(at, &event)| (at.0 - by, event))
                 .collect();
             assert_eq!(moved, events);
-            let mut back = Wheel::<_>::default();
-            back.now = 7;
+            let mut back = Wheel::<_> {
+                now: 7,
+                ..Default::default()
+            };
             for (at, event) in events {
                 back.insert(Cycle(at), event);
             }

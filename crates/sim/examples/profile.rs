@@ -15,7 +15,8 @@ fn main() {
         is_first
     };
     let (json, no_skip) = (takes("--json"), takes("--no-skip"));
-    let phases = takes("--phases").then(|| arguments.remove(0));
+    let has_plan = takes("--phases") && !arguments.is_empty();
+    let phases = has_plan.then(|| arguments.remove(0));
     let [machine, program, bootargs, set @ ..] = arguments.as_slice() else {
         eprintln!(
             "usage: profile [--json] [--no-skip] [--phases PLAN] MACHINE.toml PROGRAM.elf BOOTARGS [KEY=VALUE ...]"

@@ -103,6 +103,8 @@ pub(super) struct Context {
     /// First cycle in which it is selected on the assumption that its load hits, although that has
     /// missed.
     pub(super) speculates_at: Cycle,
+    /// When all of `operands` can be read.
+    pub(super) operands_until: Cycle,
     pub(super) inst_pc: u64,
     /// Where that lies.
     pub(super) inst_addr: PhysAddr,
@@ -204,6 +206,7 @@ impl Context {
             course: Course::default(),
             check_interrupts: true,
             hart_index: 0,
+            operands_until: Cycle(0),
             operands: Box::new([Cycle(0); 65]),
         }
     }

@@ -437,6 +437,7 @@ impl Context {
         if core.stall_on_use && runs_on {
             self.operands[self.inst.rd as usize % 65] = done;
             self.operands[loiter_isa::SINK as usize] = Cycle(0);
+            self.operands_until = self.operands_until.max(done);
             self.ready_at = now.after(1);
         } else {
             self.ready_at = done;

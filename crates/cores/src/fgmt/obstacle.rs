@@ -34,7 +34,7 @@ impl Context {
         if !self.fetched && !self.fetch(core, now, shared) {
             return Chance::Waits;
         }
-        if core.stall_on_use {
+        if self.operands_until > now {
             let (operands, inst) = (&self.operands, &self.inst);
             let at = operands[inst.rs1 as usize]
                 .max(operands[inst.rs2 as usize])

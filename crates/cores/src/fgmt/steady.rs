@@ -130,6 +130,7 @@ impl Context {
             course,
             check_interrupts,
             hart_index,
+            operands_until,
             operands,
         } = self;
         visitor.require(!*leaves && stores.is_empty());
@@ -164,6 +165,7 @@ impl Context {
         data_granted.visit_state(visitor);
         course.visit_state(visitor);
         visitor.value(u64::from(*check_interrupts));
+        visitor.cycle(operands_until);
         if stall_on_use {
             operands.iter_mut().for_each(|at| visitor.cycle(at));
         }
