@@ -95,3 +95,31 @@ fn free_places_are_taken_first() {
     assert!(code.decoded_page(PhysAddr(RAM_BASE)).is_none());
     assert_eq!(code.pages.len(), 3);
 }
+
+/// A copy of a decoded instruction is good as long as the version stands, so whatever changes one changes that.
+#[test]
+fn the_version_tells_of_every_change() {
+    let mut machine = machine(4);
+    let mut code = CodeCache::with_room(2);
+    immediate(&mut code, &mut machine, 0);
+    let version = code.version();
+    immediate(&mut code, &mut machine, 0);
+    immediate(&mut code, &mut machine, 1);
+    assert_eq!(
+        code.version(),
+        version,
+        "nothing that was there has changed"
+    );
+    put(&mut machine, 0, 100);
+    assert_eq!(immediate(&mut code, &mut machine, 0), 100);
+    let written = code.version();
+    assert_ne!(written, version);
+    immediate(&mut code, &mut machine, 2);
+    let forgotten = code.version();
+    assert_ne!(
+        forgotten, written,
+        "writes to a forgotten page are not seen"
+    );
+    code.set_marks(CodeMarks::default());
+    assert_ne!(code.version(), forgotten);
+}
