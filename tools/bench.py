@@ -31,6 +31,7 @@ from loiter.engine import Engine, Json
 from loiter.runs.request import Request
 
 SPEED = "million instructions/s"
+CYCLES = "million context-cycles/s"
 SECONDS = "s"
 RATIO = "of its speed"
 TIMES = "times as long"
@@ -149,6 +150,13 @@ KNL_BUSY = (
 )
 
 
+# Two contexts of two cores work, and all others of the machine wait for a lock.
+WAITING_PLACES = (0, 4)
+WAITING_CONTEXTS = 256
+WAITING_CYCLES = (400_000, 2_400_000)
+WAITING_TARGET = 100
+
+
 def request_of(engine: Engine, case: Case) -> Request:
     """The run of a case."""
     machine = machines.load(engine, case.machine, ["system.ram_mib=256"])
@@ -209,6 +217,25 @@ def by_contexts(engine: Engine, repeats: int) -> list[Row]:
         name = f"knl, a context-cycle, {KNL_BUSY[-1].contexts} busy against {case.contexts}"
         rows.append(Row(name, tuple(a / b for a, b in zip(most, fewer, strict=True)), TIMES, target=1))
     return rows
+
+
+def waiting(engine: Engine, loop: str, repeats: int) -> list[Row]:
+    """Cycles of contexts in a second of processor time, where two work and 254 wait in `loop`."""
+    waiters = ",".join(str(n) for n in range(WAITING_CONTEXTS) if n not in WAITING_PLACES)
+    places = (f"intmix={','.join(map(str, WAITING_PLACES))}", f"{loop}={waiters}")
+    name = f"knl, 2 contexts work and 254 wait in {loop}"
+    request = request_of(engine, Case(name, "knl", "spinloops", places, ("iterations=1000",)))
+    few, many = WAITING_CYCLES
+    plans = [replace(request, phases=f"reference until probe:roi_begin, timing for {n} cycles") for n in (few, many)]
+    speeds, counted = [], set()
+    for _ in range(repeats):
+        (begun, before), (result, after) = (_processor_seconds(engine, plan) for plan in plans)
+        counted.add(result["timing_instructions"] - begun["timing_instructions"])
+        speeds.append(WAITING_CONTEXTS * (many - few) / (after - before) / 1e6)
+    if len(counted) != 1:
+        raise SystemExit(f"{name}: runs differ: {counted}")
+    detail = f"{counted.pop():,} instructions in {many - few:,} cycles"
+    return [Row(name, tuple(speeds), CYCLES, detail, WAITING_TARGET)]
 
 
 def against_superscalar(engine: Engine, repeats: int) -> list[Row]:
@@ -345,6 +372,8 @@ def main() -> None:
     ]
     cases.append((T2_BUSY.name, lambda: [busy(engine, T2_BUSY, repeats)[0]]))
     cases.append(("knl by busy contexts", lambda: by_contexts(engine, repeats)))
+    for loop in ("spin_default", "spin_retry", "spin_wrs_nto"):
+        cases.append((f"knl waiting in {loop}", functools.partial(waiting, engine, loop, repeats)))
     cases.append(("smt8 napping against superscalar", lambda: against_superscalar(engine, repeats)))
     if shutil.which(QEMU):
         cases.append(("reference engine against QEMU", lambda: [against_qemu(engine, repeats)]))
