@@ -144,7 +144,10 @@ def run(request_text: str, elf: bytes, progress: Callable[[str], bool] | None) -
             "marks": marks,
             "reports": [{"hart": 0, "name": "repetitions", "value": REPETITIONS, "cycle": end}],
             "samples": [],
-            "seats": [],
+            "seats": [
+                {"hart": each, "context": each, "core": each // contexts, "from_cycle": start, "until_cycle": end}
+                for each in range(cores * contexts)
+            ],
             "lock_reads": [_reads(loop, hart, end) for loop, harts in spinners.items() for hart in harts],
         }
     )  # fmt: skip
