@@ -33,7 +33,7 @@ pub(super) trait Tested {
         kind
     }
 
-    /// Lines come that nobody has asked for.
+    /// Lines come that nobody has requested.
     fn prefetches(&self) -> bool {
         false
     }

@@ -117,7 +117,7 @@ protocol!(MESI, "coherence.states=mesi");
 protocol!(MOESI, "coherence.states=moesi");
 protocol!(MESIF, "coherence.states=mesif");
 
-/// Lines are asked for before they are needed, and atomics perform at homes.
+/// Lines are requested before they are needed, and atomics perform at homes.
 const AHEAD: &[Setting] = &[Setting {
     set: &[
         "core.store_owns=8",
