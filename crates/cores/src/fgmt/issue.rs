@@ -137,7 +137,7 @@ impl Context {
         }
     }
 
-    /// What the second level is asked for where it serves atomics. An `sc` without a reservation only takes its time.
+    /// What is requested of the second level where it serves atomics. An `sc` without a reservation only takes its time.
     fn far_atomic<O: Observer>(&self, addr: PhysAddr, shared: &Shared<'_, O>) -> RequestKind {
         let held = || shared.machine.watches.is_held(self.seated(), addr);
         match self.inst.op {
