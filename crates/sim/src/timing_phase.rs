@@ -21,6 +21,9 @@ use crate::system::System;
 /// Simulated steps between two looks at the host's clock.
 const STEPS_PER_LOOK: u32 = 1 << 12;
 
+/// Skipped cores that are caught up between two such looks.
+const CATCHES_PER_LOOK: u64 = 1 << 9;
+
 /// Steps of the cores alone within one of those: few, so that a look comes within tens of milliseconds
 /// even when memory never has anything to say.
 const CORE_STEPS: u32 = 1 << 5;
@@ -314,7 +317,11 @@ impl Timing {
         let mut end = None;
         let mut held = false;
         let leaves = !self.leaving.is_empty();
+        let catches = self.cores.catches();
         for _ in 0..STEPS_PER_LOOK {
+            if self.cores.catches() - catches > CATCHES_PER_LOOK {
+                break;
+            }
             let gone = |&hart: &HartId| self.cores.has_left(hart);
             if leaves && self.leaving.iter().all(gone) {
                 break;

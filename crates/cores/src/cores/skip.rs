@@ -48,6 +48,8 @@ pub(super) struct Skips {
     ends: Vec<Cycle>,
     /// Cycles of cores that were skipped, or proved.
     cycles: u64,
+    /// How often a core has been caught up.
+    catches: u64,
     /// The state of page tables that translations of skipped cores were made in.
     tables: u64,
 }
@@ -62,6 +64,7 @@ impl Skips {
             count: 0,
             ends: vec![Cycle::NEVER; cores],
             cycles: 0,
+            catches: 0,
             tables: 0,
         }
     }
@@ -196,6 +199,13 @@ impl Cores {
         self.skips.cycles
     }
 
+    /// How often a core has been caught up, which takes the host far longer than a cycle.
+    #[inline(always)]
+    #[must_use]
+    pub fn catches(&self) -> u64 {
+        self.skips.catches
+    }
+
     /// Whether a core is being skipped.
     #[inline(always)]
     #[must_use]
@@ -272,6 +282,7 @@ impl Cores {
         shared: &mut Shared<'_, O>,
     ) {
         self.skips.set(core, false);
+        self.skips.catches += 1;
         shared.memory.name_ahead(CoreId::new(core), false);
         if self.skips.how != Skipping::Periods {
             return;
