@@ -101,15 +101,9 @@ impl L2 {
         self.params.request_cycles
     }
 
-    /// Cycles from performing to the issue of the asker's next instruction.
-    pub(crate) fn reply_cycles(&self, kind: RequestKind) -> u64 {
-        match kind {
-            RequestKind::Atomic => {
-                self.params.reply_cycles + self.params.atomic_latency_cycles
-                    - self.params.hit_latency_cycles
-            }
-            _ => self.params.reply_cycles,
-        }
+    /// Cycles from performing to the issue of the requester's next instruction.
+    pub(crate) fn reply_cycles(&self) -> u64 {
+        self.params.reply_cycles
     }
 
     /// Times a request for `addr` that is sent now.
@@ -118,14 +112,8 @@ impl L2 {
         let bank = (line & (self.params.banks - 1)) as usize;
         let arrives = now.after(self.params.request_cycles);
         let starts = arrives.max(self.bank_free[bank]);
-        let busy = match kind {
-            RequestKind::Atomic => self.params.atomic_busy_cycles,
-            _ => self.params.bank_busy_cycles,
-        };
-        self.bank_free[bank] = starts.after(busy);
+        self.bank_free[bank] = starts.after(self.params.bank_busy_cycles);
         self.counters.accesses += 1;
-        self.counters.atomics += u64::from(kind == RequestKind::Atomic);
-        self.counters.stores += u64::from(kind == RequestKind::Store);
         self.counters.bank_wait_cycles += starts.since(arrives);
 
         let looked_up = starts.after(self.params.bank_cycles());

@@ -202,8 +202,7 @@ impl Memory {
     pub fn send(&mut self, now: Cycle, request: Request) {
         match self {
             Memory::Shared(memory) => {
-                let kind = request.kind.without_reservations();
-                memory.send(now, Request { kind, ..request });
+                memory.send(now, request);
             }
             Memory::Coherent(memory) => {
                 let asked = memory.ask(now, request);
@@ -285,11 +284,7 @@ impl Memory {
     /// `core` has made an access to RAM at `addr`, without time: tags are as if it had. A store is
     /// [`RequestKind::Store`] where stores write through, and else [`RequestKind::Own`].
     pub fn warm(&mut self, core: CoreId, kind: RequestKind, addr: PhysAddr) {
-        match self {
-            Memory::Shared(memory) => memory.warm(core, kind.without_reservations(), addr),
-            Memory::Coherent(memory) => memory.warm(core, kind, addr),
-            Memory::WriteThrough(memory) => memory.warm(core, kind, addr),
-        }
+        each!(self, memory => memory.warm(core, kind, addr));
     }
 
     /// Shows `visitor` the counters of all parts.

@@ -54,13 +54,7 @@ fn second_model(config: &MemoryConfig, asked: &[Asked]) -> Vec<u64> {
             if bank.free <= now
                 && let Some(n) = bank.queue.pop_front()
             {
-                let atomic = asked[n].kind == RequestKind::Atomic;
-                bank.free = now
-                    + if atomic {
-                        l2.atomic_busy_cycles
-                    } else {
-                        l2.bank_busy_cycles
-                    };
+                bank.free = now + l2.bank_busy_cycles;
                 bank.looking_up.push_back((now + access, n));
             }
             while bank.looking_up.front().is_some_and(|(at, _)| *at == now) {
@@ -125,10 +119,9 @@ fn stream(seed: u64, lines: u64, apart: bool) -> Vec<Asked> {
     let mut requests = Vec::new();
     for n in 0..300 {
         sent += random(if n / 50 % 2 == 0 { 3 } else { 40 }) + u64::from(apart);
-        let kind = match random(8) {
-            0 => RequestKind::Atomic,
-            1 => RequestKind::Store,
-            2 => RequestKind::Fetch,
+        let kind = match random(3) {
+            0 => RequestKind::Walk,
+            1 => RequestKind::Fetch,
             _ => RequestKind::Load,
         };
         let line = random(lines);
@@ -157,7 +150,6 @@ fn compare(config: &MemoryConfig, asked: &[Asked]) {
     drain(&mut system, u64::MAX - 1, &mut responses);
     let got: Vec<(u64, usize)> = responses
         .iter()
-        .filter(|(_, response)| response.request.kind != RequestKind::Acknowledge)
         .map(|(at, response)| (*at, response.request.context.index()))
         .collect();
     let mut expected: Vec<(u64, usize)> = second_model(config, asked)
@@ -181,7 +173,6 @@ fn random_requests_perform_when_a_queue_model_says() {
         }
     }
     config.l2.bank_busy_cycles = 2;
-    config.l2.atomic_busy_cycles = 7;
     config.l2.mshrs_per_bank = 3;
     for seed in 20..40 {
         compare(&config, &stream(seed, 400, false));
@@ -195,7 +186,6 @@ fn banks_that_share_a_channel_take_turns() {
     let mut config = config();
     config.l2.size_kib = 1024;
     config.l2.mshrs_per_bank = 1024;
-    config.l2.atomic_busy_cycles = 1;
     config.memory.channels = 2;
     for seed in 0..20 {
         compare(&config, &stream(seed, 400, true));

@@ -34,14 +34,6 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
-    /// The same where the second level knows no reservations.
-    pub(crate) fn without_reservations(self) -> Self {
-        match self {
-            Self::Reserve | Self::Conditional | Self::Fails => Self::Atomic,
-            kind => kind,
-        }
-    }
-
     /// Whether it is an atomic that the second level serves, and has the time of one.
     #[inline]
     pub(crate) fn is_far_atomic(self) -> bool {

@@ -40,10 +40,10 @@ pub struct MemoryConfig {
     pub l1i: L1Params,
     /// Data caches.
     pub l1d: L1Params,
-    /// Misses of the instruction caches and of the data caches; none where a context that misses waits.
-    pub misses: Option<[L1MissParams; 2]>,
-    /// What connects the first level of each core to the second; none where a context that misses waits.
-    pub bus: Option<BusParams>,
+    /// Misses of the instruction caches and of the data caches.
+    pub misses: [L1MissParams; 2],
+    /// What connects the first level of each core to the second.
+    pub bus: BusParams,
     /// Second level.
     pub l2: L2Params,
     /// Memory.
@@ -59,8 +59,8 @@ pub(crate) struct FirstLevel {
     data_counters: L1Counters,
     store_counters: StoreCounters,
     /// Miss registers of the instruction cache and of the data cache, with their counters.
-    misses: Option<[MissRegisters; 2]>,
-    pub(crate) bus: Option<Bus>,
+    misses: [MissRegisters; 2],
+    pub(crate) bus: Bus,
     miss_counters: [MissCounters; 2],
     /// Accesses that were more than a read of what is here.
     changes: u64,
@@ -95,8 +95,7 @@ impl FirstLevel {
     /// Whether what misses `cache` counts as a hit all the same.
     #[inline(always)]
     fn is_perfect(&self, cache: usize) -> bool {
-        let registers = self.misses.as_ref();
-        registers.is_some_and(|registers| registers[cache].is_perfect())
+        self.misses[cache].is_perfect()
     }
 }
 
@@ -175,11 +174,8 @@ impl MemorySystem {
                 instruction_counters: L1Counters::default(),
                 data_counters: L1Counters::default(),
                 store_counters: StoreCounters::default(),
-                misses: config
-                    .misses
-                    .as_ref()
-                    .map(|misses| misses.each_ref().map(MissRegisters::new)),
-                bus: config.bus.as_ref().map(Bus::new),
+                misses: config.misses.each_ref().map(MissRegisters::new),
+                bus: Bus::new(&config.bus),
                 miss_counters: Default::default(),
                 changes: 0,
                 named: false,
@@ -209,14 +205,10 @@ impl MemorySystem {
             let (instructions, data) = (format!("core{n}.l1i"), format!("core{n}.l1d"));
             visitor.visit(&instructions, &first.instruction_counters);
             visitor.visit(&data, &first.data_counters);
-            if first.misses.is_some() {
-                visitor.visit(&data, &first.store_counters);
-                visitor.visit(&instructions, &first.miss_counters[INSTRUCTIONS]);
-                visitor.visit(&data, &first.miss_counters[DATA]);
-            }
-            if let Some(bus) = &first.bus {
-                visitor.visit(&format!("core{n}.bus"), &bus.counters);
-            }
+            visitor.visit(&data, &first.store_counters);
+            visitor.visit(&instructions, &first.miss_counters[INSTRUCTIONS]);
+            visitor.visit(&data, &first.miss_counters[DATA]);
+            visitor.visit(&format!("core{n}.bus"), &first.bus.counters);
         }
         visitor.visit("l2", &self.l2.counters);
     }
@@ -297,17 +289,10 @@ impl MemorySystem {
             RequestKind::Fetch => (INSTRUCTIONS, &first.instructions),
             _ => (DATA, &first.data),
         };
-        let Some(registers) = &mut first.misses else {
-            let level = self.send(now, request);
-            return Ok(Missed {
-                level,
-                merged: false,
-            });
-        };
         let counters = &mut first.miss_counters[which];
         let line = cache.line(request.addr);
         let owns = request.kind == RequestKind::Own;
-        match registers[which].find(now, line, owns) {
+        match first.misses[which].find(now, line, owns) {
             Found::Line(miss) => {
                 counters.merged_misses += 1;
                 let done = miss.done.max(now.after(1));
@@ -333,8 +318,7 @@ impl MemorySystem {
                 let (level, performs, done) = self.dispatch(now, request);
                 let first = &mut self.first[request.core.index()];
                 first.miss_counters[which].outstanding_misses += done.since(now);
-                let registers = first.misses.as_mut().expect("they were there");
-                registers[which].take(line, owns, performs, done, level);
+                first.misses[which].take(line, owns, performs, done, level);
                 Ok(Missed {
                     level,
                     merged: false,
@@ -364,14 +348,14 @@ impl MemorySystem {
         }
         let mut served = self.l2.serve(now, request.kind, request.addr);
         self.take_from_owner(&mut served, request);
-        let mut done = served.performs.after(self.l2.reply_cycles(request.kind));
+        let mut done = served.performs.after(self.l2.reply_cycles());
         let cache = match request.kind {
             RequestKind::Fetch => Some(INSTRUCTIONS),
             RequestKind::Load | RequestKind::Own => Some(DATA),
             _ => None,
         };
-        if let (Some(cache), Some(bus)) = (cache, &mut self.first[request.core.index()].bus) {
-            done = bus.fill(now, cache, done);
+        if let Some(cache) = cache {
+            done = self.first[request.core.index()].bus.fill(now, cache, done);
         }
         if let Some((line, sharers)) = served.replaced {
             self.invalidate_sharers(served.performs, line, sharers, None);
@@ -413,36 +397,8 @@ impl MemorySystem {
                 self.events
                     .insert(done, Event::FillOwned(core, request.addr));
             }
-            RequestKind::Store | RequestKind::Atomic => {
-                let line = self.l2.line(request.addr);
-                let sharers = self.l2.lines[served.index].sharers;
-                let keeps = (request.kind == RequestKind::Store).then_some(core);
-                let arrives = served.performs;
-                self.invalidate_sharers(arrives, line, sharers, keeps);
-                let own = keeps.map_or(0, |core| self.shared_by(served.index, core));
-                self.l2.lines[served.index].sharers = [0; SHARER_WORDS];
-                if own != 0 {
-                    self.share(served.index, core);
-                }
-                if request.kind == RequestKind::Store {
-                    let request = Request {
-                        kind: RequestKind::Acknowledge,
-                        ..request
-                    };
-                    let level = served.level;
-                    let response = Response {
-                        request,
-                        done,
-                        level,
-                    };
-                    self.events.insert(done, Event::Perform(response));
-                }
-            }
-            RequestKind::OwnAhead
-            | RequestKind::Reserve
-            | RequestKind::Conditional
-            | RequestKind::Fails => unreachable!("of other memory systems"),
-            RequestKind::Walk | RequestKind::Device | RequestKind::Acknowledge => {}
+            RequestKind::Walk | RequestKind::Device => {}
+            kind => unreachable!("{kind:?} is of other memory systems"),
         }
         (served.level, performs, done)
     }

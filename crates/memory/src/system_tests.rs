@@ -28,8 +28,14 @@ pub(crate) fn config() -> MemoryConfig {
         cores: 4,
         l1i: first_level(),
         l1d: first_level(),
-        misses: None,
-        bus: None,
+        misses: [(); 2].map(|()| L1MissParams {
+            mshrs: 64,
+            perfect: false,
+        }),
+        bus: BusParams {
+            kind: "apart".into(),
+            line_cycles: 0,
+        },
         l2: L2Params {
             size_kib: 64,
             ways: 4,
@@ -110,7 +116,7 @@ impl Bench {
     /// Puts a line in the second level and in the first of some cores. Returns a later cycle.
     fn warm(&mut self, start: u64, cores: &[u16], addr: u64) -> u64 {
         let mut now = start;
-        self.send(now, RequestKind::Atomic, 3, addr);
+        self.send(now, RequestKind::Walk, 3, addr);
         for &core in cores {
             now += 1000;
             self.send(now, RequestKind::Load, core, addr);
@@ -133,7 +139,7 @@ fn unloaded_latencies_are_those_of_the_parameters() {
     for (kind, hit, miss) in [
         (RequestKind::Load, HIT, MISS),
         (RequestKind::Fetch, HIT, MISS),
-        (RequestKind::Atomic, ATOMIC, ATOMIC + MISS - HIT),
+        (RequestKind::Walk, HIT, MISS),
     ] {
         let mut bench = Bench::new(config());
         bench.send(500, kind, 0, 0);
@@ -150,28 +156,9 @@ fn unloaded_latencies_are_those_of_the_parameters() {
 }
 
 #[test]
-fn a_store_performs_and_is_acknowledged_a_reply_later() {
-    let mut bench = Bench::new(config());
-    let now = bench.warm(0, &[], 0);
-    bench.send(now, RequestKind::Store, 1, 8);
-    bench.goto(now + 100);
-    let got: Vec<_> = bench
-        .responses
-        .iter()
-        .map(|(at, response)| (at - now, response.request.kind))
-        .collect();
-    let expected = [
-        (PERFORMS, RequestKind::Store),
-        (HIT, RequestKind::Acknowledge),
-    ];
-    assert_eq!(got, expected);
-}
-
-#[test]
 fn requests_to_one_bank_queue_and_others_do_not() {
     let mut config = config();
     config.l2.bank_busy_cycles = 3;
-    config.l2.atomic_busy_cycles = 5;
     let mut bench = Bench::new(config);
     let mut now = 0;
     for line in 0..6 {
@@ -179,15 +166,15 @@ fn requests_to_one_bank_queue_and_others_do_not() {
     }
     // Lines 0 and 4 are of bank 0, line 1 is of bank 1.
     bench.send(now, RequestKind::Load, 0, 0);
-    bench.send(now, RequestKind::Atomic, 1, BANK);
+    bench.send(now, RequestKind::Load, 1, BANK);
     bench.send(now, RequestKind::Load, 2, 64);
     bench.send(now, RequestKind::Load, 3, BANK);
     bench.send(now + 1, RequestKind::Load, 2, 0);
     bench.send(now + 20, RequestKind::Load, 2, 0);
     let waits = |counters: &L2Counters| counters.bank_wait_cycles;
-    assert_eq!(waits(bench.system.l2_counters()), 3 + 8 + 10);
+    assert_eq!(waits(bench.system.l2_counters()), 3 + 6 + 8);
     let performs: Vec<u64> = bench.finish().iter().map(|(at, _)| at - now).collect();
-    let expected = [0, 0, 3, 3 + 5, 3 + 5 + 3, 20].map(|wait| PERFORMS + wait);
+    let expected = [0, 0, 3, 3 + 3, 3 + 3 + 3, 20].map(|wait| PERFORMS + wait);
     assert_eq!(performs, expected);
 }
 
@@ -271,47 +258,33 @@ fn a_load_fills_its_first_level_when_it_is_done() {
 }
 
 #[test]
-fn a_store_takes_the_line_from_others_a_reply_after_it_performs() {
-    for (kind, keeps) in [(RequestKind::Store, true), (RequestKind::Atomic, false)] {
-        let mut bench = Bench::new(config());
-        let mut now = bench.warm(0, &[0, 1, 2], 0);
-        // The other quarters of the line in the second level are lost too.
-        now = bench.warm(now, &[2], 48);
-        now = bench.warm(now, &[0, 1, 2], 0);
-        now = bench.warm(now, &[2], 64);
-        bench.send(now, RequestKind::Load, 2, 48);
-        now += 1000;
-        bench.send(now, kind, 0, 0);
-        let lost = now + PERFORMS + REPLY;
-        for core in 0..3 {
-            assert!(bench.has(lost - 1, core, 0), "{kind:?} {core}");
-        }
-        assert!(bench.has(lost - 1, 2, 48));
-        assert_eq!(bench.has(lost, 0, 0), keeps, "{kind:?}: its own");
-        assert!(!bench.has(lost, 1, 0) && !bench.has(lost, 2, 0), "{kind:?}");
-        assert!(
-            !bench.has(lost, 2, 48) && bench.has(lost, 2, 64),
-            "{kind:?}"
-        );
+fn who_owns_a_line_takes_it_from_others_a_reply_after_its_bank_has_served_it() {
+    let mut bench = Bench::new(config());
+    let mut now = bench.warm(0, &[0, 1, 2], 0);
+    bench.send(now, RequestKind::Load, 2, 48);
+    now += 1000;
+    bench.send(now, RequestKind::Own, 0, 0);
+    let lost = now + PERFORMS + REPLY;
+    for core in 0..3 {
+        assert!(bench.has(lost - 1, core, 0), "{core}");
     }
+    assert!(bench.has(lost - 1, 2, 48));
+    assert!(bench.has(lost, 0, 0), "its own");
+    assert!(!bench.has(lost, 1, 0) && !bench.has(lost, 2, 0));
+    assert!(!bench.has(lost, 2, 48), "another part of the line");
 }
 
-/// Core 0's store, which the bank serves after core 1's load, performs before the load is back: its line is not kept, not
-/// even until it would be taken away.
+/// Core 0, which the bank serves after core 1's load, owns the line before the load is back: that is not kept, not even
+/// until it would be taken away.
 #[test]
 fn a_line_that_is_lost_on_its_way_is_not_kept() {
     for gap in [0, 1, 7] {
         let mut bench = Bench::new(config());
         let now = bench.warm(0, &[], 0);
         bench.send(now, RequestKind::Load, 1, 0);
-        bench.send(now + gap, RequestKind::Store, 0, 0);
+        bench.send(now + gap, RequestKind::Own, 0, 0);
         assert!(!bench.has(now + HIT, 1, 0), "{gap}");
         assert!(!bench.has(now + 100, 1, 0), "{gap}");
-        // And the other way round: the load was after the store.
-        let now = bench.warm(now + 200, &[], 0);
-        bench.send(now, RequestKind::Store, 0, 0);
-        bench.send(now + gap, RequestKind::Load, 1, 0);
-        assert!(bench.has(now + 100, 1, 0), "{gap}");
     }
 }
 
@@ -344,7 +317,7 @@ fn a_writeback_takes_a_transfer() {
         }
         now += 1000;
         if dirty {
-            bench.send(now, RequestKind::Store, 0, 0);
+            bench.send(now, RequestKind::Own, 0, 0);
         }
         now += 1000;
         // The line stored to is not the oldest any more; the other three go first.

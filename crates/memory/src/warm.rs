@@ -8,8 +8,7 @@ use crate::request::RequestKind;
 use crate::system::{MemorySystem, cores_of, fill, fill_data};
 
 impl MemorySystem {
-    /// `core` has made an access to RAM at `addr`; a store is [`RequestKind::Store`] where stores write
-    /// through, and else [`RequestKind::Own`].
+    /// `core` has made an access to RAM at `addr`.
     pub fn warm(&mut self, core: CoreId, kind: RequestKind, addr: PhysAddr) {
         let first = &mut self.first[core.index()];
         let hit = match kind {
@@ -33,12 +32,8 @@ impl MemorySystem {
     }
 
     fn warm_second_level(&mut self, core: CoreId, kind: RequestKind, addr: PhysAddr) {
-        let writes = matches!(
-            kind,
-            RequestKind::Store | RequestKind::Atomic | RequestKind::Own
-        );
         let line = self.l2.line(addr);
-        let (index, replaced) = self.l2.warm(line, writes);
+        let (index, replaced) = self.l2.warm(line, kind.writes());
         if let Some((line, sharers)) = replaced {
             self.take_out(line, sharers, None);
         }
@@ -68,22 +63,8 @@ impl MemorySystem {
                 self.share(index, core);
                 self.fill_owned(core, addr);
             }
-            RequestKind::Store | RequestKind::Atomic => {
-                let keeps = (kind == RequestKind::Store).then_some(core);
-                let shared = keeps.is_some_and(|core| self.shared_by(index, core) != 0);
-                self.take_out(line, sharers, keeps);
-                self.l2.lines[index].sharers = [0; SHARER_WORDS];
-                if shared {
-                    self.share(index, core);
-                }
-            }
-            RequestKind::Walk
-            | RequestKind::Device
-            | RequestKind::Acknowledge
-            | RequestKind::OwnAhead
-            | RequestKind::Reserve
-            | RequestKind::Conditional
-            | RequestKind::Fails => {}
+            RequestKind::Walk | RequestKind::Device => {}
+            kind => unreachable!("{kind:?} is of other memory systems"),
         }
     }
 
@@ -139,23 +120,16 @@ mod tests {
     }
 
     #[test]
-    fn stores_take_lines_from_others() {
+    fn who_owns_a_line_takes_it_from_others() {
         let [one, other] = CORES;
-        for (kind, keeps) in [
-            (RequestKind::Store, true),
-            (RequestKind::Atomic, false),
-            (RequestKind::Own, true),
-        ] {
-            let mut memory = MemorySystem::new(config()).unwrap();
-            for core in CORES {
-                memory.warm(core, RequestKind::Load, ADDR);
-            }
-            memory.warm(one, kind, ADDR);
-            assert_eq!(memory.load(one, ADDR), keeps, "{kind:?}");
-            assert!(!memory.load(other, ADDR), "{kind:?}");
-            assert_eq!(memory.store(one, ADDR), kind == RequestKind::Own);
-            memory.warm(other, RequestKind::Load, ADDR);
-            assert!(!memory.store(one, ADDR), "another core has it too");
+        let mut memory = MemorySystem::new(config()).unwrap();
+        for core in CORES {
+            memory.warm(core, RequestKind::Load, ADDR);
         }
+        memory.warm(one, RequestKind::Own, ADDR);
+        assert!(memory.load(one, ADDR) && !memory.load(other, ADDR));
+        assert!(memory.store(one, ADDR));
+        memory.warm(other, RequestKind::Load, ADDR);
+        assert!(!memory.store(one, ADDR), "another core has it too");
     }
 }

@@ -305,8 +305,8 @@ impl MachineFile {
         }
     }
 
-    /// Parameters of the memory system; with `overlaps` cores do not wait for their misses.
-    fn memory(&self, overlaps: bool) -> AnyMemoryConfig {
+    /// Parameters of the memory system.
+    fn memory(&self) -> AnyMemoryConfig {
         let system = self.system();
         let cores = self.core_contexts().len();
         let misses = || [self.section("l1i"), self.section("l1d")];
@@ -355,8 +355,8 @@ impl MachineFile {
             cores,
             l1i: self.section("l1i"),
             l1d: self.section("l1d"),
-            misses: overlaps.then(misses),
-            bus: overlaps.then(|| self.section("bus")),
+            misses: misses(),
+            bus: self.section("bus"),
             l2: self.section("l2"),
             memory: self.section("memory"),
         }))
@@ -377,7 +377,7 @@ impl MachineFile {
             });
         }
         Some(TimingParams {
-            memory: self.memory(matches!(cores[0].params, CoreParams::Smt(_))),
+            memory: self.memory(),
             cores,
         })
     }

@@ -25,9 +25,9 @@ params! {
         clock_mhz: int(1..=100000),
         /// Memory that programs see.
         ram_mib: int(1..=1048576),
-        /// shared_l2: all cores share one second level, as far from each; directory: private caches, homes, and a network
-        /// between them; snooping_bus: private caches that all watch one bus, without homes; write_through: in-order cores
-        /// whose first levels write through, before banks of a second level with a directory of their lines.
+        /// directory: private caches, homes, and a network between them; snooping_bus: private caches that all watch one
+        /// bus, without homes; write_through: in-order cores whose first levels write through, before the banks of a second
+        /// level that they share; shared_l2: out-of-order cores before one second level that is as far from each.
         memory: choice("shared_l2", "directory", "snooping_bus", "write_through") = "shared_l2",
         /// Ticks of the platform's timer (mtime) in a second. The core clock must be a multiple.
         timebase_hz: int(1000..=1000000000),
@@ -88,17 +88,21 @@ impl Kinds<'_> {
     /// # Errors
     /// What does not fit, and what does.
     pub(crate) fn check(self) -> Result<(), String> {
-        let kinds = [
+        let Kinds { memory, .. } = self;
+        for (key, kind) in [
             ("core.kind", Some(self.core)),
             ("little.core.kind", self.little),
-        ];
-        for (key, kind) in kinds {
-            if self.memory == "write_through" && kind == Some("smt") {
-                return Err(format!(
-                    "memory = \"write_through\" is for in-order cores, not {key} = \"smt\"; take \"shared_l2\", \
-                     \"directory\" or \"snooping_bus\""
-                ));
-            }
+        ] {
+            let Some(kind) = kind else { continue };
+            let (who, other) = match (memory, kind) {
+                ("shared_l2", "fgmt") => ("out-of-order", "write_through"),
+                ("write_through", "smt") => ("in-order", "shared_l2"),
+                _ => continue,
+            };
+            return Err(format!(
+                "memory = \"{memory}\" is for {who} cores, not {key} = \"{kind}\"; take \"{other}\", \"directory\" or \
+                 \"snooping_bus\""
+            ));
         }
         Ok(())
     }
@@ -113,7 +117,7 @@ pub(crate) fn sections(kinds: Kinds<'_>) -> Vec<Section> {
     ];
     sections.extend(core_sections(core));
     if core != "reference" {
-        sections.extend(memory_sections(core, memory));
+        sections.extend(memory_sections(memory));
         sections.push(("energy", EnergyParams::infos()));
     }
     if let Some(kind) = kinds.little {
@@ -183,8 +187,8 @@ pub(crate) fn core_sections(kind: &str) -> Vec<Section> {
     }
 }
 
-fn memory_sections(kind: &str, memory: &str) -> Vec<Section> {
-    let overlaps = kind == "smt" || !matches!(memory, "shared_l2" | "write_through");
+fn memory_sections(memory: &str) -> Vec<Section> {
+    let overlaps = memory != "write_through";
     let first_level = || match overlaps {
         true => [L1Params::infos(), L1MissParams::infos()].concat(),
         false => L1Params::infos(),
@@ -214,7 +218,7 @@ fn memory_sections(kind: &str, memory: &str) -> Vec<Section> {
         ]);
         return sections;
     }
-    if kind == "smt" {
+    if memory == "shared_l2" {
         sections.insert(0, ("bus", BusParams::infos()));
     }
     let l2 = match memory {

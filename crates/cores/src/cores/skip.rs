@@ -184,7 +184,7 @@ impl Cores {
         debug_assert!(self.skips.count == 0);
         // Stores of others that perform in a core show at once, and nothing tells who has their lines.
         let unseen = self.cores.len() > 1
-            && !memory.tells_of_losses()
+            && !memory.grants_lines()
             && self
                 .cores
                 .iter()

@@ -2,7 +2,7 @@
 
 use loiter_types::{CoreId, Cycle, PhysAddr};
 
-use super::{Event, FirstLevel, MemorySystem, Request, RequestKind};
+use super::{Event, FirstLevel, MemorySystem, Request};
 use crate::cache::{Cache, Lookup};
 use crate::l2::{L2, SHARER_WORDS, Served};
 
@@ -15,7 +15,7 @@ impl MemorySystem {
             return;
         };
         line.owner = None;
-        let there = self.l2.reply_cycles(RequestKind::Load);
+        let there = self.l2.reply_cycles();
         let at = served.performs.after(there);
         served.performs = at.after(self.l2.request_cycles());
         let number = self.l2.line(request.addr);
@@ -36,8 +36,8 @@ impl MemorySystem {
 
     /// A changed line that the data cache of `core` has lost, if there is one, goes to the second level.
     pub(super) fn write_back(&mut self, now: Cycle, core: CoreId, changed: Option<PhysAddr>) {
-        if let (Some(addr), Some(bus)) = (changed, &mut self.first[core.index()].bus)
-            && bus.write_back(now)
+        if let Some(addr) = changed
+            && self.first[core.index()].bus.write_back(now)
         {
             self.l2.write_back(now, addr);
         }
@@ -72,11 +72,6 @@ impl MemorySystem {
         }
     }
 
-    pub(crate) fn shared_by(&self, index: usize, core: CoreId) -> u64 {
-        let n = core.index();
-        self.l2.lines[index].sharers[n / 64] >> (n % 64) & 1
-    }
-
     pub(crate) fn share(&mut self, index: usize, core: CoreId) {
         let n = core.index();
         self.l2.lines[index].sharers[n / 64] |= 1 << (n % 64);
@@ -91,7 +86,7 @@ impl MemorySystem {
         sharers: [u64; SHARER_WORDS],
         keeps: Option<CoreId>,
     ) {
-        let at = performs.after(self.l2.reply_cycles(RequestKind::Load));
+        let at = performs.after(self.l2.reply_cycles());
         for core in cores_of(sharers) {
             if Some(core) != keeps {
                 self.events.insert(at, Event::Invalidate(core, line));

@@ -5,7 +5,7 @@ use crate::support::{Bench, DATA, WAIT};
 /// A round trip to the second level: a store is sent, performs after `PERFORMS`, and its acknowledgement frees its entry
 /// after `TRIP`.
 const TRIP: u64 = 22;
-const PERFORMS: u64 = 14;
+const PERFORMS: u64 = 19;
 
 /// Cycles from the first mark of `code` to each other one, in the third of three rounds. a0 is the address of lines that
 /// the second level has and the first has not, other ones in each round, and a1 of one that both have.

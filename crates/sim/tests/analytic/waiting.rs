@@ -6,7 +6,7 @@ use crate::support::{Bench, DATA, Outcome, Parameters};
 const MACHINES: [&str; 5] = ["t1", "t2", "smt2", "smt8", "p-core"];
 
 /// From the issue of an atomic of an in-order core until it performs.
-const PERFORMS: u64 = 14;
+const PERFORMS: u64 = 19;
 
 fn locks(machine: &str) -> Bench {
     Bench::new(machine).set("hart.isa=+xloiterlock")
