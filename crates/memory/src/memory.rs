@@ -76,13 +76,6 @@ impl Memory {
         })
     }
 
-    /// Whether a core is told of each line that it loses. If not, it has to be told of stores themselves.
-    #[inline(always)]
-    #[must_use]
-    pub fn tells_of_losses(&self) -> bool {
-        matches!(self, Memory::Coherent(_) | Memory::WriteThrough(_))
-    }
-
     /// Whether memory grants a core the right to write a line, so that its stores perform in its own data cache.
     #[inline(always)]
     #[must_use]
@@ -201,9 +194,7 @@ impl Memory {
     /// Sends a request, which performs when [`Memory::advance`] says.
     pub fn send(&mut self, now: Cycle, request: Request) {
         match self {
-            Memory::Shared(memory) => {
-                memory.send(now, request);
-            }
+            Memory::Shared(memory) => memory.send(now, request),
             Memory::Coherent(memory) => {
                 let asked = memory.ask(now, request);
                 debug_assert_eq!(asked, Asked::Sent, "{request:?}");
