@@ -194,7 +194,9 @@ impl Memory {
     /// Sends a request, which performs when [`Memory::advance`] says.
     pub fn send(&mut self, now: Cycle, request: Request) {
         match self {
-            Memory::Shared(memory) => memory.send(now, request),
+            Memory::Shared(memory) => {
+                memory.send(now, request);
+            }
             Memory::Coherent(memory) => {
                 let asked = memory.ask(now, request);
                 debug_assert_eq!(asked, Asked::Sent, "{request:?}");

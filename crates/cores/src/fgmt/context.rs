@@ -124,6 +124,8 @@ pub(super) struct Context {
     pub(super) probes: bool,
     /// Whether interrupts must be looked at before the next instruction, or a rest has ended.
     pub(super) check_interrupts: bool,
+    /// Memory has been told of the `lr` that ran last: its hart has not come here since.
+    pub(super) reserved: bool,
     /// Its hart is about to leave while others stay.
     pub(super) leaves: bool,
     pub(super) ahead: Ahead,
@@ -205,6 +207,7 @@ impl Context {
             data_granted: Granted::NOTHING,
             course: Course::default(),
             check_interrupts: true,
+            reserved: false,
             hart_index: 0,
             operands_until: Cycle(0),
             operands: Box::new([Cycle(0); 65]),

@@ -137,13 +137,18 @@ impl Context {
         }
     }
 
-    /// What is requested of the second level where it serves atomics. An `sc` without a reservation only takes its time.
-    fn far_atomic<O: Observer>(&self, addr: PhysAddr, shared: &Shared<'_, O>) -> RequestKind {
-        let held = || shared.machine.watches.is_held(self.seated(), addr);
+    /// What is requested of the second level where it serves atomics. An `sc` without a reservation only takes its time; one
+    /// whose `lr` ran elsewhere, so that no bank knows of it, is an atomic like any other.
+    fn far_atomic<O: Observer>(&mut self, addr: PhysAddr, shared: &Shared<'_, O>) -> RequestKind {
         match self.inst.op {
-            Op::LrW | Op::LrD => RequestKind::Reserve,
-            Op::ScW | Op::ScD if held() => RequestKind::Conditional,
-            Op::ScW | Op::ScD => RequestKind::Fails,
+            Op::LrW | Op::LrD => {
+                self.reserved = true;
+                RequestKind::Reserve
+            }
+            Op::ScW | Op::ScD if !shared.machine.watches.is_held(self.seated(), addr) => {
+                RequestKind::Fails
+            }
+            Op::ScW | Op::ScD if self.reserved => RequestKind::Conditional,
             _ => RequestKind::Atomic,
         }
     }

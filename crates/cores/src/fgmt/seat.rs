@@ -33,6 +33,7 @@ impl Core {
         context.fetch_line = NO_LINE;
         context.refetch();
         context.check_interrupts = true;
+        context.reserved = false;
         let lost = self.state.idle.moves(c, now);
         self.state.loses(lost);
         self.state.note_due();

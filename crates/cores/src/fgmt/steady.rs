@@ -129,6 +129,7 @@ impl Context {
             data_granted,
             course,
             check_interrupts,
+            reserved,
             hart_index,
             operands_until,
             operands,
@@ -165,6 +166,7 @@ impl Context {
         data_granted.visit_state(visitor);
         course.visit_state(visitor);
         visitor.value(u64::from(*check_interrupts));
+        visitor.value(u64::from(*reserved));
         visitor.cycle(operands_until);
         if stall_on_use {
             operands.iter_mut().for_each(|at| visitor.cycle(at));
