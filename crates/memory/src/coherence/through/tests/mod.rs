@@ -349,6 +349,23 @@ fn a_miss_without_room_waits_for_a_line_of_its_set() {
     assert_eq!(done, expected);
 }
 
+/// The load comes first: it gets the line, and loses it to the store.
+#[test]
+fn requests_without_room_are_served_in_the_order_of_their_arrival() {
+    let mut bench = Bench::new(&params());
+    for way in 0..4 {
+        bench.send(way, RequestKind::Load, 0, way * SET);
+    }
+    bench.send(10, RequestKind::Load, 1, 4 * SET);
+    bench.send(11, RequestKind::Store, 2, 4 * SET);
+    let order = bench.order();
+    let last: Vec<_> = order[order.len() - 3..]
+        .iter()
+        .map(|&(_, what, core)| (what, core))
+        .collect();
+    assert_eq!(last, [("performs", 1), ("written", 1), ("performs", 2)]);
+}
+
 #[test]
 fn a_load_fills_its_first_level_when_it_performs() {
     let mut bench = Bench::new(&params());
