@@ -118,7 +118,7 @@ def execute(
     observation = observation.of_region(program.roi is not Roi.ALL)
     boot = program.boot
     stdin = None if no_stdin else _stdin(boot.machine.count(MEMORY, 0) << 20)
-    with Booting(f"booting {image.name} on {boot.machine.name}") as booting:
+    with Booting(f"booting {image.name} on {boot.machine.name}", harts) as booting:
         session = prepared.restore(engine, boot, booting.waiting, booting.progress)
     if program.phases is not None:
         session.begin_phases(program.phases)
