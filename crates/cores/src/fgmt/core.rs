@@ -13,6 +13,7 @@ use super::fills::Fills;
 use super::holes::Holes;
 use super::ownership::Port;
 use super::params::{CLASSES, FgmtParams, MAX_PIPES, Simple};
+use super::selection::Selection;
 use super::units::{ChipFpu, CoreUnits, LOAD_STORE, UNITS};
 use crate::idle::{EVERYTHING, Idle, Loses};
 use crate::store_buffer::StoreBuffer;
@@ -54,94 +55,6 @@ pub(super) struct CoreState {
     pub(super) changes: u64,
 }
 
-/// What selection knows of a context. The cycles are copies that [`Core::reschedule`] keeps.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Readiness {
-    /// `ready_at`.
-    pub(super) ready: u64,
-    /// `firm_at`.
-    pub(super) firm: u64,
-    /// When it was last selected, as far as selection has heard of it.
-    pub(super) recent: u64,
-    /// The cycle in which it must let others go first, because it was selected in the one before.
-    pub(super) yields: u64,
-}
-
-impl Readiness {
-    /// Takes over when a context may be selected.
-    #[inline(always)]
-    pub(super) fn note(&mut self, context: &Context) {
-        self.ready = context.due().0;
-        self.firm = context.firm_at.0;
-    }
-
-    /// The order of preference among contexts that may issue, the least first: the one that issued
-    /// in the last cycle comes last (where contexts alternate), before it those that rely on an
-    /// unconfirmed hit, within each the least recently selected first. All ones: it may not issue.
-    ///
-    /// By signs of differences: compilers make branches of comparisons, which are mispredicted here.
-    #[inline(always)]
-    fn rank(&self, now: Cycle) -> u64 {
-        const SIGN: u64 = 1 << 63;
-        debug_assert!(self.yields <= now.0 && self.firm < SIGN && self.recent < SIGN >> 1);
-        let yields = now.0.wrapping_sub(self.yields + 1) & SIGN;
-        let unconfirmed = (now.0.wrapping_sub(self.firm) & SIGN) >> 1;
-        let rank = yields | unconfirmed | self.recent;
-        if self.ready > now.0 { u64::MAX } else { rank }
-    }
-}
-
-/// A ring of selections, oldest first; it never holds more than fit.
-#[derive(Debug)]
-pub(super) struct Unheard {
-    pub(super) entries: Box<[(u64, u32)]>,
-    pub(super) head: usize,
-    pub(super) tail: usize,
-    /// `core.selection_lag_cycles`.
-    lag: u64,
-    /// When selection hears of the oldest.
-    pub(super) due: u64,
-}
-
-impl Unheard {
-    /// Room for one selection of each of `pipes` in the cycles of `lag`, and no more: all of it is used in turn.
-    fn new(lag: u64, pipes: u64) -> Self {
-        let room = ((lag + 1) * pipes).next_power_of_two() as usize;
-        Self {
-            entries: vec![(0, 0); room].into(),
-            head: 0,
-            tail: 0,
-            lag,
-            due: u64::MAX,
-        }
-    }
-
-    #[inline(always)]
-    fn push(&mut self, cycle: u64, c: usize) {
-        debug_assert!(self.tail - self.head < self.entries.len());
-        if self.head == self.tail {
-            self.due = cycle + self.lag;
-        }
-        let room = self.entries.len();
-        self.entries[self.tail & (room - 1)] = (cycle, c as u32);
-        self.tail += 1;
-    }
-
-    /// The oldest selection, of which selection hears now.
-    #[inline(always)]
-    fn pop(&mut self) -> (u64, usize) {
-        let room = self.entries.len();
-        let (cycle, c) = self.entries[self.head & (room - 1)];
-        self.head += 1;
-        self.due = if self.head == self.tail {
-            u64::MAX
-        } else {
-            self.entries[self.head & (room - 1)].0 + self.lag
-        };
-        (cycle, c as usize)
-    }
-}
-
 /// One core.
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -149,10 +62,8 @@ pub(crate) struct Core {
     pub(super) group: usize,
     pub(super) state: CoreState,
     pub(super) contexts: Vec<Context>,
-    /// What selection looks at, side by side for the scan of every cycle.
-    pub(super) due: Vec<Readiness>,
-    /// Selections that selection has not heard of yet, with their cycle, oldest first.
-    pub(super) unheard: Unheard,
+    /// Which of them may be selected.
+    pub(super) selection: Selection,
     /// Slots that nobody can have.
     pub(super) holes: Holes,
     /// Contexts of a pipe: pipe n has those from n times this on.
@@ -162,10 +73,6 @@ pub(crate) struct Core {
     pub(super) shares_units: bool,
     /// By unit, the pipe that goes first when several want it.
     pub(super) favoured: [usize; UNITS],
-    /// `core.alternates`.
-    pub(super) alternates: bool,
-    /// `core.selection_lag_cycles` is 1.
-    pub(super) hears_at_once: bool,
     /// `core.wait_costs_slot`.
     pub(super) wait_costs_slot: bool,
     /// When each context issued last; kept only for that.
@@ -256,20 +163,9 @@ impl Core {
                 || params.core.atomic_slots > 1
                 || params.core.integer_result_slot_cycles > 0
                 || params.core.fill_urgent_cycles > 0,
-            due: vec![
-                Readiness {
-                    ready: u64::MAX,
-                    firm: 0,
-                    recent: 0,
-                    yields: 0,
-                };
-                contexts
-            ],
-            unheard: Unheard::new(params.core.selection_lag_cycles, params.core.pipes),
+            selection: Selection::new(contexts, &params.core),
             holes: Holes::new(&params.core),
             favoured: [0; UNITS],
-            alternates: params.core.alternates,
-            hears_at_once: params.core.selection_lag_cycles == 1,
             wait_costs_slot: params.core.wait_costs_slot,
             issued_at: vec![Cycle(0); contexts],
         }
@@ -285,15 +181,12 @@ impl Core {
         shared: &mut Shared<'_, O>,
     ) -> Cycle {
         debug_assert!(
-            self.contexts
-                .iter()
-                .zip(&self.due)
-                .all(|(context, due)| context.due().0 == due.ready),
+            (0..self.contexts.len()).all(|c| self.contexts[c].due() == self.selection.due(c)),
             "{}: a context was changed without notice",
             self.state.id
         );
         debug_assert_eq!(self.state.due, self.state.earliest_due());
-        self.hear(now);
+        self.selection.begin(now);
         if self.state.due <= now {
             self.continue_without_a_slot(now, shared);
         }
@@ -304,24 +197,7 @@ impl Core {
         } else {
             self.tick_pipes(now, fpu, shared);
         }
-        self.earliest(now)
-    }
-
-    /// The first cycle after `now` in which a context may be selected, or something happens that needs no slot.
-    #[inline(always)]
-    fn earliest(&self, now: Cycle) -> Cycle {
-        // Most often somebody is due at once; a plain minimum would look at everybody.
-        let soonest = now.0 + 1;
-        let mut earliest = self.state.due.0;
-        for due in &self.due {
-            if due.ready < earliest {
-                earliest = due.ready;
-                if earliest <= soonest {
-                    return Cycle(soonest);
-                }
-            }
-        }
-        Cycle(earliest)
+        self.state.due.max(now.after(1)).min(self.selection.next())
     }
 
     /// What needs no slot: caches that an idle state does not keep, page walks, returned lines, and stores that drain.
@@ -442,24 +318,10 @@ impl Core {
         if O::PIPELINE {
             context.tell_issued(&self.state, now, shared);
         }
-        self.due[c].note(context);
-        self.note_selected(c, now);
+        self.selection.set(c, context.due(), context.firm_at);
+        self.selection.selected(c);
         if self.wait_costs_slot {
             self.issued_at[c] = now;
-        }
-    }
-
-    /// Context `c` has had the slot of `now`: selection hears of it.
-    #[inline(always)]
-    pub(super) fn note_selected(&mut self, c: usize, now: Cycle) {
-        let due = &mut self.due[c];
-        if self.alternates {
-            due.yields = now.0 + 1;
-        }
-        if self.hears_at_once {
-            due.recent = now.0;
-        } else {
-            self.unheard.push(now.0, c);
         }
     }
 
@@ -473,21 +335,9 @@ impl Core {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) -> Option<usize> {
-        let first = pipe * self.contexts_per_pipe;
+        let group = u64::MAX >> (64 - self.contexts_per_pipe) << (pipe * self.contexts_per_pipe);
         loop {
-            // Without branches: who is ready changes from cycle to cycle and cannot be predicted.
-            let mut best = usize::MAX;
-            let mut best_rank = u64::MAX;
-            let group = &self.due[first..first + self.contexts_per_pipe];
-            for (n, due) in group.iter().enumerate() {
-                let rank = due.rank(now);
-                let better = rank < best_rank;
-                best = if better { first + n } else { best };
-                best_rank = if better { rank } else { best_rank };
-            }
-            if best == usize::MAX {
-                return None;
-            }
+            let best = self.selection.choose(group)?;
             match self.contexts[best].can_issue(&mut self.state, now, shared) {
                 Chance::Issues => return Some(best),
                 // What it has in its way has made it wait: look again among the others.
@@ -516,24 +366,16 @@ impl Core {
         known_late && self.issued_at[c].after(1) == now
     }
 
-    /// Selection hears of what was selected `core.selection_lag_cycles` ago.
-    #[inline(always)]
-    fn hear(&mut self, now: Cycle) {
-        while self.unheard.due <= now.0 {
-            let (cycle, c) = self.unheard.pop();
-            self.due[c].recent = cycle;
-        }
-    }
-
     /// When context `c` may be selected, as far as selection knows.
     #[inline(always)]
     pub(super) fn context_due(&self, c: usize) -> Cycle {
-        Cycle(self.due[c].ready)
+        self.selection.due(c)
     }
 
     /// Notes when context `c` is due, after anything that may have changed it.
     #[inline(always)]
     pub(super) fn reschedule(&mut self, c: usize) {
-        self.due[c].note(&self.contexts[c]);
+        let context = &self.contexts[c];
+        self.selection.set(c, context.due(), context.firm_at);
     }
 }

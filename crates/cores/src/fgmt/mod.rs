@@ -43,7 +43,9 @@ mod params;
 mod pipeline;
 mod respond;
 mod seat;
+mod selection;
 mod steady;
+mod turns;
 mod units;
 mod walk;
 

@@ -5,7 +5,7 @@ use loiter_memory::Memory;
 use loiter_types::{Cycle, StateVisitor};
 
 use super::context::{Context, Waits};
-use super::core::{Core, CoreState, Readiness, Unheard};
+use super::core::{Core, CoreState};
 
 impl Core {
     /// Shows `visitor` the core, the harts of its contexts and its first-level caches.
@@ -15,20 +15,16 @@ impl Core {
         memory: &mut Memory,
         visitor: &mut impl StateVisitor,
     ) {
-        let moves = visitor.moves() > 0;
         let Self {
             group: _,
             state,
             contexts,
-            due,
-            unheard,
+            selection,
             holes,
             contexts_per_pipe: _,
             pipes: _,
             shares_units: _,
             favoured,
-            alternates: _,
-            hears_at_once: _,
             wait_costs_slot: _,
             issued_at,
         } = self;
@@ -37,27 +33,7 @@ impl Core {
         for context in contexts.iter_mut() {
             context.shows_state(harts, state.stall_on_use, visitor);
         }
-        let recent: Vec<_> = due.iter().map(|due| due.recent).collect();
-        visitor.order_of_use(&recent, recent.len());
-        for (due, context) in due.iter_mut().zip(contexts.iter()) {
-            let Readiness {
-                ready: _,
-                firm: _,
-                recent,
-                yields,
-            } = due;
-            if context.is_active() {
-                let mut at = Cycle(*yields);
-                visitor.cycle(&mut at);
-                *yields = at.0;
-            }
-            // All move alike, so their order stays.
-            *recent += visitor.moves();
-            if moves {
-                due.note(context);
-            }
-        }
-        unheard.shows_state(visitor);
+        selection.shows_state(contexts, visitor);
         holes.shows_state(visitor);
         favoured.iter().for_each(|&pipe| visitor.value(pipe as u64));
         for (at, context) in issued_at.iter_mut().zip(contexts.iter()) {
@@ -208,21 +184,5 @@ impl CoreState {
         fills.shows_state(visitor);
         port.shows_state(visitor);
         visitor.counters(counters);
-    }
-}
-
-impl Unheard {
-    fn shows_state(&mut self, visitor: &mut impl StateVisitor) {
-        visitor.value((self.tail - self.head) as u64);
-        for at in self.head..self.tail {
-            let (cycle, c) = &mut self.entries[at % self.entries.len()];
-            let mut at = Cycle(*cycle);
-            visitor.instant(&mut at);
-            *cycle = at.0;
-            visitor.value(u64::from(*c));
-        }
-        let mut due = Cycle(self.due);
-        visitor.instant(&mut due);
-        self.due = due.0;
     }
 }

@@ -387,7 +387,7 @@ impl Core {
             self.reschedule(c);
             if now.after(self.state.params.core.selection_lag_cycles) < known_at {
                 // Selection hears of it before it is taken back.
-                self.note_selected(c, now);
+                self.selection.selected(c);
             }
             return;
         }
