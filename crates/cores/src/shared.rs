@@ -69,6 +69,13 @@ impl<O: Observer> Shared<'_, O> {
         happened || (O::ACTIVE && self.observer.holds())
     }
 
+    /// Another number whenever a decoded instruction, or a translation of any hart, may be stale.
+    #[inline(always)]
+    pub(crate) fn code_generation(&self) -> u64 {
+        let (decoded, marks) = (self.machine.pages.generation(), self.code.version());
+        decoded.wrapping_add(marks)
+    }
+
     /// Sets the clocks that `hart` can read.
     pub(crate) fn set_clock(&mut self, hart: HartId, now: Cycle) {
         let time = now.0 / self.cycles_per_tick;

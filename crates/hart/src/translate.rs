@@ -70,6 +70,13 @@ impl Hart {
         }
     }
 
+    /// Whether all of the page of `addr`, an instruction that was translated just now, may be fetched as it is mapped, until
+    /// the mode of the hart or [`loiter_machine::Pages::generation`] is another one.
+    #[must_use]
+    pub fn remembers_page(&self, addr: VirtAddr) -> bool {
+        self.tlb.fetch(addr.0).is_some()
+    }
+
     /// Whether page tables have been written by which the hart has translated since it last did so.
     #[must_use]
     pub fn translates_anew(&self, machine: &Machine) -> bool {

@@ -46,6 +46,7 @@ pub struct Pages {
     remembered: Remembered,
     news: Vec<News>,
     table_generation: u64,
+    generation: u64,
 }
 
 impl Pages {
@@ -58,6 +59,7 @@ impl Pages {
             remembered: Remembered::new(pages, harts),
             news: vec![News::default(); harts],
             table_generation: 0,
+            generation: 0,
         }
     }
 
@@ -117,6 +119,13 @@ impl Pages {
         self.table_generation
     }
 
+    /// Another number whenever a translation of any hart, or a decoded instruction, may be stale.
+    #[inline(always)]
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// Whether [`Pages::take_code_writes`] has something to say.
     #[inline(always)]
     #[must_use]
@@ -133,6 +142,7 @@ impl Pages {
     pub(crate) fn extended(&mut self, addr: PhysAddr, bytes: u64) {
         if self.marks[page(addr)] & CODE != 0 {
             self.code_writes.push(CodeWrite { addr, bytes });
+            self.generation += 1;
         }
     }
 
@@ -146,6 +156,7 @@ impl Pages {
             if *marks & TABLE != 0 {
                 *marks &= !TABLE;
                 self.table_generation += 1;
+                self.generation += 1;
                 let news = &mut self.news;
                 self.remembered
                     .forget(page(PhysAddr(from)), |hart| news[hart.index()].tables += 1);

@@ -79,16 +79,17 @@ pub(super) enum DataAddr {
     Nowhere,
 }
 
-/// A copy of the decoded instruction that the context will probably fetch next. It is taken when the one before has
-/// issued: with several contexts in turn, the way from a pc to its instruction is long and its end, on which all
-/// branches depend, comes late. It changes nothing but the time that takes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ahead {
-    pub(super) addr: PhysAddr,
-    /// [`loiter_hart::CodeCache::version`] of the copy.
-    pub(super) version: u64,
-    pub(super) inst: Inst,
-    pub(super) class: Class,
+/// What is known of the next instruction of a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Nothing.
+    Unknown,
+    /// A copy of it has been taken when the one before issued, in the same page. It has not been fetched, and is good as long
+    /// as `generation` stands: with several contexts in turn, the way from a pc to its instruction is long and its end, on
+    /// which all branches depend, comes late.
+    Ahead,
+    /// It has been fetched.
+    Fetched,
 }
 
 /// One context. What every instruction asks comes first, in few lines of a host's cache.
@@ -114,12 +115,12 @@ pub(super) struct Context {
     pub(super) fetch_line: u64,
     /// Address space of its fetches, and the page whose translation it has for them.
     pub(super) fetch_space: AddressSpace,
-    /// The next instruction, when `fetched`; at `inst_pc`.
+    /// The next instruction as far as `next` says, else the last one; at `inst_pc`.
     pub(super) inst: Inst,
     pub(super) class: Class,
     /// What the cycles before `ready_at` are charged to.
     pub(super) slot: Slot,
-    pub(super) fetched: bool,
+    pub(super) next: Next,
     /// Whether probes stand between the pc and the next instruction.
     pub(super) probes: bool,
     /// Whether interrupts must be looked at before the next instruction, or a rest has ended.
@@ -128,7 +129,8 @@ pub(super) struct Context {
     pub(super) reserved: bool,
     /// Its hart is about to leave while others stay.
     pub(super) leaves: bool,
-    pub(super) ahead: Ahead,
+    /// [`crate::Shared::code_generation`] when the page of `inst_pc` was translated; none if the next instruction has to be.
+    pub(super) generation: Option<u64>,
     /// What it waits for when `ready_at` is not known.
     pub(super) waits: Waits,
     pub(super) accounts: Accounts,
@@ -189,13 +191,8 @@ impl Context {
             class: nothing.op.class(),
             inst_pc: 0,
             inst_addr: PhysAddr(0),
-            ahead: Ahead {
-                addr: PhysAddr(u64::MAX),
-                version: 0,
-                inst: nothing,
-                class: nothing.op.class(),
-            },
-            fetched: false,
+            generation: None,
+            next: Next::Unknown,
             fetched_count: 0,
             probes: false,
             data_addr: DataAddr::Nowhere,
@@ -311,7 +308,7 @@ impl Context {
     /// Forgets the fetched instruction: the pc has changed.
     #[inline(always)]
     pub(super) fn refetch(&mut self) {
-        self.fetched = false;
+        self.next = Next::Unknown;
         self.probes = false;
     }
 }

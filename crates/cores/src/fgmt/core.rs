@@ -249,8 +249,9 @@ impl Core {
             self.settle_conflicts(now, memory_held, &wanted, &mut selected);
         }
         for chosen in selected.into_iter().take(self.pipes).flatten() {
+            let class = self.contexts[chosen].class;
             self.issue(chosen, now, fpu, shared);
-            self.take_slots(chosen, now);
+            self.take_slots(chosen, class, now);
         }
     }
 
@@ -313,10 +314,12 @@ impl Core {
         shared: &mut Shared<'_, O>,
     ) {
         let context = &mut self.contexts[c];
-        context.issue(&mut self.state, now, fpu, shared);
-        context.look_ahead(shared);
+        let plain = context.issue(&mut self.state, now, fpu, shared);
         if O::PIPELINE {
             context.tell_issued(&self.state, now, shared);
+        }
+        if plain {
+            context.look_ahead(shared);
         }
         self.selection.set(c, context.due(), context.firm_at);
         self.selection.selected(c);

@@ -81,10 +81,10 @@ impl Core {
         self.holes.memory_free > now
     }
 
-    /// The instruction that context `c` has just issued takes slots of its pipe.
+    /// The instruction of `class` that context `c` has just issued takes slots of its pipe.
     #[inline(always)]
-    pub(super) fn take_slots(&mut self, c: usize, now: Cycle) {
-        match self.contexts[c].class {
+    pub(super) fn take_slots(&mut self, c: usize, class: Class, now: Cycle) {
+        match class {
             Class::Mul | Class::Div if self.holes.result_slot != 0 => self.take_result_slot(c, now),
             Class::Atomic if self.holes.atomic_slots > 1 => self.take_atomic_slots(c, now),
             _ => {}

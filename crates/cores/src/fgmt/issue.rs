@@ -86,7 +86,8 @@ impl Context {
         shared.tell_retired(self.hart_index, &self.inst, before, access, now);
     }
 
-    /// Issues the fetched instruction of this context, which has nothing in its way.
+    /// Issues the fetched instruction of this context, which has nothing in its way. Returns whether it has retired, and did
+    /// nothing that changes how the next one is fetched.
     #[inline(always)]
     pub(super) fn issue<O: Observer>(
         &mut self,
@@ -94,7 +95,7 @@ impl Context {
         now: Cycle,
         fpu: &mut ChipFpu,
         shared: &mut Shared<'_, O>,
-    ) {
+    ) -> bool {
         if self.probes {
             self.pass_probes(core, now, shared);
         }
@@ -108,12 +109,12 @@ impl Context {
         match self.class {
             Class::Load => {
                 core.fills.memory_slot(self.class, now);
-                self.issue_load(core, now, shared);
+                self.issue_load(core, now, shared)
             }
             Class::Store => {
                 core.changes += 1;
                 core.fills.memory_slot(self.class, now);
-                self.issue_store(core, now, shared);
+                self.issue_store(core, now, shared)
             }
             Class::Atomic => {
                 core.changes += 1;
@@ -130,6 +131,7 @@ impl Context {
                         self.run_now(core, now, shared);
                     }
                 }
+                false
             }
             Class::Alu | Class::Jump => self.execute_simple::<_, false>(core, now, shared),
             Class::Branch => self.execute_simple::<_, true>(core, now, shared),
@@ -203,12 +205,12 @@ impl Context {
         core: &mut CoreState,
         now: Cycle,
         shared: &mut Shared<'_, O>,
-    ) {
+    ) -> bool {
         core.counters.loads += 1;
         self.data_granted = Granted::NOTHING;
         let (DataAddr::At(addr) | DataAddr::Split(addr)) = self.data_addr else {
             self.run_now(core, now, shared);
-            return;
+            return false;
         };
         let stores = &self.stores;
         let forwards = !stores.is_empty()
@@ -216,7 +218,8 @@ impl Context {
                 .is_some_and(|width| stores.forward(addr, width) != Forward::Memory);
         core.counters.forwarded_loads += u64::from(forwards);
         if !forwards && !shared.machine.is_ram(addr, 1) {
-            return self.send(core, now, RequestKind::Device, addr, Slot::Device, shared);
+            self.send(core, now, RequestKind::Device, addr, Slot::Device, shared);
+            return false;
         }
         let latency = &core.params.latency;
         let (mut cycles, mut confirmed) = (latency.load_cycles, latency.load_confirmed_cycles);
@@ -244,12 +247,14 @@ impl Context {
                 self.speculates_at = now.after(first);
                 self.firm_at = now.after(confirmed);
             }
-            return;
+            return false;
         }
-        if self.run_now(core, now, shared) {
+        let retired = self.run_now(core, now, shared);
+        if retired {
             self.firm_at = now.after(confirmed);
             self.pay(core, now, cycles, Slot::LoadHit, true);
         }
+        retired
     }
 
     fn issue_store<O: Observer>(
@@ -257,13 +262,14 @@ impl Context {
         core: &mut CoreState,
         now: Cycle,
         shared: &mut Shared<'_, O>,
-    ) {
+    ) -> bool {
         core.counters.stores += 1;
         self.data_granted = Granted::NOTHING;
         if let DataAddr::At(addr) = self.data_addr
             && !shared.machine.is_ram(addr, 1)
         {
-            return self.send(core, now, RequestKind::Device, addr, Slot::Device, shared);
+            self.send(core, now, RequestKind::Device, addr, Slot::Device, shared);
+            return false;
         }
         let latency = &core.params.latency;
         let fp = self.inst.rs2 >= 32;
@@ -274,13 +280,15 @@ impl Context {
         };
         self.stores
             .join_bytes(matches!(self.data_addr, DataAddr::Split(_)));
-        if self.run_now(core, now, shared) {
+        let retired = self.run_now(core, now, shared);
+        if retired {
             self.pay(core, now, cycles, Slot::Executing, false);
             if fp {
                 core.units.claim_fp(self.seat, now.after(cycles));
             }
             self.send_stores(core, now, shared);
         }
+        retired
     }
 
     /// Sends those stores of this context to the second level that may go now, or begins to drain them.
@@ -341,7 +349,7 @@ impl Context {
         core: &mut CoreState,
         now: Cycle,
         shared: &mut Shared<'_, O>,
-    ) {
+    ) -> bool {
         let hart = &mut shared.harts[self.hart_index];
         let next_pc = hart.pc.wrapping_add(u64::from(self.inst.len));
         let before = Before::of(hart, &self.inst);
@@ -355,12 +363,14 @@ impl Context {
         let (cycles, slot) = (u64::from(cost.cycles), cost.slot);
         let known = Cycle(now.0 + u64::from(cost.confirmed));
         self.firm_at = self.firm_at.max(known);
-        if matches!(flow, Flow::Next | Flow::Jump) {
+        let simple = matches!(flow, Flow::Next | Flow::Jump);
+        if simple {
             self.retire(&before, now, shared);
             self.pay(core, now, cycles, slot, false);
         } else {
             self.after(core, now, flow, cycles, &before, shared);
         }
+        simple
     }
 
     /// Issues any other instruction that does not access memory.
@@ -371,7 +381,7 @@ impl Context {
         class: Class,
         fpu: &mut ChipFpu,
         shared: &mut Shared<'_, O>,
-    ) {
+    ) -> bool {
         core.changes += u64::from(!matches!(
             class,
             Class::Mul | Class::Div | Class::Fence | Class::Pause
@@ -423,6 +433,7 @@ impl Context {
         } else {
             self.after(core, now, flow, cycles, &before, shared);
         }
+        flow == Flow::Next && !matches!(class, Class::Csr | Class::System | Class::Fence)
     }
 
     /// The context pays for an instruction: it stalls for the latency, or, for a result that later

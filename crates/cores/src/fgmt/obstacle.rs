@@ -7,7 +7,7 @@ use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Activity, Doing, Slot};
 use loiter_types::{AddressSpace, Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
-use super::context::{Chance, Context, DataAddr, Waits, is_probe};
+use super::context::{Chance, Context, DataAddr, Next, Waits, is_probe};
 use super::core::CoreState;
 use crate::store_buffer::Forward;
 use crate::wait::Wakes;
@@ -31,7 +31,7 @@ impl Context {
             self.stop_for_good(core, now);
             return Chance::Waits;
         }
-        if !self.fetched && !self.fetch(core, now, shared) {
+        if self.next != Next::Fetched && !self.fetch(core, now, shared) {
             return Chance::Waits;
         }
         if self.operands_until > now {
@@ -262,14 +262,53 @@ impl Context {
         if self.check_interrupts && self.interrupted(core, now, shared) {
             return false;
         }
-        let mut pc = shared.harts[self.hart_index].pc;
         let translates = self.fetch_space != AddressSpace::PHYSICAL;
+        let known = self.next == Next::Ahead
+            && self.generation == Some(shared.code_generation())
+            && (!translates || page(self.inst_pc) == self.fetch_page);
+        debug_assert!(!known || self.inst_pc == shared.harts[self.hart_index].pc);
         let mut looked_up = !translates;
-        let first = loop {
-            let undecoded;
+        if !known {
+            match self.find_instruction(core, now, shared) {
+                Some(has_looked_up) => looked_up |= has_looked_up,
+                None => return false,
+            }
+        }
+        let first = self.inst_addr;
+        let log2 = core.fetch_line_log2;
+        // An instruction in two pages ends in another line than this too.
+        let last = PhysAddr(first.0 + u64::from(self.inst.len) - 1);
+        let line = self.fetch_line;
+        if (first.block(log2) ^ line) | (last.block(log2) ^ line) != 0
+            && !self.lines_arrive(core, now, looked_up, shared)
+        {
+            return false;
+        }
+        self.next = Next::Fetched;
+        if O::PIPELINE {
+            self.tell_fetched(core, now, shared);
+        }
+        self.fetch_granted = Granted::NOTHING;
+        true
+    }
+
+    /// Translates the pc, and looks up the instruction there, or the one after the probes there. Returns whether it has looked
+    /// up a translation; `None` if the context waits or has entered a trap.
+    #[inline(never)]
+    fn find_instruction<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) -> Option<bool> {
+        self.next = Next::Unknown;
+        let translates = self.fetch_space != AddressSpace::PHYSICAL;
+        let mut looked_up = false;
+        let mut pc = shared.harts[self.hart_index].pc;
+        loop {
             if translates && page(pc) != self.fetch_page {
                 if !self.fetch_translated(core, now, VirtAddr(pc), shared) {
-                    return false;
+                    return None;
                 }
                 looked_up = true;
             }
@@ -278,76 +317,59 @@ impl Context {
                 Ok(addr) => addr,
                 Err(fault) => {
                     self.trap(core, now, fault, shared);
-                    return false;
+                    return None;
                 }
             };
-            let unwritten = !shared.machine.pages.code_written();
-            if addr == self.ahead.addr && self.ahead.version == shared.code.version() && unwritten {
-                self.class = self.ahead.class;
-                self.inst = self.ahead.inst;
-                break addr;
-            }
-            let decoded = match unwritten {
-                true => shared.code.decoded(addr),
-                false => None,
+            let remembers = hart.remembers_page(VirtAddr(pc));
+            let decoded = match shared.machine.pages.code_written() {
+                true => None,
+                false => shared.code.decoded(addr).copied(),
             };
             let inst = match decoded {
                 Some(inst) => inst,
-                None => match self.fetch_undecoded(core, now, pc, addr, shared) {
-                    Some(inst) => {
-                        undecoded = inst;
-                        &undecoded
-                    }
-                    None => return false,
-                },
+                None => self.fetch_undecoded(core, now, pc, addr, shared)?,
             };
-            let after = pc + u64::from(inst.len);
-            if !is_probe(inst) {
+            if !is_probe(&inst) {
                 self.class = inst.op.class();
-                self.inst = *inst;
-                break addr;
+                self.inst = inst;
+                (self.inst_pc, self.inst_addr) = (pc, addr);
+                self.generation = remembers.then(|| shared.code_generation());
+                return Some(looked_up);
             }
             self.probes = true;
-            pc = after;
-        };
-        (self.inst_pc, self.inst_addr) = (pc, first);
-        let log2 = core.fetch_line_log2;
-        // An instruction in two pages ends in another line than this too.
-        let last = PhysAddr(first.0 + u64::from(self.inst.len) - 1);
-        let line = self.fetch_line;
-        if (first.block(log2) ^ line) | (last.block(log2) ^ line) != 0 {
-            let last = self.last_byte(first, shared);
-            let translated = looked_up || self.fetch_translated(core, now, VirtAddr(pc), shared);
-            if !translated
-                || self.line_arrives(core, now, first, shared)
-                || self.line_arrives(core, now, last, shared)
-            {
-                return false;
-            }
+            pc += u64::from(inst.len);
         }
-        self.fetched = true;
-        if O::PIPELINE {
-            self.tell_fetched(core, now, shared);
-        }
-        self.fetch_granted = Granted::NOTHING;
-        true
     }
 
-    /// Takes a copy of the instruction that is probably the next, if it is decoded.
+    /// Whether all lines of the instruction in hand, which are not those that it fetches from, are in the first level.
+    fn lines_arrive<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        looked_up: bool,
+        shared: &mut Shared<'_, O>,
+    ) -> bool {
+        let (pc, first) = (self.inst_pc, self.inst_addr);
+        let last = self.last_byte(first, shared);
+        (looked_up || self.fetch_translated(core, now, VirtAddr(pc), shared))
+            && !self.line_arrives(core, now, first, shared)
+            && !self.line_arrives(core, now, last, shared)
+    }
+
+    /// Takes a copy of the instruction that is probably the next, if that is decoded and in the same page.
     #[inline(always)]
     pub(super) fn look_ahead<O: Observer>(&mut self, shared: &Shared<'_, O>) {
         let pc = shared.harts[self.hart_index].pc;
-        // So it is within a page, and everywhere without translation; fetch sees whether it is there.
-        let along = pc.wrapping_sub(self.inst_pc);
-        let addr = PhysAddr(self.inst_addr.0.wrapping_add(along));
-        if let Some(inst) = shared.code.decoded(addr)
+        let addr = PhysAddr(self.inst_addr.0.wrapping_add(pc.wrapping_sub(self.inst_pc)));
+        if page(pc) == page(self.inst_pc)
+            && let Some(inst) = shared.code.decoded(addr)
             && !is_probe(inst)
         {
-            // Field by field: an instruction that is put together from parts is read late as a whole.
-            self.ahead.inst = *inst;
-            self.ahead.class = inst.op.class();
-            self.ahead.addr = addr;
-            self.ahead.version = shared.code.version();
+            // As a whole: an instruction that is put together from parts is read late.
+            self.inst = *inst;
+            self.class = inst.op.class();
+            (self.inst_pc, self.inst_addr) = (pc, addr);
+            self.next = Next::Ahead;
         }
     }
 

@@ -89,10 +89,10 @@ impl Context {
             inst: _,
             class,
             inst_pc,
-            // It follows from the pc; the other is a copy of code.
+            // It follows from the pc; the other says for how long.
             inst_addr: _,
-            ahead: _,
-            fetched,
+            generation: _,
+            next,
             // Told to observers only, of which there are none.
             fetched_count: _,
             probes,
@@ -130,7 +130,7 @@ impl Context {
         visitor.value(*class as u64);
         // With the address of an instruction that is the same comes the same instruction.
         visitor.value(*inst_pc);
-        visitor.value(u64::from(*fetched));
+        visitor.value(*next as u64);
         let (kind, addr) = data_addr.as_words();
         visitor.value(kind);
         visitor.value(addr);
