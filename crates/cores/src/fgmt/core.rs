@@ -51,6 +51,8 @@ pub(super) struct CoreState {
     pub(super) counters: CoreCounters,
     pub(super) naps: WaitCounters,
     pub(super) idle: Idle,
+    /// Whether it has done nothing lately that memory, a device or anybody outside could see.
+    pub(super) quiet: bool,
     /// What it has done that is more than reading its first level, but for what memory counts.
     pub(super) changes: u64,
 }
@@ -152,6 +154,7 @@ impl Core {
                 counters: CoreCounters::default(),
                 naps: WaitCounters::default(),
                 idle: Idle::new(&params.idle, contexts, now),
+                quiet: false,
                 changes: 0,
             },
             contexts: (0..contexts)
@@ -203,6 +206,7 @@ impl Core {
     /// What needs no slot: caches that an idle state does not keep, page walks, returned lines, and stores that drain.
     #[cold]
     fn continue_without_a_slot<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        self.state.quiet = false;
         if self.state.idle.loses_at() <= now {
             self.loses_caches(now, shared);
         }

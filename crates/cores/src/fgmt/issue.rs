@@ -106,6 +106,7 @@ impl Context {
         core.counters.issued += 1;
         core.counters.speculative_issues += u64::from(self.firm_at > now);
         self.refetch();
+        core.quiet &= matches!(self.class, Class::Alu | Class::Branch | Class::Jump);
         match self.class {
             Class::Load => {
                 core.fills.memory_slot(self.class, now);
@@ -163,6 +164,7 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
+        core.quiet = false;
         let changes = &mut core.changes;
         let spinning = shared.pass_probes(self.hart_index, self.inst_pc, now, changes);
         if let Some(spinning) = spinning {
@@ -471,6 +473,7 @@ impl Context {
         before: &Before,
         shared: &mut Shared<'_, O>,
     ) {
+        core.quiet = false;
         if let Flow::Trap(trap) = flow {
             return self.trap(core, now, trap, shared);
         }
@@ -541,6 +544,7 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) {
         core.changes += 1;
+        core.quiet = false;
         core.counters.traps += 1;
         self.course.traps(matches!(trap, Trap::Interrupt(_)));
         shared.enter_trap(self.hart_index, trap, now);

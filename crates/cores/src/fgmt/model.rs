@@ -88,10 +88,21 @@ impl TimedCore for Core {
     ) -> (Cycle, Cycle) {
         let fpu = &mut fpus[self.group];
         let mut left = most;
+        let mut ends = until;
+        // Something may have happened before.
+        self.state.quiet = false;
         loop {
             let next = self.tick(now, fpu, shared);
             left -= 1;
-            if left == 0 || next >= until || next >= shared.memory.next() || shared.stops() {
+            if O::ACTIVE || !self.state.quiet {
+                self.state.quiet = true;
+                if shared.stops() {
+                    return (now, next);
+                }
+                ends = until.min(shared.memory.next());
+            }
+            debug_assert!(!shared.stops() && ends == until.min(shared.memory.next()));
+            if left == 0 || next >= ends {
                 return (now, next);
             }
             now = next;

@@ -302,6 +302,7 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) -> Option<bool> {
         self.next = Next::Unknown;
+        core.quiet = false;
         let translates = self.fetch_space != AddressSpace::PHYSICAL;
         let mut looked_up = false;
         let mut pc = shared.harts[self.hart_index].pc;

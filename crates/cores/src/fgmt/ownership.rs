@@ -112,6 +112,7 @@ impl CoreState {
         request: Request,
         shared: &mut Shared<'_, O>,
     ) {
+        self.quiet = false;
         if !self.port.owns_lines || request.kind == RequestKind::Device {
             return shared.memory.send(now, request);
         }

@@ -173,6 +173,8 @@ impl CoreState {
             // Counts naps, of which none begins or ends, and idle states, which need that all sleep.
             naps: _,
             idle: _,
+            // What it says only saves looking.
+            quiet: _,
             changes: _,
         } = self;
         // What needs no slot has nothing to do.

@@ -101,6 +101,7 @@ impl Context {
             _ => (Slot::DtlbWalk, self.data_space),
         };
         self.block(now, Waits::Walk, slot);
+        core.quiet = false;
         let wanted = Wanted {
             context: self.id,
             seat: self.seat,
