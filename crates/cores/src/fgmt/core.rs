@@ -230,54 +230,59 @@ impl Core {
         fpu: &mut ChipFpu,
         shared: &mut Shared<'_, O>,
     ) {
-        let mut selected = [None; MAX_PIPES];
-        let mut wanted = [0; MAX_PIPES];
+        let memory_held = self.memory_held(now) || self.state.fills.urgent(now);
+        let mut taken = if memory_held { LOAD_STORE } else { 0 };
+        let mut clash = 0;
+        // Bits of contexts; those of later pipes have higher numbers.
+        let mut selected = 0_u64;
         for pipe in 0..self.pipes {
             if self.held(pipe, now) {
                 continue;
             }
-            selected[pipe] = self.select(pipe, now, shared);
-            wanted[pipe] = selected[pipe].map_or(0, |chosen| {
-                let context = &self.contexts[chosen];
-                self.state.units.wanted(context.class, context.moves_fp())
-            });
-        }
-        let memory_held = self.memory_held(now) || self.state.fills.urgent(now);
-        let mut taken = if memory_held { LOAD_STORE } else { 0 };
-        let mut clash = 0;
-        for &wanted in &wanted[..self.pipes] {
-            clash |= taken & wanted;
-            taken |= wanted;
+            if let Some(chosen) = self.select(pipe, now, shared) {
+                let wanted = self.wanted(chosen);
+                clash |= taken & wanted;
+                taken |= wanted;
+                selected |= 1 << chosen;
+            }
         }
         if clash != 0 {
-            self.settle_conflicts(now, memory_held, &wanted, &mut selected);
+            selected = self.settle_conflicts(now, memory_held, selected);
         }
-        for chosen in selected.into_iter().take(self.pipes).flatten() {
+        while selected != 0 {
+            let chosen = selected.trailing_zeros() as usize;
+            selected &= selected - 1;
             let class = self.contexts[chosen].class;
             self.issue(chosen, now, fpu, shared);
             self.take_slots(chosen, class, now);
         }
     }
 
-    /// Takes the cycle from pipes that want what they cannot have.
+    /// The units that the instruction of context `c`, which has been selected, wants.
+    #[inline(always)]
+    fn wanted(&self, c: usize) -> u8 {
+        let context = &self.contexts[c];
+        let units = &self.state.units;
+        units.wanted(context.class, || context.moves_fp())
+    }
+
+    /// Takes the cycle from pipes that want what they cannot have. Returns which of the `selected` contexts remain.
     #[cold]
-    fn settle_conflicts(
-        &mut self,
-        now: Cycle,
-        memory_held: bool,
-        wanted: &[u8; MAX_PIPES],
-        selected: &mut [Option<usize>; MAX_PIPES],
-    ) {
+    fn settle_conflicts(&mut self, now: Cycle, memory_held: bool, selected: u64) -> u64 {
         let favoured = self.favoured;
-        for pipe in 0..self.pipes {
-            let Some(chosen) = selected[pipe] else {
-                continue;
-            };
-            let lost = self.lost_to_another(pipe, wanted, &favoured);
+        let mut wanted = [0; MAX_PIPES];
+        let contexts = (0..self.contexts.len()).filter(|c| selected >> c & 1 == 1);
+        for chosen in contexts.clone() {
+            wanted[chosen / self.contexts_per_pipe] = self.wanted(chosen);
+        }
+        let mut remain = selected;
+        for chosen in contexts {
+            let pipe = chosen / self.contexts_per_pipe;
+            let lost = self.lost_to_another(pipe, &wanted, &favoured);
             if lost == 0 && !(memory_held && wanted[pipe] & LOAD_STORE != 0) {
                 continue;
             }
-            selected[pipe] = None;
+            remain &= !(1 << chosen);
             self.contexts[chosen].stall(now, now.after(1), Slot::UnitBusy);
             self.reschedule(chosen);
             self.state.counters.pipe_conflicts += 1;
@@ -286,6 +291,7 @@ impl Core {
                 self.favoured[unit] = (favoured[unit] + 1) % self.pipes;
             }
         }
+        remain
     }
 
     /// The unit that `pipe` wants and another has in this cycle, or nothing.

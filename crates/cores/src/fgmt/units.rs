@@ -6,7 +6,7 @@ use loiter_types::{Cycle, StateVisitor};
 
 use super::context::Waits;
 use super::core::Core;
-use super::params::{CoreParams, FpuParams};
+use super::params::{CLASSES, CoreParams, FpuParams};
 
 /// The floating-point unit of a chip that has one for all cores: separate adder, multiplier and
 /// divider, and a bound on operations in flight.
@@ -161,6 +161,10 @@ impl Serial {
 /// The load/store unit, as [`CoreUnits::wanted`] names it.
 pub(super) const LOAD_STORE: u8 = 1;
 
+const FLOATING_POINT: u8 = 2;
+const MULTIPLIER: u8 = 4;
+const DIVIDER: u8 = 8;
+
 /// Units that [`CoreUnits::wanted`] tells apart.
 pub(super) const UNITS: usize = 4;
 
@@ -171,7 +175,8 @@ pub(super) struct CoreUnits {
     per_chip: bool,
     /// Whether loads and stores of its registers take the core's place there.
     moves_registers: bool,
-    does_integer: bool,
+    /// What instructions of each class want of those that pipes share.
+    wanted: [u8; CLASSES],
     integer_mul_busy_cycles: u64,
     add_busy_cycles: u64,
     fp_mul_busy_cycles: u64,
@@ -197,13 +202,34 @@ pub(super) fn is_fp(class: Class) -> bool {
     )
 }
 
+fn wanted_by_class(does_integer: bool) -> [u8; CLASSES] {
+    let integer = if does_integer { FLOATING_POINT } else { 0 };
+    let mut wanted = [0; CLASSES];
+    for class in [Class::Load, Class::Store, Class::Atomic] {
+        wanted[class as usize] = LOAD_STORE;
+    }
+    wanted[Class::Mul as usize] = MULTIPLIER | integer;
+    wanted[Class::Div as usize] = DIVIDER | integer;
+    for class in [
+        Class::FpAdd,
+        Class::FpMul,
+        Class::FpFma,
+        Class::FpDiv,
+        Class::FpSqrt,
+        Class::FpMove,
+    ] {
+        wanted[class as usize] = FLOATING_POINT;
+    }
+    wanted
+}
+
 impl CoreUnits {
     /// Shows `visitor` which units are busy.
     pub(super) fn shows_state(&mut self, visitor: &mut impl StateVisitor) {
         let Self {
             per_chip: _,
             moves_registers: _,
-            does_integer: _,
+            wanted: _,
             integer_mul_busy_cycles: _,
             add_busy_cycles: _,
             fp_mul_busy_cycles: _,
@@ -227,7 +253,7 @@ impl CoreUnits {
         Self {
             per_chip: params.shared_by == "chip",
             moves_registers: params.shared_by == "chip" && params.moves_registers,
-            does_integer: params.does_integer,
+            wanted: wanted_by_class(params.does_integer),
             integer_mul_busy_cycles: params.integer_mul_busy_cycles,
             add_busy_cycles: params.add_busy_cycles,
             fp_mul_busy_cycles: params.mul_busy_cycles,
@@ -244,21 +270,14 @@ impl CoreUnits {
 
     /// The units, one bit each, of which the pipes of a core can give one instruction of `class` a
     /// cycle between them. `fp_register` says that a load or store moves a floating-point register.
-    pub(super) fn wanted(&self, class: Class, fp_register: bool) -> u8 {
-        const FLOATING_POINT: u8 = 2;
-        const MULTIPLIER: u8 = 4;
-        const DIVIDER: u8 = 8;
-        let integer = if self.does_integer { FLOATING_POINT } else { 0 };
-        match class {
-            Class::Load | Class::Store if fp_register && self.moves_registers => {
-                LOAD_STORE | FLOATING_POINT
-            }
-            Class::Load | Class::Store | Class::Atomic => LOAD_STORE,
-            Class::Mul => MULTIPLIER | integer,
-            Class::Div => DIVIDER | integer,
-            class if is_fp(class) => FLOATING_POINT,
-            _ => 0,
+    #[inline(always)]
+    pub(super) fn wanted(&self, class: Class, fp_register: impl FnOnce() -> bool) -> u8 {
+        let wanted = self.wanted[class as usize];
+        let may_move = self.moves_registers && matches!(class, Class::Load | Class::Store);
+        if may_move && fp_register() {
+            return wanted | FLOATING_POINT;
         }
+        wanted
     }
 
     /// The first cycle in which an operation of `class` can be sent to its unit.
