@@ -106,18 +106,20 @@ impl Context {
         core.counters.issued += 1;
         core.counters.speculative_issues += u64::from(self.firm_at > now);
         self.refetch();
-        core.quiet &= matches!(self.class, Class::Alu | Class::Branch | Class::Jump);
         match self.class {
             Class::Load => {
+                core.quiet = false;
                 core.fills.memory_slot(self.class, now);
                 self.issue_load(core, now, shared)
             }
             Class::Store => {
+                core.quiet = false;
                 core.changes += 1;
                 core.fills.memory_slot(self.class, now);
                 self.issue_store(core, now, shared)
             }
             Class::Atomic => {
+                core.quiet = false;
                 core.changes += 1;
                 core.fills.memory_slot(self.class, now);
                 core.counters.atomics += 1;
@@ -384,6 +386,7 @@ impl Context {
         fpu: &mut ChipFpu,
         shared: &mut Shared<'_, O>,
     ) -> bool {
+        core.quiet = false;
         core.changes += u64::from(!matches!(
             class,
             Class::Mul | Class::Div | Class::Fence | Class::Pause

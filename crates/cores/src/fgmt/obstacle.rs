@@ -354,7 +354,8 @@ impl Context {
         let last = self.last_byte(first, shared);
         (looked_up || self.fetch_translated(core, now, VirtAddr(pc), shared))
             && !self.line_arrives(core, now, first, shared)
-            && !self.line_arrives(core, now, last, shared)
+            && !(last.block(core.fetch_line_log2) != self.fetch_line
+                && self.line_arrives(core, now, last, shared))
     }
 
     /// Takes a copy of the instruction that is probably the next, if that is decoded and in the same page.

@@ -9,8 +9,6 @@ use super::turns::Turns;
 
 /// Cycles ahead for which contexts have bits.
 const AHEAD: usize = 16;
-/// Cycles of which selections are kept: more than `core.selection_lag_cycles`.
-const KEPT: usize = 32;
 const NEVER: u64 = u64::MAX;
 
 /// Contexts of which something is so from a cycle on.
@@ -31,47 +29,43 @@ pub(super) struct Selection {
     ready: u64,
     /// Contexts that may be selected, or will be, and rely on a hit that is not confirmed.
     unconfirmed: u64,
-    /// Who was selected in the cycle before `yields_in`, in which they let others go first.
+    /// Who was selected in this cycle, and who in the one before and lets others go first.
+    selected: u64,
     yielding: u64,
-    yields_in: u64,
+    /// All that `core.alternates` concerns.
+    alternating: u64,
     /// Bit n: some context may be selected from a cycle on that is n modulo `AHEAD`.
     occupied: u16,
-    /// `core.alternates`.
-    alternates: bool,
     turns: Turns,
     /// By cycle modulo their number.
     coming: [Coming; AHEAD],
     /// Who may be selected from a later cycle on, and the first of these cycles.
     later: u64,
     later_at: u64,
+    /// Not before this cycle there is something to be done about later cycles.
+    look_at: u64,
     /// Of whom it is known only later whether they rely on a hit.
     firm_later: u64,
-    /// Who was selected, by cycle modulo their number, as long as selection has not heard of it.
-    unheard: [u64; KEPT],
-    /// `core.selection_lag_cycles`.
-    lag: u64,
     /// Of each context, when it may be selected, and when that is firm; 0 if it is then.
     at: Box<[(u64, u64)]>,
 }
 
 impl Selection {
     pub(super) fn new(contexts: usize, params: &CoreParams) -> Self {
-        debug_assert!((params.selection_lag_cycles as usize) < KEPT);
         Self {
             now: 0,
             ready: 0,
             unconfirmed: 0,
+            selected: 0,
             yielding: 0,
-            yields_in: 0,
+            alternating: if params.alternates { u64::MAX } else { 0 },
             occupied: 0,
-            alternates: params.alternates,
-            turns: Turns::new(contexts),
+            turns: Turns::new(contexts, params.selection_lag_cycles),
             coming: [Coming::default(); AHEAD],
             later: 0,
             later_at: NEVER,
+            look_at: NEVER,
             firm_later: 0,
-            unheard: [0; KEPT],
-            lag: params.selection_lag_cycles,
             at: vec![(NEVER, 0); contexts].into(),
         }
     }
@@ -94,22 +88,11 @@ impl Selection {
         self.ready |= ready;
         self.unconfirmed &= !firm;
         self.occupied &= !(1 << slot);
-        if self.later_at <= now.0 || self.firm_later != 0 {
+        self.yielding = self.selected & self.alternating;
+        self.selected = 0;
+        self.turns.begin(now.0);
+        if self.look_at <= now.0 {
             self.look_at_later();
-        }
-        if self.lag > 1 {
-            self.hear(now.0);
-        }
-    }
-
-    /// Selection hears of what was selected `core.selection_lag_cycles` before `now`.
-    #[inline(always)]
-    fn hear(&mut self, now: u64) {
-        let heard = &mut self.unheard[now.wrapping_sub(self.lag) as usize % KEPT];
-        let mut selected = std::mem::take(heard);
-        while selected != 0 {
-            self.turns.select(selected.trailing_zeros() as usize);
-            selected &= selected - 1;
         }
     }
 
@@ -123,11 +106,8 @@ impl Selection {
             self.unconfirmed &= !firm;
             self.occupied &= !(1 << slot);
         }
-        if self.lag > 1 {
-            for ahead in 1..=passed.min(self.lag) {
-                self.hear(self.now + ahead);
-            }
-        }
+        self.turns.pass_over(self.now, passed);
+        self.selected = 0;
     }
 
     #[cold]
@@ -150,6 +130,11 @@ impl Selection {
         let contexts = self.at.iter().enumerate();
         let later = contexts.filter(|&(c, _)| self.later >> c & 1 == 1);
         self.later_at = later.map(|(_, &(at, _))| at).min().unwrap_or(NEVER);
+        self.look_at = if self.firm_later != 0 {
+            0
+        } else {
+            self.later_at
+        };
     }
 
     /// Context `c` may be selected from `at` on, without relying on a hit from `firm` on.
@@ -201,6 +186,7 @@ impl Selection {
         } else if at != NEVER {
             self.later |= bit;
             self.later_at = self.later_at.min(at);
+            self.look_at = self.look_at.min(at);
         }
     }
 
@@ -215,6 +201,7 @@ impl Selection {
                 self.coming[firm as usize % AHEAD].firm |= bit;
             } else {
                 self.firm_later |= bit;
+                self.look_at = 0;
             }
         }
     }
@@ -228,40 +215,18 @@ impl Selection {
         if ready == 0 {
             return None;
         }
-        let mut among = ready;
-        if self.alternates {
-            let yielding = if self.yields_in == self.now {
-                self.yielding
-            } else {
-                0
-            };
-            let others = among & !yielding;
-            among = if others != 0 { others } else { among };
-        }
+        let others = ready & !self.yielding;
+        let among = if others != 0 { others } else { ready };
         let confirmed = among & !self.unconfirmed;
-        among = if confirmed != 0 { confirmed } else { among };
+        let among = if confirmed != 0 { confirmed } else { among };
         Some(self.turns.first(among))
     }
 
     /// Context `c` has had the slot of this cycle: selection hears of it.
     #[inline(always)]
     pub(super) fn selected(&mut self, c: usize) {
-        let bit = 1 << c;
-        if self.alternates {
-            let next = self.now + 1;
-            let already = if self.yields_in == next {
-                self.yielding
-            } else {
-                0
-            };
-            self.yielding = already | bit;
-            self.yields_in = next;
-        }
-        if self.lag == 1 {
-            self.turns.select(c);
-        } else {
-            self.unheard[self.now as usize % KEPT] |= bit;
-        }
+        self.selected |= 1 << c;
+        self.turns.select(c, self.now);
     }
 
     /// The first cycle after this one in which a context may be selected.
@@ -286,35 +251,28 @@ impl Selection {
             // They follow from when contexts may issue, and the present cycle.
             ready,
             unconfirmed,
-            yielding,
-            yields_in,
+            selected,
+            yielding: _,
+            alternating,
             occupied,
-            alternates: _,
             turns,
             coming,
             later,
             later_at,
+            look_at,
             firm_later,
-            unheard,
-            lag,
             at,
         } = self;
         let mut through = Cycle(*now);
         visitor.instant(&mut through);
-        visitor.value(if *yields_in > *now { *yielding } else { 0 });
-        turns.shows_state(visitor);
-        for ago in 0..*lag {
-            visitor.value(unheard[now.wrapping_sub(ago) as usize % KEPT]);
-        }
-        let moves = visitor.moves();
-        if moves == 0 {
+        visitor.value(*selected & *alternating);
+        turns.shows_state(*now, visitor);
+        if visitor.moves() == 0 {
             return;
         }
         *now = through.0;
-        *yields_in += moves;
-        unheard.rotate_right(moves as usize % KEPT);
         (*ready, *unconfirmed, *occupied) = (0, 0, 0);
-        (*later, *later_at, *firm_later) = (0, NEVER, 0);
+        (*later, *later_at, *look_at, *firm_later) = (0, NEVER, NEVER, 0);
         *coming = [Coming::default(); AHEAD];
         at.fill((NEVER, 0));
         for (c, context) in contexts.iter().enumerate() {

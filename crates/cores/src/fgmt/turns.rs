@@ -1,78 +1,164 @@
-//! The order in which contexts were selected last.
+//! Whose turn it is among contexts: the order in which they were selected last, as far as selection has heard.
 
 use loiter_types::StateVisitor;
 
 /// Most contexts whose order fits into a word.
 const MOST_PACKED: usize = 8;
+/// Cycles of which something is kept: more than `core.selection_lag_cycles`.
+const KEPT: usize = 32;
+/// The lowest bit of each byte.
 const LOWEST: u64 = u64::MAX / 0xff;
 
-/// For each context, itself and those that were selected longer ago. Contexts that were never selected are in the order of
-/// their numbers.
+/// What stays of a packed order when a context is selected, and what comes in.
+const SELECTED: [(u64, u64); MOST_PACKED] = {
+    let mut selected = [(0, 0); MOST_PACKED];
+    let mut c = 0;
+    while c < MOST_PACKED {
+        selected[c] = (!(LOWEST << c), 0xff << (8 * c));
+        c += 1;
+    }
+    selected
+};
+
+/// Whose turn it is. Contexts that were never selected are in the order of their numbers.
 #[derive(Debug)]
-pub(super) enum Turns {
-    /// A byte for each. Whose turn it is takes no branch: it changes from cycle to cycle and cannot be predicted.
-    Packed(u64),
-    /// A word for each.
-    Wide(Box<[u64]>),
+pub(super) struct Turns {
+    /// `core.selection_lag_cycles`.
+    lag: u64,
+    /// For each context a byte: itself, and those that were selected longer ago. So whose turn it is takes no branch: it
+    /// changes from cycle to cycle and cannot be predicted.
+    order: u64,
+    /// As far as selection has heard in this cycle.
+    heard: u64,
+    /// At the end of each cycle, by cycle modulo their number.
+    past: [u64; KEPT],
+    /// Of more contexts.
+    wide: Option<Box<Wide>>,
+}
+
+/// The order of more contexts than fit into a word.
+#[derive(Debug)]
+struct Wide {
+    /// For each context, itself and those that were selected longer ago.
+    order: Box<[u64]>,
+    /// Who was selected, by cycle modulo their number, as long as selection has not heard of it.
+    unheard: [u64; KEPT],
 }
 
 impl Turns {
-    pub(super) fn new(contexts: usize) -> Self {
+    pub(super) fn new(contexts: usize, lag: u64) -> Self {
+        debug_assert!(lag >= 1 && (lag as usize) < KEPT);
         let row = |c: usize| u64::MAX >> (63 - c);
-        if contexts <= MOST_PACKED {
-            let rows = (0..MOST_PACKED).map(|c| row(c) << (8 * c));
-            Self::Packed(rows.fold(0, |all, row| all | row))
-        } else {
-            Self::Wide((0..contexts).map(row).collect())
+        let rows = (0..MOST_PACKED).map(|c| (row(c) & 0xff) << (8 * c));
+        let order = rows.fold(0, |all, row| all | row);
+        let wide = || Wide {
+            order: (0..contexts).map(row).collect(),
+            unheard: [0; KEPT],
+        };
+        Self {
+            lag,
+            order,
+            heard: order,
+            past: [order; KEPT],
+            wide: (contexts > MOST_PACKED).then(|| Box::new(wide())),
         }
     }
 
-    /// Context `c` has been selected after all others.
+    /// Cycle `now` begins, the one after the last.
     #[inline(always)]
-    pub(super) fn select(&mut self, c: usize) {
-        match self {
-            Self::Packed(rows) => {
-                *rows = *rows & !(LOWEST << c) | 0xff << (8 * c);
-            }
-            Self::Wide(rows) => {
-                let others = rows.iter_mut();
-                others.for_each(|row| *row &= !(1 << c));
-                rows[c] = u64::MAX >> (64 - rows.len());
-            }
+    pub(super) fn begin(&mut self, now: u64) {
+        if let Some(wide) = &mut self.wide {
+            return wide.hear(now.wrapping_sub(self.lag));
         }
+        self.past[now.wrapping_sub(1) as usize % KEPT] = self.order;
+        self.heard = self.past[now.wrapping_sub(self.lag) as usize % KEPT];
+    }
+
+    /// `passed` cycles have passed without a selection since `last` began.
+    pub(super) fn pass_over(&mut self, last: u64, passed: u64) {
+        let kept = passed.min(KEPT as u64);
+        if let Some(wide) = &mut self.wide {
+            // The later ones hear of nothing.
+            (1..=kept).for_each(|ahead| wide.hear((last + ahead).wrapping_sub(self.lag)));
+            return;
+        }
+        for ahead in passed - kept..passed {
+            self.past[(last + ahead) as usize % KEPT] = self.order;
+        }
+    }
+
+    /// Context `c` has been selected in cycle `now`, after all others.
+    #[inline(always)]
+    pub(super) fn select(&mut self, c: usize, now: u64) {
+        if let Some(wide) = &mut self.wide {
+            wide.unheard[now as usize % KEPT] |= 1 << c;
+            return;
+        }
+        let (stays, comes) = SELECTED[c % MOST_PACKED];
+        self.order = self.order & stays | comes;
     }
 
     /// Of the contexts of `among`, which are some, the one that was selected longest ago.
     #[inline(always)]
     pub(super) fn first(&self, among: u64) -> usize {
         debug_assert!(among != 0);
-        match self {
-            Self::Packed(rows) => {
-                // Of each context of `among`: itself and those before it. Only of the first it is alone.
-                let ahead = rows & among.wrapping_mul(LOWEST);
-                let itself = 0x8040_2010_0804_0201;
-                let others = ahead ^ itself;
-                let alone = others.wrapping_sub(LOWEST) & !others & (LOWEST << 7);
-                alone.trailing_zeros() as usize / 8
-            }
-            Self::Wide(rows) => {
-                let mut first = among.trailing_zeros() as usize;
-                loop {
-                    let before = rows[first] & among & !(1 << first);
-                    if before == 0 {
-                        return first;
-                    }
-                    first = before.trailing_zeros() as usize;
-                }
-            }
+        if let Some(wide) = &self.wide {
+            return wide.first(among);
+        }
+        // Of each context of `among`: itself and those before it. Only of the first it is alone.
+        let ahead = self.heard & among.wrapping_mul(LOWEST);
+        let itself = 0x8040_2010_0804_0201;
+        let others = ahead ^ itself;
+        let alone = others.wrapping_sub(LOWEST) & !others & (LOWEST << 7);
+        alone.trailing_zeros() as usize / 8
+    }
+
+    /// Shows `visitor` the order at the end of cycle `now`, and moves on.
+    pub(super) fn shows_state(&mut self, now: u64, visitor: &mut impl StateVisitor) {
+        let Self {
+            lag,
+            order,
+            // It follows from the past.
+            heard: _,
+            past,
+            wide,
+        } = self;
+        let by = visitor.moves() as usize % KEPT;
+        let kept = |ago: u64| now.wrapping_sub(ago) as usize % KEPT;
+        if let Some(wide) = wide {
+            let Wide { order, unheard } = &mut **wide;
+            order.iter().for_each(|&row| visitor.value(row));
+            (0..*lag).for_each(|ago| visitor.value(unheard[kept(ago)]));
+            unheard.rotate_right(by);
+            return;
+        }
+        visitor.value(*order);
+        (1..*lag).for_each(|ago| visitor.value(past[kept(ago)]));
+        past.rotate_right(by);
+    }
+}
+
+impl Wide {
+    /// Selection hears of what was selected in cycle `of`.
+    fn hear(&mut self, of: u64) {
+        let mut selected = std::mem::take(&mut self.unheard[of as usize % KEPT]);
+        while selected != 0 {
+            let c = selected.trailing_zeros() as usize;
+            selected &= selected - 1;
+            let rows = self.order.iter_mut();
+            rows.for_each(|row| *row &= !(1 << c));
+            self.order[c] = u64::MAX >> (64 - self.order.len());
         }
     }
 
-    /// Shows `visitor` the order.
-    pub(super) fn shows_state(&self, visitor: &mut impl StateVisitor) {
-        match self {
-            Self::Packed(rows) => visitor.value(*rows),
-            Self::Wide(rows) => rows.iter().for_each(|&row| visitor.value(row)),
+    fn first(&self, among: u64) -> usize {
+        let mut first = among.trailing_zeros() as usize;
+        loop {
+            let before = self.order[first] & among & !(1 << first);
+            if before == 0 {
+                return first;
+            }
+            first = before.trailing_zeros() as usize;
         }
     }
 }
@@ -82,36 +168,57 @@ mod tests {
     use super::*;
 
     /// Against the cycles in which each was selected last, on all sorts of choices.
-    fn agrees(contexts: usize) {
-        let mut turns = Turns::new(contexts);
+    fn agrees(contexts: usize, lag: u64) {
+        let mut turns = Turns::new(contexts, lag);
         let mut last = vec![0; contexts];
+        let mut unheard = std::collections::VecDeque::new();
         let mut random = 0x1234_5678_9abc_def1_u64;
-        for now in 1..5_000_u64 {
+        let mut now = 0;
+        for _ in 0..5_000 {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            let among = random & u64::MAX >> (64 - contexts);
-            if among == 0 {
-                continue;
+            let passed = if random >> 60 == 0 {
+                random >> 54 & 63
+            } else {
+                0
+            };
+            if passed > 0 {
+                turns.pass_over(now, passed);
             }
-            let chosen = (0..contexts).filter(|c| among >> c & 1 == 1);
-            let expected = chosen.min_by_key(|&c| last[c]);
-            assert_eq!(
-                Some(turns.first(among)),
-                expected,
-                "{among:#x} of {contexts}"
-            );
-            // Not always the one whose turn it was.
-            let c = (random >> 32) as usize % contexts;
-            last[c] = now;
-            turns.select(c);
+            now += 1 + passed;
+            turns.begin(now);
+            while let Some(&(cycle, c)) = unheard.front()
+                && cycle + lag <= now
+            {
+                last[c] = cycle;
+                unheard.pop_front();
+            }
+            let among = random & u64::MAX >> (64 - contexts);
+            if among != 0 {
+                let chosen = (0..contexts).filter(|c| among >> c & 1 == 1);
+                let expected = chosen.min_by_key(|&c| last[c]);
+                let found = Some(turns.first(among));
+                assert_eq!(
+                    found, expected,
+                    "{among:#x} of {contexts}, {lag} cycles late"
+                );
+            }
+            // Not always the one whose turn it was, and not in each cycle.
+            if random >> 40 & 3 != 0 {
+                let c = (random >> 32) as usize % contexts;
+                turns.select(c, now);
+                unheard.push_back((now, c));
+            }
         }
     }
 
     #[test]
-    fn the_first_is_the_least_recently_selected() {
+    fn the_first_is_the_least_recently_selected_as_far_as_heard() {
         for contexts in [1, 2, 3, 4, 7, 8, 9, 16, 63, 64] {
-            agrees(contexts);
+            for lag in [1, 2, 4, 16] {
+                agrees(contexts, lag);
+            }
         }
     }
 }
