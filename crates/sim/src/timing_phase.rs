@@ -501,8 +501,15 @@ impl Timing {
 }
 
 /// Harts that sleep until a line is written hear that it was.
-#[inline]
+#[inline(always)]
 fn wake_watchers<O: Observer>(cores: &mut Cores, now: Cycle, shared: &mut Shared<'_, O>) {
+    if shared.machine.watches.any_lost() {
+        wake_lost(cores, now, shared);
+    }
+}
+
+#[cold]
+fn wake_lost<O: Observer>(cores: &mut Cores, now: Cycle, shared: &mut Shared<'_, O>) {
     while let Some(hart) = shared.machine.watches.take_first_lost() {
         cores.watch_lost(hart, now, shared);
     }

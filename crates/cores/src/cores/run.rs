@@ -32,11 +32,11 @@ impl Cores {
             let next;
             if let Some(core) = self.due.only().filter(|&core| self.due.of(core) <= now) {
                 // Its cycles need not be compared with those of others.
-                let until = until.min(self.due.next_later());
+                let others = self.due.next_later();
                 let started = now;
                 // It stops after each cycle in which it is to be looked at.
-                let until = until.min(self.skips.stops_at(core).max(now));
-                (now, next) = self.run_core(core, now, until, left, shared);
+                let until = until.min(others).min(self.skips.stops_at(core).max(now));
+                (now, next) = self.run_core(core, others, (now, until, left), shared);
                 left -= (now.since(started) as u32).min(left - 1);
             } else {
                 next = self.tick(now, shared);
@@ -49,15 +49,17 @@ impl Cores {
         }
     }
 
-    /// As [`TimedCore::run`], for `core`. Returns the last cycle, and the next in which any core has something to do.
+    /// As [`TimedCore::run`], for `core`, while no other has anything to do before `others`. Returns the last cycle, and the
+    /// next in which any core has something to do.
     fn run_core<O: Observer>(
         &mut self,
         core: usize,
-        now: Cycle,
-        until: Cycle,
-        most: u32,
+        others: Cycle,
+        (now, until, most): (Cycle, Cycle, u32),
         shared: &mut Shared<'_, O>,
     ) -> (Cycle, Cycle) {
+        // No core is skipped that what this one does could make catch up.
+        let alone = !self.skip();
         if self.skip_ends(core, now) {
             self.catch_up(core, now, shared);
             if self.due.of(core) > now {
@@ -74,7 +76,13 @@ impl Cores {
             next = self.look(core, last, next, shared);
         }
         self.due.set(core, next);
-        (last, self.due.next())
+        let next = if alone {
+            next.min(others)
+        } else {
+            self.due.next()
+        };
+        debug_assert_eq!(next, self.due.next());
+        (last, next)
     }
 
     /// One cycle of every core that has something to do. Returns the first cycle in which one has again.

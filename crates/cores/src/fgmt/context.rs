@@ -223,6 +223,12 @@ impl Context {
         matches!(self.inst.rd, 32..64) || self.inst.rs2 >= 32
     }
 
+    /// Whether the fetched instruction has what it needs when it has its operands, and does nothing but compute and branch.
+    #[inline(always)]
+    pub(super) fn is_simple(&self) -> bool {
+        matches!(self.class, Class::Alu | Class::Branch | Class::Jump)
+    }
+
     /// When it may be selected, for an instruction that issues or for one that does not.
     #[inline(always)]
     pub(super) fn due(&self) -> Cycle {

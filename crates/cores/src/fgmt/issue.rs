@@ -106,9 +106,12 @@ impl Context {
         core.counters.issued += 1;
         core.counters.speculative_issues += u64::from(self.firm_at > now);
         self.refetch();
+        // As what was in its way, so that a host that predicts the one branch knows the other.
+        if self.is_simple() {
+            return self.execute_simple(core, now, shared);
+        }
         match self.class {
             Class::Load => {
-                core.quiet = false;
                 core.fills.memory_slot(self.class, now);
                 self.issue_load(core, now, shared)
             }
@@ -136,8 +139,6 @@ impl Context {
                 }
                 false
             }
-            Class::Alu | Class::Jump => self.execute_simple::<_, false>(core, now, shared),
-            Class::Branch => self.execute_simple::<_, true>(core, now, shared),
             class => self.execute(core, now, class, fpu, shared),
         }
     }
@@ -213,6 +214,7 @@ impl Context {
         core.counters.loads += 1;
         self.data_granted = Granted::NOTHING;
         let (DataAddr::At(addr) | DataAddr::Split(addr)) = self.data_addr else {
+            core.quiet = false;
             self.run_now(core, now, shared);
             return false;
         };
@@ -254,6 +256,8 @@ impl Context {
             return false;
         }
         let retired = self.run_now(core, now, shared);
+        // The first access to a page is noted in its table, which somebody may watch.
+        core.quiet &= !shared.machine.watches.any_lost();
         if retired {
             self.firm_at = now.after(confirmed);
             self.pay(core, now, cycles, Slot::LoadHit, true);
@@ -348,7 +352,7 @@ impl Context {
     /// looked up, not branched on: with several contexts in turn, nobody can predict which it is. What any other
     /// instruction costs must not wait for what it comes to: the selection of the next cycle depends on it.
     #[inline(always)]
-    fn execute_simple<O: Observer, const BRANCH: bool>(
+    fn execute_simple<O: Observer>(
         &mut self,
         core: &mut CoreState,
         now: Cycle,
@@ -358,11 +362,10 @@ impl Context {
         let next_pc = hart.pc.wrapping_add(u64::from(self.inst.len));
         let before = Before::of(hart, &self.inst);
         let flow = run(hart, shared.machine, &mut self.stores, &self.inst);
-        let taken = BRANCH && hart.pc != next_pc;
-        if BRANCH {
-            core.counters.branches += 1;
-            core.counters.branches_taken += u64::from(taken);
-        }
+        let branch = self.class == Class::Branch;
+        let taken = branch & (hart.pc != next_pc);
+        core.counters.branches += u64::from(branch);
+        core.counters.branches_taken += u64::from(taken);
         let cost = core.simple[self.class as usize][usize::from(taken)];
         let (cycles, slot) = (u64::from(cost.cycles), cost.slot);
         let known = Cycle(now.0 + u64::from(cost.confirmed));

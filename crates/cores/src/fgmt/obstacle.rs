@@ -46,7 +46,7 @@ impl Context {
             }
         }
         let class = self.class;
-        if matches!(class, Class::Alu | Class::Branch | Class::Jump) {
+        if self.is_simple() {
             let waits = core.full_stops_thread && self.store_buffer_full(now);
             return Chance::issues(!waits);
         }
