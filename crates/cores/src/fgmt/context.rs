@@ -96,7 +96,7 @@ pub(super) enum Next {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Context {
-    // What every instruction asks.
+    // What every instruction asks: two lines.
     /// First cycle in which it may issue, as far as is known.
     pub(super) ready_at: Cycle,
     /// First cycle in which it may issue without relying on a hit that is not confirmed.
@@ -115,6 +115,10 @@ pub(super) struct Context {
     pub(super) fetch_line: u64,
     /// Address space of its fetches, and the page whose translation it has for them.
     pub(super) fetch_space: AddressSpace,
+    pub(super) fetch_page: u64,
+    /// [`crate::Shared::code_generation`] when the page of `inst_pc` was translated; if there is none, the next instruction
+    /// has to be.
+    pub(super) generation: u64,
     /// The next instruction as far as `next` says, else the last one; at `inst_pc`.
     pub(super) inst: Inst,
     pub(super) class: Class,
@@ -129,23 +133,21 @@ pub(super) struct Context {
     pub(super) reserved: bool,
     /// Its hart is about to leave while others stay.
     pub(super) leaves: bool,
-    /// [`crate::Shared::code_generation`] when the page of `inst_pc` was translated; none if the next instruction has to be.
-    pub(super) generation: Option<u64>,
-    /// What it waits for when `ready_at` is not known.
-    pub(super) waits: Waits,
-    pub(super) accounts: Accounts,
     pub(super) course: Course,
-    // What loads and stores ask.
+    // What loads and stores ask: a line.
     pub(super) stores: StoreBuffer,
     /// Where its data lie, if it is a load, store or atomic that can issue.
     pub(super) data_addr: DataAddr,
+    // What every instruction asks comes first here too.
+    pub(super) accounts: Accounts,
+    /// What it waits for when `ready_at` is not known.
+    pub(super) waits: Waits,
     /// Address space of its data.
     pub(super) data_space: AddressSpace,
-    /// The same for the data of the fetched instruction.
+    /// Pages whose translation has been found for the data of the fetched instruction.
     pub(super) data_granted: Granted,
-    /// Pages whose translation has been found for the instruction that is being fetched.
+    /// The same for the instruction that is being fetched.
     pub(super) fetch_granted: Granted,
-    pub(super) fetch_page: u64,
     // What is rarely looked at.
     /// When each register slot can be read, with stall = "use".
     pub(super) operands: Box<[Cycle; 65]>,
@@ -160,6 +162,9 @@ pub(super) struct Context {
     /// Where its hart has fetched from last in the reference engine.
     pub(super) warmed: Fetched,
 }
+
+/// No [`Context::generation`]: none ever becomes so large.
+pub(super) const NO_GENERATION: u64 = u64::MAX;
 
 /// No line: larger than the number of any line.
 pub(super) const NO_LINE: u64 = u64::MAX;
@@ -191,7 +196,7 @@ impl Context {
             class: nothing.op.class(),
             inst_pc: 0,
             inst_addr: PhysAddr(0),
-            generation: None,
+            generation: NO_GENERATION,
             next: Next::Unknown,
             fetched_count: 0,
             probes: false,

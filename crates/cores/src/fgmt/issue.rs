@@ -455,7 +455,7 @@ impl Context {
         slot: Slot,
         runs_on: bool,
     ) {
-        self.waits = Waits::Time;
+        debug_assert_eq!(self.waits, Waits::Time);
         self.slot = slot;
         let done = now.after(cycles);
         if core.stall_on_use && runs_on {

@@ -7,7 +7,7 @@ use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Activity, Doing, Slot};
 use loiter_types::{AddressSpace, Cycle, PAGE_BYTES, PhysAddr, VirtAddr};
 
-use super::context::{Chance, Context, DataAddr, Next, Waits, is_probe};
+use super::context::{Chance, Context, DataAddr, NO_GENERATION, Next, Waits, is_probe};
 use super::core::CoreState;
 use crate::store_buffer::Forward;
 use crate::wait::Wakes;
@@ -264,7 +264,7 @@ impl Context {
         }
         let translates = self.fetch_space != AddressSpace::PHYSICAL;
         let known = self.next == Next::Ahead
-            && self.generation == Some(shared.code_generation())
+            && self.generation == shared.code_generation()
             && (!translates || page(self.inst_pc) == self.fetch_page);
         debug_assert!(!known || self.inst_pc == shared.harts[self.hart_index].pc);
         let mut looked_up = !translates;
@@ -288,7 +288,9 @@ impl Context {
         if O::PIPELINE {
             self.tell_fetched(core, now, shared);
         }
-        self.fetch_granted = Granted::NOTHING;
+        if translates {
+            self.fetch_granted = Granted::NOTHING;
+        }
         true
     }
 
@@ -334,7 +336,10 @@ impl Context {
                 self.class = inst.op.class();
                 self.inst = inst;
                 (self.inst_pc, self.inst_addr) = (pc, addr);
-                self.generation = remembers.then(|| shared.code_generation());
+                self.generation = match remembers {
+                    true => shared.code_generation(),
+                    false => NO_GENERATION,
+                };
                 return Some(looked_up);
             }
             self.probes = true;
