@@ -78,10 +78,9 @@ macro_rules! instructions {
             #[inline(always)]
             #[must_use]
             pub const fn class(self) -> Class {
-                match self {
-                    Op::Illegal => Class::System,
-                    $(Op::$op => Class::$class,)*
-                }
+                // A look-up and never a jump: cores ask this of every instruction.
+                const CLASSES: &[Class] = &[Class::System, $(Class::$class),*];
+                CLASSES[self as usize]
             }
         }
 
