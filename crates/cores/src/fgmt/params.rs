@@ -256,7 +256,8 @@ impl LatencyParams {
             confirmed: self.branch_confirmed_cycles as u16,
             ..simple(cycles, Slot::Branch)
         };
-        let mut table = [[simple(self.alu_cycles, Slot::Executing); 2]; CLASSES];
+        let mut table = [[simple(0, Slot::Executing); 2]; CLASSES];
+        table[Class::Alu as usize] = [simple(self.alu_cycles, Slot::Executing); 2];
         table[Class::Jump as usize] = [simple(self.jump_cycles, Slot::Branch); 2];
         table[Class::Branch as usize] = [
             branch(self.branch_not_taken_cycles),
