@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use loiter_isa::Op;
 use loiter_sim::{Limits, Session, Status, TraceRequest};
@@ -17,11 +17,26 @@ const HARTS: usize = 3;
 const STEP: Duration = Duration::from_millis(50);
 
 /// The other side of the protocol, in as few words as possible.
-struct Gdb(TcpStream);
+pub(crate) struct Gdb(TcpStream);
 
 impl Gdb {
     fn connect(address: &str) -> Self {
-        let stream = TcpStream::connect(address).expect("a server");
+        Self::speak(TcpStream::connect(address).expect("a server"))
+    }
+
+    /// The same, as soon as somebody listens there.
+    pub(crate) fn connect_when_it_listens(address: &str) -> Self {
+        let begin = Instant::now();
+        loop {
+            match TcpStream::connect(address) {
+                Ok(stream) => return Self::speak(stream),
+                Err(error) => assert!(begin.elapsed() < Duration::from_secs(60), "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn speak(stream: TcpStream) -> Self {
         let patience = Some(Duration::from_secs(60));
         stream.set_read_timeout(patience).expect("a time-out");
         Self(stream)
@@ -60,12 +75,12 @@ impl Gdb {
         text
     }
 
-    fn ask(&mut self, packet: &str) -> String {
+    pub(crate) fn ask(&mut self, packet: &str) -> String {
         self.send(packet);
         self.receive()
     }
 
-    fn expect_ok(&mut self, packet: &str) {
+    pub(crate) fn expect_ok(&mut self, packet: &str) {
         assert_eq!(self.ask(packet), "OK", "to {packet}");
     }
 

@@ -18,6 +18,7 @@ mod handmade;
 mod litmus;
 mod lockstep;
 mod machines;
+mod observing;
 mod phases;
 mod privileged;
 mod qemu;
