@@ -145,6 +145,7 @@ fn program(harts: &[usize], method: Method) -> Vec<u8> {
 
 fn check(machine: Machine, cores: usize, harts: &[usize]) {
     for &(name, method) in METHODS {
+        eprintln!("{name} {harts:?}");
         let result = run_to_end(&machine.request(cores), &program(harts, method));
         let expected = ROUNDS as u64 * harts.len() as u64;
         assert_eq!(
@@ -173,6 +174,16 @@ fn harts_of_several_cores_count_exactly() {
     check(Machine::T2, 2, &[0, 15]);
     check(Machine::Smt8, 3, &[0, 1, 7, 8, 15, 16, 23]);
     check(Machine::PCore, 2, &[0, 1, 2, 3]);
+}
+
+/// Where lines come over a bus, from a home, from another tile, and straight from who has them (`replies_to`).
+#[test]
+fn harts_of_many_cores_count_exactly() {
+    check(Machine::InOrder, 4, &[0, 5, 8, 15]);
+    check(Machine::Symmetry, 8, &[0, 1, 2, 3, 4, 5, 6, 7]);
+    check(Machine::Knl, 4, &[0, 1, 4, 8, 9, 12]);
+    check(Machine::Opteron48, 6, &[0, 1, 2, 3, 4, 5]);
+    check(Machine::Opteron48, 18, &[0, 5, 6, 11, 12, 17]);
 }
 
 #[test]
