@@ -1,6 +1,6 @@
 //! The memory system of a machine, of whichever kind it has.
 
-use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr, StateVisitor};
+use loiter_types::{ContextId, CoreId, CounterVisitor, Cycle, PhysAddr, StateVisitor};
 
 use crate::coherence::{
     Asked, Coherent, DirectoryParams, SnoopingParams, WriteThrough, WriteThroughParams,
@@ -202,6 +202,20 @@ impl Memory {
                 debug_assert_eq!(asked, Asked::Sent, "{request:?}");
             }
             Memory::WriteThrough(memory) => memory.send(now, request),
+        }
+    }
+
+    /// `context` of `core`, whose `lr` reads at `addr`, keeps the line for a while, where memory grants lines.
+    pub fn reserve(&mut self, now: Cycle, core: CoreId, context: ContextId, addr: PhysAddr) {
+        if let Memory::Coherent(memory) = self {
+            memory.reserve(now, core, context, addr);
+        }
+    }
+
+    /// `context` keeps no line any more.
+    pub fn release(&mut self, now: Cycle, context: ContextId) {
+        if let Memory::Coherent(memory) = self {
+            memory.release(now, context);
         }
     }
 

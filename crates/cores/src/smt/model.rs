@@ -149,7 +149,9 @@ impl TimedCore for Core {
             }
             RequestKind::Load => context.line_arrives(c, tag, response.done, state, shared),
             RequestKind::Own if tag == 0 => context.perform_store(state, now, shared),
-            RequestKind::Own => context.oldest_performs(c, tag, false, state, now, shared),
+            RequestKind::Own | RequestKind::Reserve => {
+                context.oldest_performs(c, tag, false, state, now, shared)
+            }
             RequestKind::OwnAhead => context.owning_ahead -= 1,
             RequestKind::Atomic => {
                 context.far_performs(c, tag, response.done, state, now, shared);

@@ -74,7 +74,7 @@ impl Context {
             {
                 return Oldness::Waits;
             }
-            let owned = kind == RequestKind::Own
+            let owned = matches!(kind, RequestKind::Own | RequestKind::Reserve)
                 && self.looks_up_data(core, |id| shared.memory.store(id, addr));
             if !owned {
                 let request = Request {
@@ -176,19 +176,44 @@ impl Context {
         let hart = &mut shared.harts[self.hart_index];
         let addr = oldest_addr(&inst, hart);
         let atomic = class == Class::Atomic;
-        let kind = match far && performs_far(inst.op) {
-            true => RequestKind::Atomic,
-            false => RequestKind::Own,
+        let kind = match inst.op {
+            op if far && performs_far(op) => RequestKind::Atomic,
+            Op::LrW | Op::LrD if shared.memory.grants_lines() => RequestKind::Reserve,
+            _ => RequestKind::Own,
         };
         if addr.leaves_page(bytes) || atomic && addr.0 & (bytes - 1) != 0 {
             return None;
         }
         let access = oldest_kind(&inst, class);
         let found = hart.locate(shared.machine, addr, bytes, access).ok()?;
+        if matches!(inst.op, Op::ScW | Op::ScD)
+            && shared.memory.grants_lines()
+            && !shared.machine.watches.is_held(self.seated(), found)
+        {
+            // It fails.
+            return None;
+        }
         match (shared.machine.is_ram(found, bytes), atomic) {
             (false, _) => Some((RequestKind::Device, found, Slot::Device)),
             (true, true) => Some((kind, found, Slot::Atomic)),
             (true, false) => None,
+        }
+    }
+
+    /// The oldest instruction, an atomic, ends what the last one has kept; an `lr` keeps its line.
+    fn keeps<O: Observer>(
+        &self,
+        inst: &Inst,
+        core: &CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        let hart = &mut shared.harts[self.hart_index];
+        let reserves = matches!(inst.op, Op::LrW | Op::LrD);
+        let addr = oldest_addr(inst, hart);
+        match hart.locate(shared.machine, addr, 1, Access::Load) {
+            Ok(addr) if reserves => shared.memory.reserve(now, core.id, self.id, addr),
+            _ => shared.memory.release(now, self.id),
         }
     }
 
@@ -290,6 +315,9 @@ impl Context {
             shared.set_clock(self.seated(), now);
             // The hart's own timer may change.
             shared.device_accessed |= inst.imm as u16 & 0xfff == STIMECMP;
+        }
+        if class == Class::Atomic && core.owns_lines {
+            self.keeps(&inst, core, now, shared);
         }
         let hart = &mut shared.harts[self.hart_index];
         let before = Before::of(hart, &inst);

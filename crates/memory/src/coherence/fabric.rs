@@ -6,6 +6,7 @@ use loiter_types::Cycle;
 
 use super::Event;
 use super::dram::Dram;
+use super::hold::Holds;
 use super::message::{Body, Message, Node};
 use super::network::Network;
 use crate::bus::Calendar;
@@ -48,6 +49,9 @@ pub(crate) struct Fabric {
     pub(crate) controllers: usize,
     /// The memory of each home or controller.
     pub(crate) drams: Vec<Dram>,
+    /// Lines that cores keep for reservations, and for how long.
+    pub(crate) holds: Holds,
+    pub(crate) reservation_cycles: u64,
     pub(crate) events: Wheel<Event>,
     /// Time stands still: messages arrive at once, in the order in which they were sent.
     pub(crate) instant: bool,

@@ -19,6 +19,7 @@ mod directory;
 mod dram;
 mod empty;
 mod fabric;
+mod hold;
 mod home;
 mod layout;
 mod message;
@@ -84,6 +85,8 @@ enum Event {
     Snooped(u64),
     /// A value has come over that bus.
     Delivered(u64),
+    /// A core keeps a line no more for a reservation, or not for so long.
+    HoldEnds(CoreId),
     /// A device responds.
     Device(Request),
 }
@@ -118,6 +121,8 @@ pub struct PrivateConfig {
     pub snoop_cycles: u64,
     /// More, where the copy has been written or is given up.
     pub snoop_change_cycles: u64,
+    /// For how long a line is kept at most after an `lr`.
+    pub reservation_cycles: u64,
     /// What is brought into the data cache before it is requested.
     pub prefetch: PrefetchParams,
 }

@@ -25,6 +25,8 @@ params! {
         snoop_cycles: int(0..=1000),
         /// More, where the copy has been written or is given up.
         snoop_change_cycles: int(0..=1000) = 0,
+        /// For how long out-of-order cores keep a line at most after an `lr` has read it, so that its `sc` finds it.
+        reservation_cycles: int(0..=10000) = 80,
         /// Where replies to snoops of memory's homes go. home: to the home, which then grants the request; requester: to
         /// whom the request came from, which tells the home when all are there.
         replies_to: choice("home", "requester") = "home",
@@ -308,6 +310,7 @@ impl DirectoryParams {
                 },
                 snoop_cycles: self.coherence.snoop_cycles,
                 snoop_change_cycles: self.coherence.snoop_change_cycles,
+                reservation_cycles: self.coherence.reservation_cycles,
                 prefetch: self.prefetch.clone(),
             },
             cluster,

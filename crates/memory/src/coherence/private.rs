@@ -355,7 +355,7 @@ impl Private {
             Asked::Sent => {}
         }
         match request.kind {
-            RequestKind::Own => {
+            RequestKind::Own | RequestKind::Reserve => {
                 self.counters.stores.stores += 1;
                 self.counters.stores.store_misses += 1;
             }
@@ -428,13 +428,18 @@ impl Private {
         let unused = prefetch && waiters.is_empty();
         let mut wanted = [false, prefetch];
         waiters.retain(|&request| {
-            let owns = matches!(request.kind, RequestKind::Own | RequestKind::OwnAhead);
+            let owns = wants_to_own(request.kind);
             if !state.can_read() || owns && !state.can_write() {
                 return true;
             }
             wanted[cache_of(request.kind)] |= request.kind != RequestKind::Walk;
-            if request.kind == RequestKind::Own {
+            if matches!(request.kind, RequestKind::Own | RequestKind::Reserve) {
                 state = State::Modified;
+            }
+            if request.kind == RequestKind::Reserve {
+                let until = out.now.after(out.fabric.reservation_cycles);
+                let (core, context) = (request.core, request.context);
+                out.fabric.holds.hold(core, context, line, out.now, until);
             }
             out.told.push(Told::Performs(Response {
                 request,
@@ -466,7 +471,7 @@ impl Private {
             return;
         }
         let any = |is: fn(RequestKind) -> bool| waiters.iter().any(|request| is(request.kind));
-        let want = if any(|kind| matches!(kind, RequestKind::Own | RequestKind::OwnAhead)) {
+        let want = if any(wants_to_own) {
             Want::Own
         } else if prefetch || any(|kind| kind != RequestKind::Fetch) {
             Want::Read
@@ -710,4 +715,12 @@ impl Private {
 /// Whether a request for `line` has gone to its home.
 fn is_sent(misses: &[Miss], line: u64) -> bool {
     misses.iter().any(|miss| miss.line == line && miss.sent)
+}
+
+/// Whether it needs the right to write.
+fn wants_to_own(kind: RequestKind) -> bool {
+    matches!(
+        kind,
+        RequestKind::Own | RequestKind::OwnAhead | RequestKind::Reserve
+    )
 }

@@ -63,6 +63,7 @@ pub(super) fn machine(
             lookup_cycles: 0,
             snoop_cycles: 2,
             snoop_change_cycles: 0,
+            reservation_cycles: 80,
             prefetch: PrefetchParams::none(),
         },
         cluster,

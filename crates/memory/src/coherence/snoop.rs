@@ -159,6 +159,7 @@ impl SnoopingParams {
                 },
                 snoop_cycles: self.coherence.snoop_cycles,
                 snoop_change_cycles: 0,
+                reservation_cycles: 0,
                 prefetch: PrefetchParams::none(),
             },
             cluster: None,

@@ -1,10 +1,11 @@
 //! The parts of the memory system put together, and what cores ask of it.
 
-use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr, StateVisitor};
+use loiter_types::{ContextId, CoreId, CounterVisitor, Cycle, PhysAddr, StateVisitor};
 
 use super::collect::{Collected, Collector};
 use super::dram::Dram;
 use super::fabric::{Fabric, Inside, Out};
+use super::hold::Holds;
 use super::home::{Home, HomeRules};
 use super::message::{Body, Message, Node};
 use super::network::Network;
@@ -214,6 +215,8 @@ impl Coherent {
             })
                 .map(|_| Dram::new(&config.dram, line))
                 .collect(),
+            holds: Holds::default(),
+            reservation_cycles: config.private.reservation_cycles,
             events: Wheel::default(),
             instant: false,
             at_once: Default::default(),
@@ -446,6 +449,27 @@ impl Coherent {
         }
     }
 
+    /// `context` of `core`, whose `lr` reads at `addr`, keeps the line for a while, if it may write it.
+    pub fn reserve(&mut self, now: Cycle, core: CoreId, context: ContextId, addr: PhysAddr) {
+        let line = addr.block(self.data_line_log2());
+        if self.fabric.holds.is_held_since(context, line, now) {
+            return;
+        }
+        self.release(now, context);
+        if self.private[core.index()].state(line).can_write() {
+            let until = now.after(self.fabric.reservation_cycles);
+            self.fabric.holds.hold(core, context, line, now, until);
+        }
+    }
+
+    /// `context` keeps no line any more.
+    pub fn release(&mut self, now: Cycle, context: ContextId) {
+        if let Some(core) = self.fabric.holds.release(context) {
+            let at = now.after(1);
+            self.fabric.events.insert(at, Event::HoldEnds(core));
+        }
+    }
+
     /// Whether `core` is named before anything happens to its private caches.
     pub fn name_ahead(&mut self, core: CoreId, named: bool) {
         let before = std::mem::replace(&mut self.ahead[core.index()], named);
@@ -462,7 +486,7 @@ impl Coherent {
                 let core = message.to.index();
                 named(core).then(|| CoreId::new(core))
             }
-            Event::Second(core, _) => named(core.index()).then_some(core),
+            Event::Second(core, _) | Event::HoldEnds(core) => named(core.index()).then_some(core),
             Event::Snooped(line) | Event::Delivered(line) | Event::Value(_, line)
                 if self.bus.is_some() =>
             {
@@ -503,6 +527,11 @@ impl Coherent {
                 home.receive(message, &mut out);
             }
             Event::Second(core, line) => self.private[core.index()].looked_up(line, &mut out),
+            Event::HoldEnds(core) => {
+                while let Some(snoop) = self.fabric.holds.next(core, now) {
+                    self.arrives(now, snoop, told);
+                }
+            }
             Event::Value(..) | Event::Snooped(_) | Event::Delivered(_) if self.bus.is_some() => {
                 let bus = self.bus.as_mut().expect("there is one");
                 match event {
@@ -554,7 +583,15 @@ impl Coherent {
         };
         if let Some(private) = self.private.get_mut(to.index()) {
             match body {
-                Body::Snoop(snoop) => private.snooped(line, snoop, &mut out),
+                Body::Snoop(snoop) => {
+                    let core = CoreId::new(to.index());
+                    if let Some(until) = out.fabric.holds.held_until(core, line, now) {
+                        out.fabric.holds.wait(core, message);
+                        out.fabric.events.insert(until, Event::HoldEnds(core));
+                        return;
+                    }
+                    private.snooped(line, snoop, &mut out);
+                }
                 Body::PutDone => private.put_done(line),
                 body => unreachable!("a core is no home: {body:?}"),
             }

@@ -1,0 +1,92 @@
+//! Lines that cores keep for a while after an `lr`, so that the `sc` after it finds them: snoops of them wait. Without that,
+//! cores that try at the same time could take the line from one another for ever, always before the `sc`.
+//!
+//! As in the data caches of Rocket and BOOM (rocket-chip, HellaCache.scala and NBDcache.scala: `lrscCycles`,
+//! `lrscBackoff`): a line is kept for so many cycles at most, until the context's next atomic; and not kept anew while
+//! somebody waits for it.
+
+use loiter_types::{ContextId, CoreId, Cycle};
+
+use super::message::Message;
+
+/// A line that is kept.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    core: CoreId,
+    context: ContextId,
+    line: u64,
+    since: Cycle,
+    until: Cycle,
+}
+
+/// All lines that are kept, and snoops that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Holds {
+    held: Vec<Hold>,
+    waiting: Vec<(CoreId, Message)>,
+}
+
+impl Holds {
+    /// `context` of `core` keeps `line` until `until`, unless somebody waits for it.
+    pub(crate) fn hold(
+        &mut self,
+        core: CoreId,
+        context: ContextId,
+        line: u64,
+        since: Cycle,
+        until: Cycle,
+    ) {
+        if !self.is_waited_for(core, line) && until > since {
+            self.held.retain(|hold| hold.context != context);
+            self.held.push(Hold {
+                core,
+                context,
+                line,
+                since,
+                until,
+            });
+        }
+    }
+
+    /// Whether `context` keeps `line` since this cycle.
+    pub(crate) fn is_held_since(&self, context: ContextId, line: u64, since: Cycle) -> bool {
+        let mut held = self.held.iter();
+        held.any(|hold| hold.context == context && hold.line == line && hold.since == since)
+    }
+
+    /// What `context` has kept is kept no more. Returns its core if somebody waits for that.
+    pub(crate) fn release(&mut self, context: ContextId) -> Option<CoreId> {
+        let at = self.held.iter().position(|hold| hold.context == context)?;
+        let Hold { core, line, .. } = self.held.swap_remove(at);
+        self.is_waited_for(core, line).then_some(core)
+    }
+
+    /// Until when `core` keeps `line`, if it does in cycle `now`.
+    #[inline]
+    pub(crate) fn held_until(&self, core: CoreId, line: u64, now: Cycle) -> Option<Cycle> {
+        let held = self.held.iter();
+        held.filter(|hold| hold.core == core && hold.line == line && hold.until > now)
+            .map(|hold| hold.until)
+            .max()
+    }
+
+    /// A snoop waits.
+    pub(crate) fn wait(&mut self, core: CoreId, snoop: Message) {
+        self.waiting.push((core, snoop));
+    }
+
+    /// A snoop of `core` that need not wait in cycle `now`.
+    pub(crate) fn next(&mut self, core: CoreId, now: Cycle) -> Option<Message> {
+        self.held.retain(|hold| hold.until > now);
+        let free = |&(of, snoop): &(CoreId, Message)| {
+            of == core && self.held_until(core, snoop.line, now).is_none()
+        };
+        let at = self.waiting.iter().position(free)?;
+        Some(self.waiting.remove(at).1)
+    }
+
+    fn is_waited_for(&self, core: CoreId, line: u64) -> bool {
+        let mut waiting = self.waiting.iter();
+        waiting.any(|(of, snoop)| *of == core && snoop.line == line)
+    }
+}
