@@ -1,9 +1,8 @@
 //! Lines that cores keep for a while after an `lr`, so that the `sc` after it finds them: snoops of them wait. Without that,
 //! cores that try at the same time could take the line from one another for ever, always before the `sc`.
 //!
-//! As in the data caches of Rocket and BOOM (rocket-chip, HellaCache.scala and NBDcache.scala: `lrscCycles`,
-//! `lrscBackoff`): a line is kept for so many cycles at most, until the context's next atomic; and not kept anew while
-//! somebody waits for it.
+//! As in the data caches of Rocket and BOOM (`lrscCycles`, `lrscBackoff`) a line is kept for so many cycles at most. Here that
+//! ends with the context's next atomic, and a line is not kept anew while somebody waits for it.
 
 use loiter_types::{ContextId, CoreId, Cycle};
 
