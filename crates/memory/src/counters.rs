@@ -57,6 +57,10 @@ counters! {
         store_misses: "accesses",
         /// Lines that were asked for while older stores waited for theirs.
         owned_ahead: "lines",
+        /// Requests of others that waited for a line since it is kept after an `lr`.
+        held_snoops: "requests",
+        /// Cycles that they waited.
+        held_snoop_cycles: "cycles",
     }
 }
 

@@ -4,7 +4,7 @@ use loiter_types::ContextId;
 
 use super::random_tests::{MESI, clusters, home, machine, small};
 use super::*;
-use crate::coherence::Protocol;
+use crate::coherence::{CoherenceConfig, Protocol};
 
 const ADDR: PhysAddr = PhysAddr(0x8000_1240);
 

@@ -18,11 +18,19 @@ struct Hold {
     until: Cycle,
 }
 
+/// A snoop that waits.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    core: CoreId,
+    snoop: Message,
+    since: Cycle,
+}
+
 /// All lines that are kept, and snoops that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Holds {
     held: Vec<Hold>,
-    waiting: Vec<(CoreId, Message)>,
+    waiting: Vec<Waiting>,
 }
 
 impl Holds {
@@ -69,23 +77,29 @@ impl Holds {
             .max()
     }
 
-    /// A snoop waits.
-    pub(crate) fn wait(&mut self, core: CoreId, snoop: Message) {
-        self.waiting.push((core, snoop));
+    /// A snoop waits from cycle `now` on.
+    pub(crate) fn wait(&mut self, core: CoreId, snoop: Message, now: Cycle) {
+        self.waiting.push(Waiting {
+            core,
+            snoop,
+            since: now,
+        });
     }
 
-    /// A snoop of `core` that need not wait in cycle `now`.
-    pub(crate) fn next(&mut self, core: CoreId, now: Cycle) -> Option<Message> {
+    /// A snoop of `core` that need not wait in cycle `now`, and how many cycles it has waited.
+    pub(crate) fn next(&mut self, core: CoreId, now: Cycle) -> Option<(Message, u64)> {
         self.held.retain(|hold| hold.until > now);
-        let free = |&(of, snoop): &(CoreId, Message)| {
-            of == core && self.held_until(core, snoop.line, now).is_none()
+        let free = |waiting: &Waiting| {
+            let line = waiting.snoop.line;
+            waiting.core == core && self.held_until(core, line, now).is_none()
         };
         let at = self.waiting.iter().position(free)?;
-        Some(self.waiting.remove(at).1)
+        let Waiting { snoop, since, .. } = self.waiting.remove(at);
+        Some((snoop, now.since(since)))
     }
 
     fn is_waited_for(&self, core: CoreId, line: u64) -> bool {
         let mut waiting = self.waiting.iter();
-        waiting.any(|(of, snoop)| *of == core && snoop.line == line)
+        waiting.any(|waiting| waiting.core == core && waiting.snoop.line == line)
     }
 }

@@ -4,8 +4,8 @@ use super::*;
 use crate::coherence::snoop::{no_home, no_network};
 use crate::coherence::tester::{CORES, LINES, Tested, Tester};
 use crate::coherence::{
-    ClusterConfig, NetworkConfig, PrefetchParams, PrivateConfig, Protocol, SnoopingBusConfig,
-    Topology,
+    CacheConfig, ClusterConfig, CoherenceConfig, HomeConfig, NetworkConfig, PrefetchParams,
+    PrivateConfig, Protocol, SnoopingBusConfig, Topology,
 };
 use crate::request::{Caches, Emptied, Lost};
 

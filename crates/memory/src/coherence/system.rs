@@ -1,23 +1,17 @@
 //! The parts of the memory system put together, and what cores ask of it.
 
+mod build;
+
 use loiter_types::{ContextId, CoreId, CounterVisitor, Cycle, PhysAddr, StateVisitor};
 
 use super::collect::{Collected, Collector};
-use super::dram::Dram;
-use super::fabric::{Fabric, Inside, Out};
-use super::hold::Holds;
-use super::home::{Home, HomeRules};
+use super::fabric::{Fabric, Out};
+use super::home::Home;
 use super::message::{Body, Message, Node};
-use super::network::Network;
-use super::prefetch::Prefetcher;
-use super::private::{Private, PrivateRules};
+use super::private::Private;
 use super::snoop::{SnoopingBus, whereabouts};
-use super::state::{Holders, MOST_CHILDREN};
-use super::{Asked, CacheConfig, CoherenceConfig, Event, HomeConfig, State};
-use crate::bus::Calendar;
-use crate::cache::Cache;
+use super::{Asked, Event, State};
 use crate::request::{Level, Request, RequestKind, Response, Told};
-use crate::wheel::Wheel;
 
 /// A memory system made of messages.
 #[derive(Debug)]
@@ -41,205 +35,7 @@ pub struct Coherent {
     unheard: Vec<Told>,
 }
 
-/// What is impossible about a configuration: the section, and why.
-type Impossible = (&'static str, String);
-
-fn cache(
-    section: &'static str,
-    config: &CacheConfig,
-    line_bytes: u64,
-) -> Result<Cache, Impossible> {
-    let bytes = config.size_kib * 1024;
-    Cache::new(bytes, config.ways, line_bytes, &config.replacement)
-        .map_err(|problem| (section, problem))
-}
-
 impl Coherent {
-    /// An idle memory system with empty caches.
-    ///
-    /// # Errors
-    /// The section and what is impossible about it.
-    pub fn new(config: &CoherenceConfig) -> Result<Self, Impossible> {
-        let line = config.line_bytes;
-        let clusters = match &config.cluster {
-            Some(cluster) if cluster.cores == 0 || !config.cores.is_multiple_of(cluster.cores) => {
-                let cores = config.cores;
-                let each = cluster.cores;
-                return Err((
-                    "cluster",
-                    format!("cores = {cores} do not fill clusters of {each}"),
-                ));
-            }
-            Some(cluster) => config.cores / cluster.cores,
-            None => 0,
-        };
-        let children = if clusters > 0 { clusters } else { config.cores };
-        let most = config.cluster.as_ref().map_or(0, |cluster| cluster.cores);
-        if children.max(most) > MOST_CHILDREN {
-            return Err((
-                "home",
-                format!("a home can have {MOST_CHILDREN} children, not {children}"),
-            ));
-        }
-        let nodes = config.cores + clusters + config.homes + config.controllers;
-        if config.network.stops.len() != nodes {
-            let stops = config.network.stops.len();
-            return Err(("network", format!("{stops} nodes have a stop, of {nodes}")));
-        }
-        let above = &config.home;
-        let near = config
-            .cluster
-            .as_ref()
-            .map_or(above, |cluster| &cluster.home);
-        let rules = PrivateRules {
-            protocol: near.protocol,
-            tells_clean: near.children_tell_clean,
-            mshrs: config.private.mshrs,
-            perfect: config.private.perfect,
-            lookup_cycles: config.private.lookup_cycles,
-            snoop_cycles: config.private.snoop_cycles,
-            snoop_change_cycles: config.private.snoop_change_cycles,
-        };
-        let private = (0..config.cores).map(|core| {
-            let first = [
-                cache("l1i", &config.private.l1i, line)?,
-                cache("l1d", &config.private.l1d, line)?,
-            ];
-            let second = config.private.second.as_ref();
-            let second = second.map(|config| cache("l2", config, line)).transpose()?;
-            let node = Node(core as u16);
-            let prefetch = &config.private.prefetch;
-            let prefetcher = Prefetcher::new(prefetch, first[1].lines(), line);
-            let core = CoreId::new(core);
-            Ok(Private::new(core, node, rules, first, second, prefetcher))
-        });
-        let private = private.collect::<Result<_, Impossible>>()?;
-        let home = |n: usize| {
-            let is_cluster = n < clusters;
-            let (section, home): (_, &HomeConfig) = match &config.cluster {
-                Some(cluster) if is_cluster => ("cluster", &cluster.home),
-                _ => ("home", above),
-            };
-            let (first_child, children) = match (is_cluster, &config.cluster) {
-                (true, Some(cluster)) => (n * cluster.cores, cluster.cores),
-                (false, Some(_)) => (config.cores, clusters),
-                (_, None) => (0, config.cores),
-            };
-            if !home.inclusive && is_cluster && !home.children_tell_clean {
-                let problem =
-                    "without the lines of its children it must be told of those that they give up";
-                return Err((section, problem.to_owned()));
-            }
-            let stop = |node: usize| config.network.stops[node];
-            let mut near = Holders::NONE;
-            for child in (0..children).filter(|_| !is_cluster) {
-                if stop(first_child + child) == stop(config.cores + n) {
-                    near.insert(child as u16);
-                }
-            }
-            let early_cycles = if home.reads_early { home.tag_cycles } else { 0 };
-            let cluster_cycles = config
-                .cluster
-                .as_ref()
-                .map_or(0, |near| near.home.tag_cycles);
-            let rules = HomeRules {
-                protocol: home.protocol,
-                protocol_above: above.protocol,
-                first_child: first_child as u16,
-                children: children as u16,
-                has_above: is_cluster,
-                level: home.level,
-                inclusive: home.inclusive,
-                tells_clean: above.children_tell_clean,
-                tag_cycles: home.tag_cycles,
-                data_cycles: home.data_cycles,
-                busy_cycles: home.busy_cycles,
-                banks: home.banks,
-                only_cached: home.only_cached,
-                probe_cycles: match &config.cluster {
-                    Some(cluster) if home.only_cached => {
-                        cluster.up_cycles + config.private.snoop_cycles + cluster.down_cycles
-                    }
-                    _ => 0,
-                },
-                direct: home.direct,
-                owner_cycles: home.owner_cycles,
-                early_cycles,
-                early_near_cycles: match home.reads_early {
-                    true => early_cycles + cluster_cycles,
-                    false => 0,
-                },
-                near,
-            };
-            let config_of_cache = home.cache.as_ref();
-            let section = if home.level == Level::L2 { "l2" } else { "l3" };
-            let cache = config_of_cache
-                .map(|config| cache(section, config, line))
-                .transpose()?;
-            Ok(Home::new(Node((config.cores + n) as u16), rules, cache))
-        };
-        let count = match config.bus {
-            Some(_) => 0,
-            None => clusters + config.homes,
-        };
-        let homes = (0..count).map(home);
-        let homes = homes.collect::<Result<_, Impossible>>()?;
-        let network =
-            Network::new(config.network.clone()).map_err(|problem| ("network", problem))?;
-        let cluster = config.cluster.as_ref();
-        let fabric = Fabric {
-            cores: config.cores,
-            cluster_cores: cluster.map(|cluster| cluster.cores),
-            homes: config.homes,
-            nodes: config.nodes,
-            first_line: config.memory.0 / line,
-            node_lines: (config.memory.1 / line)
-                .div_ceil(config.nodes as u64)
-                .max(1),
-            first_home: config.cores + clusters,
-            interleave_log2: (config.interleave_bytes / line).trailing_zeros(),
-            inside: Inside {
-                up_cycles: cluster.map_or(0, |cluster| cluster.up_cycles),
-                down_cycles: cluster.map_or(0, |cluster| cluster.down_cycles),
-                line_cycles: cluster.map_or(0, |cluster| cluster.line_cycles),
-                ports: (0..config.cores)
-                    .map(|_| (Calendar::default(), Cycle(0)))
-                    .collect(),
-            },
-            network,
-            on_bus: config.bus.is_some(),
-            controllers: config.controllers,
-            drams: (0..match config.controllers {
-                0 => config.homes,
-                controllers => controllers,
-            })
-                .map(|_| Dram::new(&config.dram, line))
-                .collect(),
-            holds: Holds::default(),
-            reservation_cycles: config.private.reservation_cycles,
-            events: Wheel::default(),
-            instant: false,
-            at_once: Default::default(),
-        };
-        Ok(Self {
-            line_log2: line.trailing_zeros(),
-            private,
-            homes,
-            bus: config
-                .bus
-                .clone()
-                .map(|bus| SnoopingBus::new(bus, above.protocol, config.private.snoop_cycles)),
-            fabric,
-            collector: Collector::new(config.cores + clusters),
-            device_latency_cycles: config.device_latency_cycles,
-            ahead: vec![false; config.cores],
-            ahead_count: 0,
-            due: Vec::new(),
-            happened: 0,
-            unheard: Vec::new(),
-        })
-    }
-
     /// The number of the line that holds `addr`.
     #[inline(always)]
     #[must_use]
@@ -528,7 +324,10 @@ impl Coherent {
             }
             Event::Second(core, line) => self.private[core.index()].looked_up(line, &mut out),
             Event::HoldEnds(core) => {
-                while let Some(snoop) = self.fabric.holds.next(core, now) {
+                while let Some((snoop, waited)) = self.fabric.holds.next(core, now) {
+                    let counters = &mut self.private[core.index()].counters.stores;
+                    counters.held_snoops += 1;
+                    counters.held_snoop_cycles += waited;
                     self.arrives(now, snoop, told);
                 }
             }
@@ -586,7 +385,7 @@ impl Coherent {
                 Body::Snoop(snoop) => {
                     let core = CoreId::new(to.index());
                     if let Some(until) = out.fabric.holds.held_until(core, line, now) {
-                        out.fabric.holds.wait(core, message);
+                        out.fabric.holds.wait(core, message, now);
                         out.fabric.events.insert(until, Event::HoldEnds(core));
                         return;
                     }
