@@ -65,6 +65,7 @@ impl<O: Observer> Shared<'_, O> {
             | self.device_accessed
             | self.stop
             | self.machine.watches.any_lost()
+            | self.machine.pages.tables_written()
             | self.machine.ended().is_some();
         happened || (O::ACTIVE && self.observer.holds())
     }
@@ -199,6 +200,7 @@ impl<O: Observer> Shared<'_, O> {
                 hart: hart.id,
                 cycle: now,
                 retired: hart.retired,
+                pc: hart.pc,
             };
             let value = hart.regs[inst.rs1 as usize];
             hart.pc += u64::from(inst.len);

@@ -143,6 +143,11 @@ impl Tlb {
         self.news.tables != pages.news(self.hart).tables
     }
 
+    /// What it has heard of.
+    pub(crate) fn heard(&self) -> News {
+        self.news
+    }
+
     #[cold]
     fn learn(&mut self, news: News, pages: &Pages) {
         if self.news.tables != news.tables {

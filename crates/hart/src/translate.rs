@@ -1,6 +1,6 @@
 //! Address translation and protection (privileged manual, "Sv39" and "Sv48", and PMP).
 
-use loiter_machine::Machine;
+use loiter_machine::{Machine, News};
 use loiter_types::{AddressSpace, PAGE_BYTES, PhysAddr, VirtAddr};
 
 use crate::csr::{AccessMode, Privilege, Verdict};
@@ -81,6 +81,12 @@ impl Hart {
     #[must_use]
     pub fn translates_anew(&self, machine: &Machine) -> bool {
         self.tlb.is_stale(&machine.pages)
+    }
+
+    /// What has become stale of its translations, as far as it has heard.
+    #[must_use]
+    pub fn heard_news(&self) -> News {
+        self.tlb.heard()
     }
 
     /// Physical address as [`Hart::translate`] would return it now. Nothing changes in the guest, in

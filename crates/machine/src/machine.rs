@@ -10,7 +10,7 @@ use crate::devices::{Devices, Dma};
 use crate::disk::{DiskConfig, DiskError, DiskFault};
 use crate::htif::Htif;
 use crate::map::{DeviceId, RAM_BASE, device_at};
-use crate::pages::Pages;
+use crate::pages::{Pages, TableWrite};
 use crate::ram::Ram;
 use crate::snapshot::{Snapshot, SnapshotError};
 use crate::watches::Watches;
@@ -162,10 +162,14 @@ impl Machine {
         width: Width,
         value: u64,
     ) -> Result<(), AccessFault> {
+        let concerns = self.concerns(addr, width.bytes());
+        if concerns {
+            self.before_store(addr, width);
+        }
         if !self.ram.write(addr, width, value) {
             return self.store_device(addr, width, value);
         }
-        if self.concerns(addr, width.bytes()) {
+        if concerns {
             return self.after_store(by, addr, width.bytes());
         }
         Ok(())
@@ -241,10 +245,14 @@ impl Machine {
     /// When they do not lie in RAM.
     #[inline]
     pub fn store128(&mut self, by: HartId, addr: PhysAddr, value: u128) -> Result<(), AccessFault> {
+        let concerns = self.concerns(addr, Width::Q.bytes());
+        if concerns {
+            self.before_store(addr, Width::Q);
+        }
         if !self.ram.write128(addr, value) {
             return Err(AccessFault { addr });
         }
-        if self.concerns(addr, Width::Q.bytes()) {
+        if concerns {
             return self.after_store(by, addr, Width::Q.bytes());
         }
         Ok(())
@@ -492,6 +500,33 @@ impl Machine {
             self.ended = ending.map(|ending| Ended { by, ending });
         }
         stored.ok_or(AccessFault { addr })
+    }
+
+    /// What precedes a store that does more than writing: what stands in a page table is kept.
+    #[cold]
+    #[inline(never)]
+    fn before_store(&mut self, addr: PhysAddr, width: Width) {
+        if self.pages.keeps_store(addr, width.bytes())
+            && let Some(other) = self.ram.read_wide(addr, width)
+        {
+            let write = TableWrite { addr, width, other };
+            self.pages.table_writes().push(write);
+        }
+    }
+
+    /// Page tables are what they were before the stores that [`Pages::keep_table_writes`] keeps, and the second time what
+    /// they are after them. Nobody hears of it.
+    pub fn swap_table_writes(&mut self) {
+        let writes = self.pages.table_writes();
+        // The other way round next time.
+        writes.reverse();
+        for write in writes {
+            let TableWrite { addr, width, other } = write;
+            let now = self.ram.read_wide(*addr, *width);
+            let is_ram = self.ram.write_wide(*addr, *width, *other);
+            debug_assert!(is_ram && now.is_some(), "a page table lies in RAM");
+            *other = now.unwrap_or(*other);
+        }
     }
 
     /// What a store to RAM does besides writing.

@@ -7,6 +7,7 @@
 //! that the page is plain; it learns by another number when that ends. Harts that remember nothing of a
 //! page are not concerned by what becomes of it.
 
+use loiter_isa::Width;
 use loiter_types::{HartId, PhysAddr};
 
 use crate::map::{PAGE_BYTES, RAM_BASE};
@@ -16,6 +17,8 @@ use crate::remembered::Remembered;
 const CODE: u8 = 1;
 /// Translations depend on this page.
 const TABLE: u8 = 2;
+/// It was a page table before a store that is kept.
+const KEPT: u8 = 4;
 
 const PAGE_LOG2: u32 = PAGE_BYTES.trailing_zeros();
 
@@ -37,6 +40,15 @@ pub struct News {
     pub marks: u64,
 }
 
+/// A store to a page table, and what stood there before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableWrite {
+    pub(crate) addr: PhysAddr,
+    pub(crate) width: Width,
+    /// The low `width` bytes: what RAM does not hold now, of before and after.
+    pub(crate) other: u128,
+}
+
 /// The marks of all pages of RAM.
 #[derive(Debug)]
 pub struct Pages {
@@ -45,7 +57,9 @@ pub struct Pages {
     /// Which harts remember something of a page: of a page table what it maps, of a plain page that it may be stored to.
     remembered: Remembered,
     news: Vec<News>,
-    table_generation: u64,
+    /// Stores of harts to page tables, while they are kept.
+    table_writes: Vec<TableWrite>,
+    keeps_table_writes: bool,
     generation: u64,
 }
 
@@ -58,7 +72,8 @@ impl Pages {
             code_writes: Vec::new(),
             remembered: Remembered::new(pages, harts),
             news: vec![News::default(); harts],
-            table_generation: 0,
+            table_writes: Vec::new(),
+            keeps_table_writes: false,
             generation: 0,
         }
     }
@@ -112,11 +127,42 @@ impl Pages {
         self.news[hart.index()]
     }
 
-    /// Another number whenever a translation of any hart may be stale.
+    /// `hart` has heard of no more than `heard`, until this is called again with what it returns.
+    pub fn hears(&mut self, hart: HartId, heard: News) -> News {
+        // What was looked up in between counts no more.
+        self.generation += 1;
+        std::mem::replace(&mut self.news[hart.index()], heard)
+    }
+
+    /// From now on stores of harts to page tables are kept, or no more. None is kept yet.
+    pub fn keep_table_writes(&mut self, keeps: bool) {
+        self.keeps_table_writes = keeps;
+        for write in self.table_writes.drain(..) {
+            for at in [write.addr.0, write.addr.0 + write.width.bytes() - 1] {
+                self.marks[page(PhysAddr(at))] &= !KEPT;
+            }
+        }
+    }
+
+    /// Whether harts have stored to page tables while that is kept.
     #[inline(always)]
     #[must_use]
-    pub fn table_generation(&self) -> u64 {
-        self.table_generation
+    pub fn tables_written(&self) -> bool {
+        !self.table_writes.is_empty()
+    }
+
+    /// The stores to page tables that are kept.
+    pub(crate) fn table_writes(&mut self) -> &mut Vec<TableWrite> {
+        &mut self.table_writes
+    }
+
+    /// Whether a store to `bytes` bytes at `addr` is to be kept.
+    pub(crate) fn keeps_store(&self, addr: PhysAddr, bytes: u64) -> bool {
+        let is_table = |at: u64| {
+            let marks = self.marks.get(page(PhysAddr(at)));
+            marks.is_some_and(|&marks| marks & (TABLE | KEPT) != 0)
+        };
+        self.keeps_table_writes && (is_table(addr.0) || is_table(addr.0 + bytes - 1))
     }
 
     /// Another number whenever a translation of any hart, or a decoded instruction, may be stale.
@@ -152,10 +198,11 @@ impl Pages {
         let end = addr.0 + bytes;
         while from < end {
             let to = end.min((from | (PAGE_BYTES - 1)) + 1);
+            // Not what a device writes.
+            let is_kept = self.table_writes.iter().any(|write| write.addr == addr);
             let marks = &mut self.marks[page(PhysAddr(from))];
             if *marks & TABLE != 0 {
-                *marks &= !TABLE;
-                self.table_generation += 1;
+                *marks = *marks & !TABLE | if is_kept { KEPT } else { 0 };
                 self.generation += 1;
                 let news = &mut self.news;
                 self.remembered
@@ -228,6 +275,31 @@ mod tests {
         assert!(!pages.is_marked(at(2 * PAGE_BYTES)));
         assert!(!pages.is_table_of(HartId(1), at(2 * PAGE_BYTES)));
         assert!(!pages.is_marked(PhysAddr(0)), "no RAM, no mark");
+    }
+
+    #[test]
+    fn all_stores_to_a_table_are_kept_until_they_are_no_more() {
+        let mut pages = Pages::new(4 * PAGE_BYTES, HARTS);
+        let (table, end) = (at(PAGE_BYTES), at(2 * PAGE_BYTES - 4));
+        pages.mark_table(HartId(1), table);
+        assert!(!pages.keeps_store(table, 8), "no stores are kept");
+        pages.keep_table_writes(true);
+        assert!(pages.keeps_store(table, 8) && !pages.keeps_store(at(0), 8));
+        assert!(pages.keeps_store(at(PAGE_BYTES - 4), 8) && pages.keeps_store(end, 8));
+        pages.table_writes().push(TableWrite {
+            addr: end,
+            width: Width::D,
+            other: 0,
+        });
+        pages.written(end, 8);
+        assert!(pages.tables_written());
+        assert!(pages.keeps_store(table, 8), "it was one before");
+        assert!(pages.is_marked(table) && !pages.is_table_of(HartId(1), table));
+        pages.keep_table_writes(true);
+        assert!(!pages.tables_written() && !pages.is_marked(table) && !pages.is_marked(end));
+        pages.mark_table(HartId(1), table);
+        pages.keep_table_writes(false);
+        assert!(!pages.keeps_store(table, 8));
     }
 
     /// One hart each: what it stores to, its page table, and a table of all.

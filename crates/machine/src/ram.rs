@@ -71,6 +71,22 @@ impl Ram {
         }
     }
 
+    /// As [`Ram::read`], of any width.
+    pub(crate) fn read_wide(&self, addr: PhysAddr, width: Width) -> Option<u128> {
+        match width {
+            Width::Q => self.read128(addr),
+            width => self.read(addr, width).map(u128::from),
+        }
+    }
+
+    /// As [`Ram::write`], of any width.
+    pub(crate) fn write_wide(&mut self, addr: PhysAddr, width: Width, value: u128) -> bool {
+        match width {
+            Width::Q => self.write128(addr, value),
+            width => self.write(addr, width, value as u64),
+        }
+    }
+
     /// The 16 bytes at `addr`.
     #[must_use]
     pub fn read128(&self, addr: PhysAddr) -> Option<u128> {

@@ -3,6 +3,7 @@
 //! Whoever is about to change anything that such a core sees, or to look at the core, has it [caught up](Cores::catch_up)
 //! first: it is then where it would be.
 
+use loiter_machine::Pages;
 use loiter_memory::{Memory, Request, RequestKind};
 use loiter_types::{CoreId, Cycle, HartId, StateVisitor};
 
@@ -50,8 +51,6 @@ pub(super) struct Skips {
     cycles: u64,
     /// How often a core has been caught up.
     catches: u64,
-    /// The state of page tables that translations of skipped cores were made in.
-    tables: u64,
 }
 
 impl Skips {
@@ -65,7 +64,6 @@ impl Skips {
             ends: vec![Cycle::NEVER; cores],
             cycles: 0,
             catches: 0,
-            tables: 0,
         }
     }
 
@@ -90,10 +88,15 @@ impl Skips {
         self.watches[core].forget(now);
     }
 
-    fn set(&mut self, core: usize, skipped: bool) {
+    /// `core` is being skipped, or no more.
+    fn set(&mut self, core: usize, skipped: bool, pages: &mut Pages) {
         let before = std::mem::replace(&mut self.skipped[core], skipped);
+        let any = self.count > 0;
         self.count += usize::from(skipped);
         self.count -= usize::from(before);
+        if any != (self.count > 0) {
+            pages.keep_table_writes(!any);
+        }
     }
 }
 
@@ -259,11 +262,7 @@ impl Cores {
         if until <= now.after(repetition.period) {
             return next;
         }
-        let tables = shared.machine.pages.table_generation();
-        if self.skips.count == 0 {
-            self.skips.tables = tables;
-        }
-        self.skips.set(core, true);
+        self.skips.set(core, true, &mut shared.machine.pages);
         self.skips.ends[core] = until;
         shared.memory.name_ahead(id, true);
         match self.skips.how {
@@ -281,12 +280,39 @@ impl Cores {
         to: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
-        self.skips.set(core, false);
         self.skips.catches += 1;
         shared.memory.name_ahead(CoreId::new(core), false);
-        if self.skips.how != Skipping::Periods {
-            return;
+        if self.skips.how == Skipping::Periods {
+            match shared.machine.pages.tables_written() {
+                true => self.go_through_with_old_tables(core, to, shared),
+                false => self.go_through(core, to, shared),
+            }
         }
+        self.skips.set(core, false, &mut shared.machine.pages);
+    }
+
+    /// Page tables have just been written, after the cycles that `core` goes through: its harts translate as they did.
+    fn go_through_with_old_tables<O: Observer>(
+        &mut self,
+        core: usize,
+        to: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) {
+        let mut news = Vec::new();
+        each!(&self.cores[core], core => executing(&**core, |hart| {
+            let heard = shared.harts[hart.index()].heard_news();
+            news.push((hart, shared.machine.pages.hears(hart, heard)));
+        }));
+        shared.machine.swap_table_writes();
+        self.go_through(core, to, shared);
+        shared.machine.swap_table_writes();
+        for (hart, news) in news {
+            shared.machine.pages.hears(hart, news);
+        }
+    }
+
+    /// Passes over the whole periods of `core` before `to`, and goes through the cycles that are left.
+    fn go_through<O: Observer>(&mut self, core: usize, to: Cycle, shared: &mut Shared<'_, O>) {
         let watch = &mut self.skips.watches[core];
         let repetition = watch.repetition().expect("only such a core is skipped");
         let last = to.0.saturating_sub(1);
@@ -307,7 +333,9 @@ impl Cores {
             shared.retired += periods * retired;
             repetition.anchor = repetition.anchor.after(repetition.period * periods);
         }
-        let mut next = repetition.anchor.after(repetition.next);
+        // What happens by itself may come in a cycle that is otherwise passed over.
+        let by_itself = repetition.record.deadline;
+        let mut next = repetition.anchor.after(repetition.next).min(by_itself);
         watch.goes_on();
         while next < to {
             let fpus = &mut self.fpus;
@@ -384,7 +412,7 @@ impl Cores {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
-        if self.skips.count > 0 && shared.machine.pages.table_generation() != self.skips.tables {
+        if shared.machine.pages.tables_written() {
             self.tables_written(core, now, shared);
         }
     }
@@ -405,7 +433,6 @@ impl Cores {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
-        self.skips.tables = shared.machine.pages.table_generation();
         for core in 0..self.cores.len() {
             if self.is_skipped(core) && self.translates_anew(core, shared) {
                 // Cores before it have been through this cycle.
@@ -413,5 +440,7 @@ impl Cores {
                 self.disturb(core, to, shared);
             }
         }
+        let pages = &mut shared.machine.pages;
+        pages.keep_table_writes(self.skips.count > 0);
     }
 }

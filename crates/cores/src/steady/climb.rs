@@ -85,7 +85,7 @@ impl Walk<'_> {
         let grows = growth != [0, 0];
         let mut value = done.value;
         let grown = match inst.op.class() {
-            Class::Alu if grows => self.sum(inst, sources, growth, value)?,
+            Class::Alu if grows => self.sum(inst.op, growth, value)?,
             Class::Branch if grows => {
                 self.branch(inst.op, sources, growth)?;
                 0
@@ -118,24 +118,16 @@ impl Walk<'_> {
     }
 
     /// By how much a sum grows.
-    fn sum(&mut self, inst: &Inst, sources: [u64; 3], growth: [u64; 2], value: u64) -> Option<u64> {
+    fn sum(&mut self, op: Op, growth: [u64; 2], value: u64) -> Option<u64> {
         let [a, b] = growth;
-        let grown = match inst.op {
+        let grown = match op {
             Op::Addi | Op::Addiw => a,
             Op::Add | Op::Addw => a.wrapping_add(b),
             Op::Sub | Op::Subw => a.wrapping_sub(b),
             _ => return None,
         };
-        if matches!(inst.op, Op::Addiw | Op::Addw | Op::Subw) {
-            // The word that comes out climbs as long as it does not wrap; what goes in is a word too, or its upper half
-            // would be lost.
-            let is_word = |value: u64| value as i32 as i64 as u64 == value;
-            let sources = [inst.rs1, inst.rs2].into_iter().zip(sources).zip(growth);
-            for ((_, source), grows) in sources {
-                if grows != 0 && !is_word(source) {
-                    return None;
-                }
-            }
+        if matches!(op, Op::Addiw | Op::Addw | Op::Subw) {
+            // The word that comes out climbs as long as it does not wrap, whatever stands above the words that go in.
             let bounds = (i128::from(i32::MIN), i128::from(i32::MAX));
             self.stays_within(i128::from(value as i64), grown as i64, bounds);
         }

@@ -38,6 +38,13 @@ const UP: [u32; 2] = [0x0013_0313, 0xfe73_6ee3];
 const WORDS: [u32; 2] = [0xfff3_031b, 0xffdf_f06f];
 /// slli t2, t1, 1; addi t1, t1, 1; j 0
 const SHIFTS: [u32; 3] = [0x0013_1393, 0x0013_0313, 0xff9f_f06f];
+/// lbu t2, 0(t1); addi t1, t1, 1; j 0
+const READS: [u32; 3] = [0x0003_4383, 0x0013_0313, 0xff9f_f06f];
+
+/// addi t1, t1, 1; addiw t2, t1, 0; j 0
+const LOWER: [u32; 3] = [0x0013_0313, 0x0003_039b, 0xff9f_f06f];
+/// add t1, t1, t2; addiw t0, t1, 0; j 0
+const UPPER: [u32; 3] = [0x0073_0333, 0x0003_029b, 0xff9f_f06f];
 
 #[test]
 fn a_loop_that_counts_down_goes_on_until_its_branch_does_not() {
@@ -68,11 +75,25 @@ fn words_climb_until_they_wrap() {
     assert_eq!(room(7), (7 - least) as u64);
     // A register that is no word is made one.
     assert_eq!(room(1 << 40), 0);
+    // What stands above a word does not matter, unless it is all that grows.
+    let count = (1 << 40) + 5;
+    assert_eq!(
+        follows(&LOWER, &[(T1, count, 1), (T2, 5, 1)]),
+        i32::MAX as u64 - 5
+    );
+    let upper = [(T1, 3 << 32, 1 << 32), (T2, 1 << 32, 0)];
+    assert_eq!(follows(&UPPER, &upper), 0);
 }
 
 #[test]
 fn what_does_more_with_a_count_than_add_is_not_followed() {
     assert_eq!(follows(&SHIFTS, &[(T1, 5, 1), (T2, 8, 2)]), 0);
+    // It reads another byte each time. One byte again and again is followed.
+    let first = u64::from(READS[0] & 0xff);
+    assert_eq!(follows(&READS, &[(T1, CODE + 1, 1), (T2, first, 0)]), 0);
+    let [read, _, again] = READS;
+    let same = [read, 0x0000_0013, again];
+    assert_eq!(follows(&same, &[(T1, CODE, 0), (T2, first, 0)]), u64::MAX);
     // Nor is growth that the loop does not make.
     assert_eq!(follows(&DOWN, &[(T1, 50, -2)]), 0);
     assert_eq!(follows(&DOWN, &[(T1, 50, -1), (T2, 0, 1)]), 0);

@@ -81,6 +81,8 @@ pub(crate) struct Watch {
     wait_cycles: u64,
     /// Whether states that look alike have the same in registers: a loop with loops in it, or one that only counts.
     with_registers: bool,
+    /// Records that are no longer needed, for their room.
+    spare: Vec<Record>,
 }
 
 /// What a core looks like at the end of a cycle.
@@ -89,8 +91,8 @@ pub(crate) trait View {
     fn changes(&self) -> u64;
     /// A few bits of its state, with or without what is in registers.
     fn looks(&self, with_registers: bool) -> u64;
-    /// All of it.
-    fn record(&mut self, record: Record) -> Record;
+    /// All of it, in `room`.
+    fn record(&mut self, room: Record) -> Record;
     /// For how many periods harts whose registers grow go the same way.
     fn climbs_for(&mut self, growth: &Growth) -> u64;
 }
@@ -103,6 +105,7 @@ impl Watch {
             changes: 0,
             wait_cycles: FIRST_WAIT_CYCLES,
             with_registers: false,
+            spare: Vec::new(),
         }
     }
 
@@ -126,7 +129,11 @@ impl Watch {
     }
 
     fn wait(&mut self, now: Cycle, cycles: u64) {
-        self.phase = Phase::Waits;
+        match std::mem::replace(&mut self.phase, Phase::Waits) {
+            Phase::Waits | Phase::Hunts { .. } => {}
+            Phase::Compares { record, .. } => self.spare.push(record),
+            Phase::Repeats(repetition) => self.spare.push(repetition.record),
+        }
         self.with_registers = cycles > FIRST_WAIT_CYCLES && !self.with_registers;
         self.wait_cycles = cycles.min(MOST_WAIT_CYCLES);
         self.from = now.after(self.wait_cycles);
@@ -165,7 +172,7 @@ impl Watch {
                 up_to,
             } => {
                 if core.looks(with_registers) == looks {
-                    let record = core.record(Record::default());
+                    let record = core.record(self.spare.pop().unwrap_or_default());
                     match record.steady {
                         true => {
                             let left = COMPARISONS;
@@ -176,7 +183,10 @@ impl Watch {
                                 left,
                             };
                         }
-                        false => self.wait(now, 2 * self.wait_cycles),
+                        false => {
+                            self.spare.push(record);
+                            self.wait(now, 2 * self.wait_cycles);
+                        }
                     }
                 } else if now.since(anchor) >= up_to {
                     match 2 * up_to {
@@ -193,18 +203,20 @@ impl Watch {
             } => {
                 let length = now.since(*anchor);
                 if core.looks(with_registers) == *looks {
-                    let found = core.record(Record::default());
+                    let found = core.record(self.spare.pop().unwrap_or_default());
                     if found.repeats(record) {
                         let growth = found.growth_since(record);
                         let mut deadline = found.deadline;
                         if growth.climbs() {
                             let periods = core.climbs_for(&growth);
                             if periods < 2 {
+                                self.spare.push(found);
                                 self.wait(now, 2 * self.wait_cycles);
                                 return false;
                             }
                             deadline = deadline.min(now.after(periods.saturating_mul(length)));
                         }
+                        self.spare.push(std::mem::take(record));
                         self.phase = Phase::Repeats(Repetition {
                             anchor: now,
                             period: length,
@@ -215,6 +227,7 @@ impl Watch {
                         });
                         return self.repeats(now);
                     }
+                    self.spare.push(found);
                     *left -= 1;
                 }
                 if *left == 0 || length > HUNT_CYCLES {
@@ -273,11 +286,12 @@ impl Watch {
         assert_eq!(now, repetition.anchor, "a period has another end");
         repetition.record.grows(&repetition.growth);
         self.from = now.after(repetition.period);
-        let found = core.record(Record::default());
+        let found = core.record(self.spare.pop().unwrap_or_default());
         assert!(
             found == repetition.record,
             "a core that repeats itself has changed: {}",
             found.difference(&repetition.record)
         );
+        self.spare.push(found);
     }
 }
