@@ -16,13 +16,14 @@
 //! | `table.rs`      | one line per instruction; [`Op`] and [`dispatch`] made from it      |
 //! | `compressed.rs` | one line per compressed instruction, with its expansion             |
 //! | `int.rs`, `fp/` | semantics longer than a line; soft-float and its fast path          |
-//! | `decode.rs`, `disasm.rs`, `csr.rs` | fields and text, by the tables' operand letters  |
+//! | `decode.rs`, `disasm.rs`, `assemble.rs`, `csr.rs` | fields and text, by the tables' operand letters |
 //! | `inst.rs`, `exec.rs` | the decoded record; the shapes                                 |
 //!
 //! Invariants: an instruction is one line of the table, from which decoding, text, class and
 //! semantics derive; no two encodings overlap but for listed special cases; a decoded [`Inst`] is
 //! plain data of 16 bytes; rounding and flags are exact to the bit.
 
+mod assemble;
 mod compressed;
 pub mod csr;
 mod decode;
@@ -35,6 +36,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use assemble::{AssembleError, assemble, integer_register};
 pub use decode::{decode, length};
 pub use disasm::{disassemble, register_name};
 pub use exec::{CsrOperand, Executor};

@@ -1,5 +1,6 @@
 //! Tests of the whole crate: the table, decoding, and semantics at the corners.
 
+mod assembling;
 mod decoding;
 mod float;
 mod integer;
