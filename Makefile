@@ -25,7 +25,7 @@ export PYO3_PYTHON := $(CURDIR)/$(bin)/python
 
 sources := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c')
 
-.PHONY: demo debian docs wheel test-wheel study causes test test-long mutants bench bench-peers setup packages packages-test guests lint test-rust test-guests test-python clean
+.PHONY: demo debian docs wheel test-wheel study causes test test-long mutants bench bench-peers setup packages packages-test guests lint test-locks test-rust test-guests test-python clean
 .NOTPARALLEL:
 
 demo: setup
@@ -95,19 +95,23 @@ guests: | packages
 
 # --- checks, cheapest first ------------------------------------------------------------------------------------------
 
-test: setup $(stamps)/dev packages-test lint test-rust test-guests test-python
+test: setup $(stamps)/dev packages-test lint test-locks test-rust test-guests test-python
 
 lint: setup $(stamps)/dev
 	cargo fmt --all --check
-	$(bin)/ruff check -q python tests tools guests
-	$(bin)/ruff format --check -q python tests tools guests
+	$(bin)/ruff check -q python tests tools guests locks locks
+	$(bin)/ruff format --check -q python tests tools guests locks locks
 	$(bin)/mypy
 	$(bin)/python tools/validation.py --check
 	cargo clippy --workspace --all-targets --release -q -- -D warnings
 	$(bin)/python tools/mutants.py --check
+	$(bin)/python locks/test/mutants.py --check
 
 test-rust: setup packages-test
 	cargo test --workspace --release
+
+test-locks: setup packages-test
+	@$(MAKE) --no-print-directory -s -j 2 -C locks test
 
 test-guests: setup packages-test
 	@$(MAKE) --no-print-directory -s -C guests test
@@ -125,4 +129,4 @@ mutants: setup $(stamps)/dev packages-test
 	$(bin)/python tools/mutants.py
 
 clean:
-	rm -rf build dist results guests/build target .venv
+	rm -rf build dist results guests/build locks/build target .venv

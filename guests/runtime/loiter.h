@@ -13,10 +13,8 @@
 #include <stdint.h>
 
 #include "layout.h"
+#include "loiter/base.h"
 #include "loiter_probe.h"
-
-// Data of different harts keeps this distance (two lines of 64 bytes), so that they share no line.
-#define LOITER_APART 128
 
 // ---- tasks ----------------------------------------------------------------------------------------------------------
 

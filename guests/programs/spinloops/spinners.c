@@ -1,6 +1,6 @@
 // The waiting threads: background tasks that wait for the lock in one way each until the measured task releases it.
 #include "lock.h"
-#include "loiter_lock.h"
+#include "loiter/xloiterlock.h"
 
 LOITER_ARGUMENT(stride_kib, "l2miss_stride_kib", 256, "spin_l2miss: distance of the chain's lines, one way of the L2");
 LOITER_ARGUMENT(backoff_limit, "backoff_limit", 64, "spin_backoff: most pauses in a row");
