@@ -1,0 +1,228 @@
+//! What threads may still access.
+//!
+//! Nobody can tell a message from what it replaced who will never load from there; nor does it matter when a write became
+//! visible that no other thread will look at. What an instruction accesses is learnt while exploring: each thread, address
+//! of code and cell once; and where something is learnt, the exploration begins again. A thread may yet access what the
+//! instructions that can follow in its code do. This is sound: up to the first access that was not known, states were
+//! rightly taken for the same, so that access is met.
+
+use loiter_isa::{Class, Op};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::cells::Cells;
+use crate::liveness::Liveness;
+use crate::memory::Location;
+use crate::model::{Model, Order};
+use crate::program::Program;
+
+/// What an instruction of a thread did somewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Fact {
+    pub(crate) thread: u8,
+    pub(crate) pc: u64,
+    pub(crate) location: Location,
+    /// It loads, other than as part of an atomic.
+    pub(crate) loads: bool,
+    pub(crate) writes: bool,
+}
+
+/// Sets of cells, by bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Masks {
+    loads: u128,
+    /// Loads before anything after which what is old now cannot be read: a write to the cell, or an atomic that acquires.
+    first: u128,
+    /// Loads before anything after which nothing can be read that is older than what has been read: a fence between loads, or
+    /// an atomic that acquires.
+    unfenced: u128,
+    pub(crate) writes: u128,
+    /// Written by atomics that acquire.
+    acquires: u128,
+    /// Cells that may be accessed in any way.
+    pub(crate) any: u128,
+}
+
+impl Masks {
+    const ALL: Self = Self {
+        loads: u128::MAX,
+        first: u128::MAX,
+        unfenced: u128::MAX,
+        writes: u128::MAX,
+        acquires: u128::MAX,
+        any: u128::MAX,
+    };
+
+    /// The same of a thread that has first to read, from `awaited`, what is not written yet.
+    pub(crate) fn loads_old_after(&self, awaited: u128) -> u128 {
+        self.unfenced & !awaited
+    }
+
+    /// Cells from which what is old now may be loaded, by a thread that has promised writes to these cells: one that fulfils
+    /// a promise stands before the end of memory, and renews nothing.
+    pub(crate) fn loads_old(&self, promised: u128) -> u128 {
+        match self.acquires & promised {
+            0 => self.first | self.loads & promised,
+            _ => self.loads,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.loads |= other.loads;
+        self.first |= other.first;
+        self.unfenced |= other.unfenced;
+        self.writes |= other.writes;
+        self.acquires |= other.acquires;
+        self.any |= other.any;
+    }
+}
+
+/// What is known, and what follows from it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Future {
+    facts: FxHashSet<Fact>,
+    /// Of each shared cell its bit; the last is for all that have none of their own.
+    bits: FxHashMap<u64, u32>,
+    /// By thread, what may be accessed from an address of code on.
+    from: Vec<FxHashMap<u64, Masks>>,
+}
+
+impl Future {
+    /// Whether it is new.
+    pub(crate) fn learn(&mut self, fact: Fact) -> bool {
+        self.facts.insert(fact)
+    }
+
+    /// Draws all conclusions.
+    pub(crate) fn conclude(
+        &mut self,
+        model: Model,
+        program: &Program,
+        cells: &Cells,
+        liveness: &Liveness,
+    ) {
+        self.bits.clear();
+        for (n, cell) in cells.shared().enumerate() {
+            self.bits.insert(cell.addr, n.min(127) as u32);
+        }
+        self.from.clear();
+        if liveness.is_unknown() {
+            return;
+        }
+        for thread in 0..program.threads.len() {
+            let mut own: FxHashMap<u64, Masks> = FxHashMap::default();
+            let facts = self
+                .facts
+                .iter()
+                .filter(|fact| usize::from(fact.thread) == thread);
+            for fact in facts {
+                let mask = self.mask(&cells.of(fact.location));
+                let when = |is: bool| if is { mask } else { 0 };
+                own.entry(fact.pc).or_default().add(Masks {
+                    loads: when(fact.loads),
+                    first: when(fact.loads),
+                    unfenced: when(fact.loads),
+                    writes: when(fact.writes),
+                    acquires: when(fact.writes && acquires(program, model, fact.pc)),
+                    any: mask,
+                });
+            }
+            let renews: FxHashMap<u64, u128> = own
+                .keys()
+                .map(|&pc| (pc, self.renewed(model, program, cells, (thread, pc))))
+                .collect();
+            let code = liveness.code().map(|(pc, _)| pc);
+            let fences: FxHashSet<u64> = code.filter(|&pc| fences_loads(program, pc)).collect();
+            let mut from: FxHashMap<u64, Masks> = FxHashMap::default();
+            loop {
+                let mut changed = false;
+                for (pc, next) in liveness.code() {
+                    let mut all = Masks::default();
+                    for to in next {
+                        all.add(from.get(to).copied().unwrap_or_default());
+                    }
+                    let renewed = renews.get(&pc).copied().unwrap_or(0);
+                    all.first &= !renewed;
+                    all.unfenced &= !renewed;
+                    if fences.contains(&pc) {
+                        all.unfenced = 0;
+                    }
+                    all.add(own.get(&pc).copied().unwrap_or_default());
+                    changed |= from.insert(pc, all) != Some(all);
+                }
+                if !changed {
+                    break;
+                }
+            }
+            for end in liveness.ends() {
+                from.insert(end, Masks::default());
+            }
+            self.from.push(from);
+        }
+    }
+
+    /// The cells of which an instruction, unless it fulfils a promise, leaves nothing old to be read: it stands at the end of
+    /// memory.
+    fn renewed(&self, model: Model, program: &Program, cells: &Cells, at: (usize, u64)) -> u128 {
+        let Some(inst) = program.fetch(at.1) else {
+            return 0;
+        };
+        let is_pair = matches!(inst.op, Op::LrW | Op::LrD | Op::ScW | Op::ScD);
+        let is_amo = inst.op.class() == Class::Atomic && !is_pair;
+        if !is_amo && inst.op.class() != Class::Store {
+            return 0;
+        }
+        let here = |fact: &&Fact| (usize::from(fact.thread), fact.pc) == at;
+        let mut places = self
+            .facts
+            .iter()
+            .filter(here)
+            .map(|fact| cells.of(fact.location));
+        let first = places.next().unwrap_or_default();
+        let is_shared =
+            |cells: &[Location]| cells.iter().all(|cell| self.bits.contains_key(&cell.addr));
+        let mut others = true;
+        let mut shared = is_shared(&first);
+        for other in places {
+            others &= other == first;
+            shared &= is_shared(&other);
+        }
+        if is_amo && shared && Order::of(model, &inst).acquire {
+            return u128::MAX;
+        }
+        // The last bit may be of several cells.
+        if others {
+            self.mask(&first) & !(1 << 127)
+        } else {
+            0
+        }
+    }
+
+    /// The set of these cells.
+    pub(crate) fn mask(&self, cells: &[Location]) -> u128 {
+        let bits = cells.iter().filter_map(|cell| self.bits.get(&cell.addr));
+        bits.fold(0, |mask, bit| mask | 1 << bit)
+    }
+
+    /// What `thread` may access from `pc` on.
+    pub(crate) fn of(&self, thread: usize, pc: u64) -> Masks {
+        let found = self.from.get(thread).and_then(|from| from.get(&pc));
+        found.copied().unwrap_or(Masks::ALL)
+    }
+}
+
+/// Whether the instruction at `pc` is a fence between loads before it and loads after it.
+fn fences_loads(program: &Program, pc: u64) -> bool {
+    const READ: i32 = 2;
+    program.fetch(pc).is_some_and(|inst| match inst.op {
+        Op::Fence => inst.imm >> 4 & READ != 0 && inst.imm & READ != 0,
+        Op::FenceTso => true,
+        _ => false,
+    })
+}
+
+/// Whether the instruction at `pc` is an atomic after which nothing old can be read.
+fn acquires(program: &Program, model: Model, pc: u64) -> bool {
+    program
+        .fetch(pc)
+        .is_some_and(|inst| inst.op.class() == Class::Atomic && Order::of(model, &inst).acquire)
+}
