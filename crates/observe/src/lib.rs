@@ -10,7 +10,9 @@ mod words;
 
 mod accounts;
 mod activity;
+mod durations;
 pub mod kanata;
+mod locks;
 pub mod perfetto;
 mod probe;
 pub mod profile;
@@ -18,6 +20,8 @@ mod recorder;
 
 pub use accounts::{Accounts, Change, Slot};
 pub use activity::{Activity, CodeKind, Course, Doing, Mode, Purpose};
+pub use durations::Durations;
+pub use locks::{LockUse, LockUser, Locks};
 pub use probe::{Probe, ProbeCode};
 pub use recorder::{
     LockReads, Mark, MarkKind, Moment, OTHER_LOCKS, ProbeObserver, Recorder, Report, Silent,

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use loiter_types::{Cycle, HartId, StateVisitor};
 
+use crate::durations::Durations;
+use crate::locks::Locks;
 use crate::probe::Probe;
 
 /// When something happened to a hart.
@@ -15,6 +17,8 @@ pub struct Moment {
     pub cycle: Cycle,
     /// Instructions that the hart had retired before.
     pub retired: u64,
+    /// Address of the instruction by which it happened.
+    pub pc: u64,
 }
 
 /// Watches a run without changing it.
@@ -132,16 +136,8 @@ pub struct LockReads {
     pub lock: u64,
     /// Number of reads.
     pub reads: u64,
-    /// Sum of the times between consecutive reads within one wait.
-    pub interval_sum_cycles: u64,
-    /// Number of those times.
-    pub intervals: u64,
-    /// The shortest.
-    pub interval_min_cycles: u64,
-    /// The longest.
-    pub interval_max_cycles: u64,
-    /// Entry n: how many were at least 2^n and less than 2^(n+1) cycles.
-    pub log2_histogram: Vec<u64>,
+    /// Times between consecutive reads within one wait.
+    pub intervals: Durations,
     last: Option<Cycle>,
 }
 
@@ -151,11 +147,7 @@ impl LockReads {
             hart,
             lock,
             reads: 0,
-            interval_sum_cycles: 0,
-            intervals: 0,
-            interval_min_cycles: u64::MAX,
-            interval_max_cycles: 0,
-            log2_histogram: Vec::new(),
+            intervals: Durations::default(),
             last: None,
         }
     }
@@ -163,16 +155,7 @@ impl LockReads {
     fn read(&mut self, now: Cycle) {
         self.reads += 1;
         if let Some(last) = self.last.replace(now) {
-            let interval = now.since(last);
-            self.intervals += 1;
-            self.interval_sum_cycles += interval;
-            self.interval_min_cycles = self.interval_min_cycles.min(interval);
-            self.interval_max_cycles = self.interval_max_cycles.max(interval);
-            let bin = interval.max(1).ilog2() as usize;
-            if self.log2_histogram.len() <= bin {
-                self.log2_histogram.resize(bin + 1, 0);
-            }
-            self.log2_histogram[bin] += 1;
+            self.intervals.add(now.since(last));
         }
     }
 }
@@ -193,6 +176,8 @@ pub struct Recorder {
     names: BTreeMap<HartId, String>,
     lock_reads: BTreeMap<(HartId, u64), LockReads>,
     spinning: BTreeSet<HartId>,
+    /// Uses of locks.
+    pub locks: Locks,
 }
 
 impl Recorder {
@@ -242,11 +227,16 @@ impl ProbeObserver for Recorder {
     fn probe(&mut self, moment: Moment, probe: Probe) -> bool {
         if let Some((kind, value)) = MarkKind::of(&probe) {
             match kind {
+                MarkKind::RoiBegin => self.locks.begin_region(),
+                MarkKind::RoiEnd => self.locks.end_region(),
                 MarkKind::Acquire => {
+                    self.locks.acquire(moment, value);
                     self.forget_last_read(moment.hart, value);
                     self.spinning.insert(moment.hart);
                 }
+                MarkKind::Released => self.locks.released(moment, value),
                 MarkKind::Acquired => {
+                    self.locks.acquired(moment, value);
                     self.spinning.remove(&moment.hart);
                     // The wait is over.
                     self.forget_last_read(moment.hart, value);
@@ -280,22 +270,12 @@ impl ProbeObserver for Recorder {
                 hart: _,
                 lock: _,
                 reads,
-                interval_sum_cycles,
                 intervals,
-                interval_min_cycles,
-                interval_max_cycles,
-                log2_histogram,
                 last,
             } = reads;
             visitor.value(*lock);
             visitor.count(reads);
-            visitor.count(interval_sum_cycles);
-            visitor.count(intervals);
-            visitor.value(*interval_min_cycles);
-            visitor.value(*interval_max_cycles);
-            visitor.value(log2_histogram.len() as u64);
-            let counts = log2_histogram.iter_mut();
-            counts.for_each(|count| visitor.count(count));
+            intervals.visit_state(visitor);
             visitor.value(u64::from(last.is_some()));
             if let Some(last) = last {
                 visitor.instant(last);
@@ -313,6 +293,7 @@ mod tests {
             hart: HartId(1),
             cycle: Cycle(cycle),
             retired: 0,
+            pc: 0,
         }
     }
 
@@ -327,14 +308,18 @@ mod tests {
         recorder.probe(at(517), Probe::LockRead(64));
         let reads = recorder.lock_reads().next().unwrap();
         assert_eq!(
-            (reads.reads, reads.intervals, reads.interval_sum_cycles),
+            (
+                reads.reads,
+                reads.intervals.count,
+                reads.intervals.sum_cycles
+            ),
             (5, 3, 34)
         );
         assert_eq!(
-            (reads.interval_min_cycles, reads.interval_max_cycles),
+            (reads.intervals.min_cycles, reads.intervals.max_cycles),
             (9, 16)
         );
-        assert_eq!(reads.log2_histogram, [0, 0, 0, 2, 1]);
+        assert_eq!(reads.intervals.log2_histogram, [0, 0, 0, 2, 1]);
     }
 
     #[test]
@@ -355,10 +340,10 @@ mod tests {
         assert!(
             known
                 .iter()
-                .all(|reads| (reads.reads, reads.intervals) == (2, 1))
+                .all(|reads| (reads.reads, reads.intervals.count) == (2, 1))
         );
         assert_eq!((others.lock, others.reads), (OTHER_LOCKS, 2 * 1000 + 1));
-        assert_eq!(others.intervals, 0);
+        assert_eq!(others.intervals.count, 0);
     }
 
     #[test]

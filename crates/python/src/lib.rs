@@ -1,13 +1,17 @@
 //! The Python module `loiter._native`: machines described, programs inspected, runs made,
-//! systems booted.
+//! systems booted, executions explored.
 //!
-//! Depends on `loiter-sim` only. Requests and results are JSON text, so that their shape is declared
-//! once, in `loiter-sim`. A run releases the interpreter's lock but for its progress calls.
+//! Depends on `loiter-sim` and `loiter-explore`, reads ELF files by `loiter-machine` and instructions by `loiter-isa`. Requests and results are JSON
+//! text, so that their shape is declared once, there. A run releases the interpreter's lock but for its progress calls.
 
+mod replay;
+mod replay_target;
 mod session;
 
 use std::path::PathBuf;
 
+use loiter_explore::{GuestFault, Limits, Model};
+use loiter_machine::ElfImage;
 use loiter_sim::{Error, MachineFile, Plan, Request};
 use pyo3::create_exception;
 use pyo3::exceptions::PyException;
@@ -83,6 +87,70 @@ fn describe_phases(text: &str) -> PyResult<String> {
     Ok(to_json(&plan.describe()))
 }
 
+/// Explores the program `elf`, called `path` in messages, with `harts` harts under `model`, up to `states` states; returns the
+/// report as JSON, and the execution that fails, if one does. `progress` is as in `run`.
+#[pyfunction]
+#[pyo3(signature = (path, elf, model, harts, states, progress=None))]
+fn explore(
+    py: Python<'_>,
+    path: &str,
+    elf: &[u8],
+    model: &str,
+    harts: usize,
+    states: usize,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(String, Option<replay::Failing>)> {
+    let models = Model::ALL.into_iter();
+    let model = models
+        .clone()
+        .find(|it| it.name() == model)
+        .ok_or_else(|| {
+            let names: Vec<&str> = models.map(Model::name).collect();
+            UserError::new_err(format!(
+                "unknown model {model}: there are {}",
+                names.join(", ")
+            ))
+        })?;
+    let image =
+        ElfImage::parse(path, elf).map_err(|error| UserError::new_err(error.to_string()))?;
+    let limits = Limits {
+        states,
+        ..Limits::default()
+    };
+    let mut raised = None;
+    let report = py.detach(|| {
+        loiter_explore::explore_guest(&image, elf, harts, model, &limits, &mut |now| {
+            call(progress.as_ref(), &to_json(now), &mut raised)
+        })
+    });
+    if let Some(error) = raised {
+        return Err(error);
+    }
+    report
+        .map(|found| (to_json(&found.0), replay::Failing::of(found)))
+        .map_err(|fault| match fault {
+            GuestFault::User(message) => UserError::new_err(format!("{path}: {message}")),
+            GuestFault::Interrupted => Interrupted::new_err("interrupted"),
+        })
+}
+
+/// Asks `progress`, told `now`, whether to continue. What it raises ends the work.
+fn call(progress: Option<&Py<PyAny>>, now: &str, raised: &mut Option<PyErr>) -> bool {
+    let Some(progress) = progress else {
+        return true;
+    };
+    Python::attach(|py| {
+        let answer = py
+            .check_signals()
+            .and_then(|()| progress.call1(py, (now,)))
+            .and_then(|answer| answer.is_truthy(py));
+        answer.unwrap_or_else(|error| {
+            *raised = Some(error);
+            false
+        })
+    })
+}
+
 /// Runs the program `elf` as the JSON `request` says; returns the result as JSON. `progress` gets
 /// JSON about five times a second and returns whether to continue.
 #[pyfunction]
@@ -93,22 +161,7 @@ fn run(py: Python<'_>, request: &str, elf: &[u8], progress: Option<Py<PyAny>>) -
     let mut raised = None;
     let result = py.detach(|| {
         loiter_sim::run(&request, elf, &mut |now| {
-            let Some(progress) = &progress else {
-                return true;
-            };
-            Python::attach(|py| {
-                let answer = py
-                    .check_signals()
-                    .and_then(|()| progress.call1(py, (to_json(&now),)))
-                    .and_then(|answer| answer.is_truthy(py));
-                match answer {
-                    Ok(go_on) => go_on,
-                    Err(error) => {
-                        raised = Some(error);
-                        false
-                    }
-                }
-            })
+            call(progress.as_ref(), &to_json(&now), &mut raised)
         })
     });
     if let Some(error) = raised {
@@ -131,6 +184,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(show_snapshot, module)?)?;
     module.add_function(wrap_pyfunction!(describe_phases, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(explore, module)?)?;
     module.add_class::<session::Session>()?;
+    module.add_class::<replay::Failing>()?;
+    module.add_class::<replay::Debugger>()?;
     Ok(())
 }

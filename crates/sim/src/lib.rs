@@ -33,7 +33,9 @@ mod timing_phase;
 mod waiting;
 
 pub use config::{Description, MachineFile, ParameterDescription};
-pub use debug::{PipelineRequest, TraceRequest};
+pub use debug::{
+    DebugServer, Debugged, PipelineRequest, Served, TraceRequest, program_description,
+};
 pub use error::Error;
 pub use inspect::{Inspection, inspect};
 pub use loiter_cores::Skipping;
@@ -43,12 +45,16 @@ pub use params::{SystemParams, TimingParams};
 pub use phases::{
     End, Engine, Phase, PhaseRow, Plan, PlanDescription, Repeat, RepeatEnd, Sample, Step,
 };
-pub use request::{BootRequest, DiskRequest, Observation, Progress, Request};
+pub use request::{BootRequest, DiskRequest, Observation, ProfileRequest, Progress, Request};
 pub use result::{
     AccountRow, ActivityRow, CounterDescription, CounterRow, Exit, ExitReason, HistogramRow,
-    LockReadRow, MarkRow, ProbeRows, ReportRow, RunResult, SeatRow, Statistics, TimedRows,
+    LockReadRow, LockRow, MarkRow, ProbeRows, ReportRow, RunResult, SeatRow, Statistics, TimedRows,
 };
 pub use run::run;
 pub use session::{Limits, Session, Status};
 pub use snapshot::{SnapshotDescription, show_snapshot};
 pub use waiting::{WaitingRow, WaitingTable};
+
+/// State of many cores lies in huge pages of the host, which its translation buffers hold; results do not depend on it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -15,6 +15,8 @@ use crate::timing_phase::Timing;
 const QUANTUM: u64 = 5_000;
 /// Longest name of a report.
 const NAME_BYTES: usize = 256;
+/// A probe is never compressed.
+const PROBE_BYTES: u64 = 4;
 
 /// What came of a turn of every hart.
 pub(crate) enum Round {
@@ -273,6 +275,8 @@ impl System {
             hart,
             cycle,
             retired: self.harts[hart.index()].retired,
+            // It stands behind the probe.
+            pc: self.harts[hart.index()].pc - PROBE_BYTES,
         };
         if let Some(inspector) = &mut self.inspector {
             inspector.probe(moment, &probe);

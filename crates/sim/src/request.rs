@@ -1,9 +1,11 @@
 //! What is asked of a run.
 
-use loiter_machine::DiskConfig;
+use loiter_machine::{DiskConfig, MachineConfig, Network};
 use serde::{Deserialize, Serialize};
 
+use crate::config::MachineFile;
 use crate::debug::{PipelineRequest, TraceRequest};
+use crate::error::Error;
 use crate::waiting::WaitingTable;
 
 /// A run: which machine, with which changes, and the program's command line.
@@ -146,6 +148,34 @@ pub struct DiskRequest {
     /// Whether the guest's writes go to the file; they are kept aside and lost otherwise.
     #[serde(default)]
     pub writable: bool,
+}
+
+impl BootRequest {
+    /// What programs see of the machine.
+    ///
+    /// # Errors
+    /// More harts than contexts.
+    pub(crate) fn config(&self, file: &MachineFile) -> Result<MachineConfig, Error> {
+        let seats = file.harts();
+        let harts = self.harts.unwrap_or(seats);
+        if harts > seats {
+            return Err(Error::User(format!(
+                "{}: {harts} harts for {seats} contexts; ask for fewer harts, or set system.cores or \
+                 core.contexts",
+                self.machine_name
+            )));
+        }
+        Ok(MachineConfig {
+            bootargs: self.bootargs.clone(),
+            seed: self.seed,
+            disks: self.disks.iter().map(DiskRequest::config).collect(),
+            ports: self.ports,
+            network: self.network.then_some(Network::Gateway),
+            entropy: true,
+            device_tree_overrides: self.device_tree.clone(),
+            ..file.machine(harts)
+        })
+    }
 }
 
 impl DiskRequest {

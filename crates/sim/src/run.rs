@@ -143,6 +143,7 @@ pub fn run(
         marks,
         reports,
         lock_reads,
+        locks,
     } = statistics.probes;
     Ok(RunResult {
         exit,
@@ -171,6 +172,7 @@ pub fn run(
         marks,
         reports,
         lock_reads,
+        locks,
     })
 }
 

@@ -4,14 +4,12 @@ use std::time::{Duration, Instant};
 
 use loiter_cores::Skipping;
 use loiter_hart::{Hart, HartState, Nap, Privilege};
-use loiter_machine::{
-    BootFile, BootFiles, ElfImage, Machine, MachineConfig, MachineError, Network,
-};
+use loiter_machine::{BootFile, BootFiles, ElfImage, Machine, MachineError};
 use loiter_types::{Cycle, HartId};
 use serde::Serialize;
 
 use crate::config::MachineFile;
-use crate::debug::{PipelineRequest, Served, Server, TraceRequest, symbol_elf};
+use crate::debug::{DebugServer, PipelineRequest, Served, TraceRequest, symbol_elf};
 use crate::error::Error;
 use crate::phases::{Engines, MachineTiming, Sampler, Schedule, contradicts_gdb};
 use crate::reference_phase::Round;
@@ -43,7 +41,7 @@ pub struct Session {
     pub(crate) timed_instructions: u64,
     pub(crate) attached_at: u64,
     pub(crate) origin: Origin,
-    gdb: Option<Box<Server>>,
+    gdb: Option<Box<DebugServer<Session>>>,
     /// The symbols, for a debugger to read.
     pub(crate) symbol_elf: Option<Vec<u8>>,
     /// The hart that a debugger has stepped or continued.
@@ -98,7 +96,7 @@ impl Session {
     /// The user's mistakes: a machine that cannot be built, a file that is not what it should be.
     pub fn boot(request: &BootRequest) -> Result<Self, Error> {
         let file = MachineFile::read(&request.machine_name, &request.machine_toml, &request.set)?;
-        let config = config(request, &file)?;
+        let config = request.config(&file)?;
         let files = BootFiles {
             firmware: read(&request.firmware, "the firmware")?,
             kernel: read(&request.kernel, "the kernel")?,
@@ -230,7 +228,7 @@ impl Session {
         if self.schedule.is_some() {
             return Err(contradicts_gdb("--phases"));
         }
-        let server = Server::listen(address)?;
+        let server = DebugServer::listen(address)?;
         let address = server.address();
         self.symbol_elf = symbol_elf::write(self.system.symbols.files());
         self.gdb = Some(Box::new(server));
@@ -364,7 +362,7 @@ impl Session {
     }
 
     /// A debugger goes: nothing holds the system any more.
-    pub(crate) fn release(&mut self) {
+    pub(crate) fn let_go(&mut self) {
         if let Some(inspector) = &mut self.system.inspector {
             inspector.release();
         }
@@ -575,29 +573,6 @@ pub(crate) fn mark_waiting(
         Some(table) if file.timing().is_some() => system.mark_waiting(table),
         _ => Ok(()),
     }
-}
-
-/// What programs see of the machine that `request` asks for.
-pub(crate) fn config(request: &BootRequest, file: &MachineFile) -> Result<MachineConfig, Error> {
-    let seats = file.harts();
-    let harts = request.harts.unwrap_or(seats);
-    if harts > seats {
-        return Err(Error::User(format!(
-            "{}: {harts} harts for {seats} contexts; ask for fewer harts, or set system.cores or \
-             core.contexts",
-            request.machine_name
-        )));
-    }
-    Ok(MachineConfig {
-        bootargs: request.bootargs.clone(),
-        seed: request.seed,
-        disks: request.disks.iter().map(DiskRequest::config).collect(),
-        ports: request.ports,
-        network: request.network.then_some(Network::Gateway),
-        entropy: true,
-        device_tree_overrides: request.device_tree.clone(),
-        ..file.machine(harts)
-    })
 }
 
 fn read(path: &str, what: &str) -> Result<BootFile, Error> {

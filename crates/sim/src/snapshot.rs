@@ -18,7 +18,7 @@ use crate::config::MachineFile;
 use crate::error::Error;
 use crate::phases::Engines;
 use crate::request::BootRequest;
-use crate::session::{Session, config, mark_waiting};
+use crate::session::{Session, mark_waiting};
 use crate::symbols::Symbols;
 use crate::system::System;
 
@@ -236,7 +236,7 @@ impl Session {
         let config = MachineConfig {
             // No request speaks of it.
             entropy: snapshot.header().hardware.entropy,
-            ..config(request, &file)?
+            ..request.config(&file)?
         };
         snapshot.fits(&Hardware::from(&config))?;
         let header = snapshot.header();

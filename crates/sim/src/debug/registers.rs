@@ -12,19 +12,43 @@ const FIRST_FLOAT: usize = 33;
 const FIRST_CSR: usize = 65;
 const PRIVILEGE: usize = 4161;
 const CSRS: u16 = 4096;
+/// Those that are part of the floating-point feature.
+const FLOAT_CSRS: [u16; 3] = [FFLAGS, FRM, FCSR];
 /// Slots of a hart's registers.
 const FIRST_FLOAT_SLOT: usize = 32;
 
 /// The target description: what registers there are.
 pub(crate) fn description(hart: &Hart, machine: &Machine) -> String {
-    let mut xml = String::from(
+    let mut csrs = String::new();
+    for number in 0..CSRS {
+        let Some(name) = csr::name(number) else {
+            continue;
+        };
+        if is_counter_of_events(&name) || hart.csr_from_outside(machine, number).is_none() {
+            continue;
+        }
+        if !FLOAT_CSRS.contains(&number) {
+            csrs += &register(&name, FIRST_CSR + usize::from(number), 64, "int");
+        }
+    }
+    let mode = register("priv", PRIVILEGE, 8, "int");
+    target("", &[("csr", csrs), ("virtual", mode)])
+}
+
+/// The target description of a hart of which only what a program uses is known: x, f, pc, and floating-point status. GDB
+/// refuses programs that pass arguments in f registers, as most are compiled to, when a target has none. There is no operating
+/// system: for Linux, GDB does not ask for steps, but sets breakpoints where it thinks that a step leads.
+#[must_use]
+pub fn program_description() -> String {
+    target("<osabi>none</osabi>", &[])
+}
+
+/// That of a hart with these features, too.
+fn target(system: &str, rest: &[(&str, String)]) -> String {
+    let mut xml = format!(
         "<?xml version=\"1.0\"?><!DOCTYPE target SYSTEM \"gdb-target.dtd\">\
-         <target version=\"1.0\"><architecture>riscv:rv64</architecture>",
+         <target version=\"1.0\"><architecture>riscv:rv64</architecture>{system}",
     );
-    let mut feature = |name: &str, registers: String| {
-        let name = format!("org.gnu.gdb.riscv.{name}");
-        write!(xml, "<feature name=\"{name}\">{registers}</feature>").expect("text");
-    };
     let mut cpu = String::new();
     for slot in 0..32_u8 {
         let kind = match slot {
@@ -35,29 +59,19 @@ pub(crate) fn description(hart: &Hart, machine: &Machine) -> String {
         cpu += &register(register_name(slot), slot.into(), 64, kind);
     }
     cpu += &register("pc", 32, 64, "code_ptr");
-    feature("cpu", cpu);
     let mut float = String::new();
     for n in 0..32_u8 {
         let name = register_name(FIRST_FLOAT_SLOT as u8 + n);
         float += &register(name, FIRST_FLOAT + usize::from(n), 64, "ieee_double");
     }
-    let mut csrs = String::new();
-    for number in 0..CSRS {
-        let Some(name) = csr::name(number) else {
-            continue;
-        };
-        if is_counter_of_events(&name) || hart.csr_from_outside(machine, number).is_none() {
-            continue;
-        }
-        let text = register(&name, FIRST_CSR + usize::from(number), 64, "int");
-        match number {
-            FFLAGS | FRM | FCSR => float += &text,
-            _ => csrs += &text,
-        }
+    for number in FLOAT_CSRS {
+        let name = csr::name(number).expect("a known one");
+        float += &register(&name, FIRST_CSR + usize::from(number), 64, "int");
     }
-    feature("fpu", float);
-    feature("csr", csrs);
-    feature("virtual", register("priv", PRIVILEGE, 8, "int"));
+    for (name, registers) in [("cpu", cpu), ("fpu", float)].iter().chain(rest) {
+        let name = format!("org.gnu.gdb.riscv.{name}");
+        write!(xml, "<feature name=\"{name}\">{registers}</feature>").expect("text");
+    }
     xml += "</target>";
     xml
 }

@@ -1,19 +1,17 @@
-//! The connection to GDB: accepted, listened to and answered between two turns of the system.
+//! The connection to GDB: accepted, listened to and answered between two turns of what is debugged.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use gdbstub::common::Signal;
+use gdbstub::common::{Signal, Tid};
 use gdbstub::conn::Connection;
 use gdbstub::stub::state_machine::GdbStubStateMachine;
 use gdbstub::stub::{DisconnectReason, GdbStub, GdbStubError, MultiThreadStopReason};
-use loiter_types::HartId;
+use gdbstub::target::Target;
+use gdbstub_arch::riscv::Riscv64;
 
-use super::inspector::Reason;
-use super::target::thread;
 use crate::error::Error;
-use crate::session::Session;
 
 /// Between two looks for a debugger, while none is there.
 const ACCEPT_EVERY: Duration = Duration::from_millis(10);
@@ -22,12 +20,21 @@ const READ_BYTES: usize = 4096;
 /// After so long, a debugger that takes no answer is gone.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-type Stub = GdbStubStateMachine<'static, Session, Link>;
+type Stub<T> = GdbStubStateMachine<'static, T, Link>;
+
+/// What a debugger looks at: harts are threads.
+pub trait Debugged: Target<Arch = Riscv64, Error = &'static str> + 'static {
+    /// The hart that an interrupt by the debugger stops.
+    fn present_thread(&self) -> Tid;
+
+    /// The debugger goes: its breakpoints and steps are dropped.
+    fn release(&mut self);
+}
 
 /// Serves one debugger after the other.
-pub(crate) struct Server {
+pub struct DebugServer<T: Debugged> {
     listener: TcpListener,
-    stub: Option<Stub>,
+    stub: Option<Stub<T>>,
     /// No debugger has come yet; until then nothing executes.
     awaited: bool,
     killed: bool,
@@ -36,7 +43,7 @@ pub(crate) struct Server {
 
 /// What the debugger wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Served {
+pub enum Served {
     /// The system is to run.
     Run,
     /// The system is to stand still.
@@ -45,13 +52,13 @@ pub(crate) enum Served {
     Kill,
 }
 
-impl Server {
+impl<T: Debugged> DebugServer<T> {
     /// Listens at `address`, `[HOST:]PORT`; without a host to this computer alone. Port 0 is any that
     /// is free.
     ///
     /// # Errors
     /// An address that is none or is taken.
-    pub(crate) fn listen(address: &str) -> Result<Self, Error> {
+    pub fn listen(address: &str) -> Result<Self, Error> {
         let whole = match address.contains(':') {
             true => address.to_owned(),
             false => format!("localhost:{address}"),
@@ -74,18 +81,20 @@ impl Server {
     }
 
     /// Where it listens.
-    pub(crate) fn address(&self) -> String {
+    #[must_use]
+    pub fn address(&self) -> String {
         let address = self.listener.local_addr();
         address.map_or_else(|error| error.to_string(), |address| address.to_string())
     }
 
     /// What the user should know.
-    pub(crate) fn take_messages(&mut self) -> Vec<String> {
+    pub fn take_messages(&mut self) -> Vec<String> {
         std::mem::take(&mut self.messages)
     }
 
     /// Whether a debugger is connected.
-    pub(crate) fn is_connected(&self) -> bool {
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
         self.stub.is_some()
     }
 
@@ -99,7 +108,7 @@ impl Server {
     }
 
     /// Hears the debugger. While the system is to stand still, waits for him, at most until `end`.
-    pub(crate) fn attend(&mut self, session: &mut Session, end: Instant) -> Served {
+    pub fn attend(&mut self, target: &mut T, end: Instant) -> Served {
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let wait = match self.wants() {
@@ -107,8 +116,8 @@ impl Server {
                 _ => Duration::ZERO,
             };
             let heard = match self.stub.is_some() {
-                true => self.read(session, wait),
-                false => self.accept(session, wait),
+                true => self.read(target, wait),
+                false => self.accept(target, wait),
             };
             let wants = self.wants();
             if !heard && (wants != Served::Hold || left.is_zero()) {
@@ -118,13 +127,13 @@ impl Server {
     }
 
     /// Takes a debugger who knocks. Returns whether one has come, or will be waited for again.
-    fn accept(&mut self, session: &mut Session, wait: Duration) -> bool {
+    fn accept(&mut self, target: &mut T, wait: Duration) -> bool {
         match self.listener.accept() {
             Ok((stream, _)) => {
                 let stub = Link::new(stream)
                     .map_err(|error| error.to_string())
                     .and_then(|link| {
-                        let stub = GdbStub::new(link).run_state_machine(session);
+                        let stub = GdbStub::new(link).run_state_machine(target);
                         stub.map_err(|error| error.to_string())
                     });
                 match stub {
@@ -145,19 +154,19 @@ impl Server {
     }
 
     /// Hands on what the debugger has sent. Returns whether it was anything.
-    fn read(&mut self, session: &mut Session, wait: Duration) -> bool {
+    fn read(&mut self, target: &mut T, wait: Duration) -> bool {
         let Some(stub) = &mut self.stub else {
             return false;
         };
         let bytes = link(stub).read(wait);
         match bytes {
             Ok(bytes) if bytes.is_empty() => {
-                self.lost(session);
+                self.lost(target);
                 true
             }
             Ok(bytes) => {
                 for byte in bytes {
-                    self.advance(session, |stub, session| feed(stub, session, byte));
+                    self.advance(target, |stub, target| feed(stub, target, byte));
                 }
                 true
             }
@@ -165,52 +174,21 @@ impl Server {
                 false
             }
             Err(_) => {
-                self.lost(session);
+                self.lost(target);
                 true
             }
         }
     }
 
-    /// Tells a waiting debugger why the system stands still, if it was held.
-    pub(crate) fn report_held(&mut self, session: &mut Session) {
-        let held = session.system.inspector.as_mut();
-        let Some((hart, reason)) = held.and_then(|inspector| inspector.take_held()) else {
-            return;
-        };
-        let tid = thread(hart);
-        let signal = Signal::SIGTRAP;
-        self.report(
-            session,
-            match reason {
-                Reason::Breakpoint => MultiThreadStopReason::SwBreak(tid),
-                Reason::Step => MultiThreadStopReason::SignalWithThread { tid, signal },
-                Reason::Watch(watchpoint) => MultiThreadStopReason::Watch {
-                    tid,
-                    kind: watchpoint.kind,
-                    addr: watchpoint.addr,
-                },
-            },
-        );
+    /// Has something to tell the user.
+    pub(crate) fn inform(&mut self, message: String) {
+        self.messages.push(message);
     }
 
-    /// Tells a waiting debugger that the system has ended.
-    pub(crate) fn report_exit(&mut self, session: &mut Session, code: u32) {
-        self.report(session, MultiThreadStopReason::Exited(code as u8));
-    }
-
-    /// Tells a waiting debugger that `hart` cannot continue, and the user why.
-    pub(crate) fn report_fault(&mut self, session: &mut Session, hart: HartId, why: String) {
-        self.messages.push(why);
-        let (tid, signal) = (thread(hart), Signal::SIGSEGV);
-        self.report(
-            session,
-            MultiThreadStopReason::SignalWithThread { tid, signal },
-        );
-    }
-
-    fn report(&mut self, session: &mut Session, reason: MultiThreadStopReason<u64>) {
-        self.advance(session, |stub, session| match stub {
-            GdbStubStateMachine::Running(stub) => stub.report_stop(session, reason),
+    /// Tells a waiting debugger why what is debugged stands still.
+    pub fn report(&mut self, target: &mut T, reason: MultiThreadStopReason<u64>) {
+        self.advance(target, |stub, target| match stub {
+            GdbStubStateMachine::Running(stub) => stub.report_stop(target, reason),
             stub => Ok(stub),
         });
     }
@@ -218,57 +196,57 @@ impl Server {
     /// Does `step`, and what follows from where that leads.
     fn advance(
         &mut self,
-        session: &mut Session,
-        step: impl FnOnce(Stub, &mut Session) -> Result<Stub, GdbStubError<&'static str, io::Error>>,
+        target: &mut T,
+        step: impl FnOnce(Stub<T>, &mut T) -> Result<Stub<T>, GdbStubError<&'static str, io::Error>>,
     ) {
         let Some(stub) = self.stub.take() else {
             return;
         };
-        match step(stub, session) {
+        match step(stub, target) {
             Ok(GdbStubStateMachine::Disconnected(mut stub)) => {
                 // The last answer; whoever has gone does not miss it.
                 let _ = stub.borrow_conn().flush();
                 self.killed = stub.get_reason() == DisconnectReason::Kill;
-                session.release();
+                target.release();
             }
             Ok(stub) => self.stub = Some(stub),
             Err(error) => {
                 self.messages.push(format!("gdb: {error}"));
-                session.release();
+                target.release();
             }
         }
     }
 
     /// The debugger has gone without a word: the system runs on.
-    fn lost(&mut self, session: &mut Session) {
+    fn lost(&mut self, target: &mut T) {
         self.stub = None;
-        session.release();
+        target.release();
     }
 }
 
 /// Hands a byte on. An interrupt by the debugger holds the system at once: nothing executes now.
-fn feed(
-    stub: Stub,
-    session: &mut Session,
+fn feed<T: Debugged>(
+    stub: Stub<T>,
+    target: &mut T,
     byte: u8,
-) -> Result<Stub, GdbStubError<&'static str, io::Error>> {
+) -> Result<Stub<T>, GdbStubError<&'static str, io::Error>> {
     let stub = match stub {
-        GdbStubStateMachine::Idle(stub) => stub.incoming_data(session, byte)?,
-        GdbStubStateMachine::Running(stub) => stub.incoming_data(session, byte)?,
+        GdbStubStateMachine::Idle(stub) => stub.incoming_data(target, byte)?,
+        GdbStubStateMachine::Running(stub) => stub.incoming_data(target, byte)?,
         stub => stub,
     };
     match stub {
         GdbStubStateMachine::CtrlCInterrupt(stub) => {
-            let tid = thread(session.present_hart());
+            let tid = target.present_thread();
             let signal = Signal::SIGINT;
             let reason = MultiThreadStopReason::SignalWithThread { tid, signal };
-            stub.interrupt_handled(session, Some(reason))
+            stub.interrupt_handled(target, Some(reason))
         }
         stub => Ok(stub),
     }
 }
 
-fn link(stub: &mut Stub) -> &mut Link {
+fn link<T: Debugged>(stub: &mut Stub<T>) -> &mut Link {
     match stub {
         GdbStubStateMachine::Idle(stub) => stub.borrow_conn(),
         GdbStubStateMachine::Running(stub) => stub.borrow_conn(),

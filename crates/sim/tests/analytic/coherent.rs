@@ -257,3 +257,57 @@ fn a_prefetcher_takes_registers_of_its_own_or_of_the_data_cache() {
         issued(&["l1d.mshrs=1", "prefetch.mshrs=8"]) > issued(&["l1d.mshrs=1", "prefetch.mshrs=1"])
     );
 }
+
+/// A core stores to a line for which another has an `lr` in progress, which ends with an atomic after some rounds of a loop.
+/// Returns the cycles that the store takes, and how many snoops waited for how many cycles.
+fn store_beside_lr(reservation_cycles: u64, rounds: u64) -> (u64, u64, u64) {
+    let outcome = bench(&[
+        "system.cores=2",
+        &format!("coherence.reservation_cycles={reservation_cycles}"),
+    ])
+    .hart(
+        0,
+        &format!(
+            "li a0, {DATA}; li a1, 4096; add a1, a0, a1; li s1, {rounds}; {WAIT}; lr.d t0, (a0)
+             again: addi s1, s1, -1; bnez s1, again; amoadd.d t0, t0, (a1); sleep: wfi; j sleep"
+        ),
+    )
+    .hart(
+        2,
+        &format!(
+            "li a0, {DATA}; li a1, 1; li s1, 600; {WAIT}; again: addi s1, s1, -1; bnez s1, again
+             mark; sd a1, 0(a0); fence rw, rw; mark; exit"
+        ),
+    )
+    .run();
+    let times = outcome.times(2);
+    let counter = |name| outcome.counter("core0.l1d", name);
+    (
+        times[1] - times[0],
+        counter("held_snoops"),
+        counter("held_snoop_cycles"),
+    )
+}
+
+#[test]
+fn who_wants_a_reserved_line_waits_until_the_reservation_is_over() {
+    const LONG: u64 = 20_000;
+    let (alone, held, waited) = store_beside_lr(0, LONG);
+    assert_eq!((held, waited), (0, 0));
+    let (first, held, waited) = store_beside_lr(3000, LONG);
+    assert_eq!((held, first), (1, alone + waited));
+    assert!(waited > 1000, "{waited}");
+    for more in [1, 100, 777] {
+        let later = store_beside_lr(3000 + more, LONG);
+        assert_eq!(later, (first + more, 1, waited + more));
+    }
+    // The context's next atomic ends it before its time.
+    let (first, held, waited) = store_beside_lr(9000, 2000);
+    assert_eq!((held, first), (1, alone + waited));
+    assert_eq!(store_beside_lr(9999, 2000), (first, 1, waited));
+    let (later, _, _) = store_beside_lr(9000, 2300);
+    assert!(
+        (first + 300..=first + 303).contains(&later),
+        "{first}, {later}"
+    );
+}

@@ -200,6 +200,22 @@ fn programs() -> Vec<(Bench, Vec<(usize, String)>)> {
             shared(),
         ),
         (small_caches("homes", 8).set("l3.inclusive=false"), shared()),
+        // A line that is kept after an `lr` while another core stores to it.
+        (
+            Bench::new("p-core").set("system.cores=2"),
+            vec![
+                (
+                    0,
+                    format!("li a0, {DATA}; again: lr.d t0, (a0); div t0, a0, a0; j again"),
+                ),
+                (
+                    2,
+                    format!(
+                        "li a0, {DATA}; li s1, 50; again: sd a0, 0(a0); addi s1, s1, -1; bnez s1, again; exit"
+                    ),
+                ),
+            ],
+        ),
         // Stores of four contexts of one core; four cores that share a bus.
         (Bench::new("in-order").set("home.count=1"), shared()),
         (

@@ -33,6 +33,12 @@ const T4: u8 = 29;
 const T5: u8 = 30;
 const T6: u8 = 31;
 
+/// MIE of `mstatus`.
+pub(crate) const MACHINE_ENABLE: u8 = 1 << 3;
+pub(crate) const CLINT: i64 = 0x0200_0000;
+pub(crate) const MTIMECMP: i64 = CLINT + 0x4000;
+pub(crate) const MTIME: i64 = CLINT + 0xbff8;
+
 const FINISHER: i64 = 0x10_0000;
 const PASS: i64 = 0x5555;
 const REPORT_VALUE: u16 = 0x0a;

@@ -2,13 +2,14 @@
 //! of each memory system.
 
 use std::net::TcpListener;
+use std::path::Path;
 
-use loiter_sim::{Observation, PipelineRequest, Request, TraceRequest};
+use loiter_sim::{Observation, PipelineRequest, ProfileRequest, Request, TraceRequest};
 use serde_json::Value;
 
 use crate::debugging::Gdb;
 use crate::generator::{Settings, Target, generate};
-use crate::machines::{Machine, run_to_end};
+use crate::machines::{Machine, on_all_processors, run_to_end};
 
 /// A machine of four cores, with harts on all of them.
 struct Watched {
@@ -42,6 +43,18 @@ impl Watched {
         request.set.extend(self.set.iter().map(|set| (*set).into()));
         request
     }
+
+    /// A program for all of its harts.
+    fn program(&self, seed: u64, blocks: usize) -> Vec<u8> {
+        let settings = Settings {
+            seed,
+            harts: self.harts,
+            blocks,
+            items: 60,
+            target: Target::Loiter,
+        };
+        generate(settings).elf
+    }
 }
 
 /// All tables of a result but what the host took.
@@ -65,44 +78,36 @@ fn assert_same(found: &Value, expected: &Value, without: &[&str], what: &str) {
     }
 }
 
-#[test]
-fn who_watches_changes_nothing() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = |name: &str| folder.path().join(name).display().to_string();
-    for (seed, watched) in (0x830..).zip(&WATCHED) {
-        let elf = generate(Settings {
-            seed,
-            harts: watched.harts,
-            blocks: 4,
-            items: 60,
-            target: Target::Loiter,
+/// What is watched, and where that is written.
+fn observations(folder: &Path) -> [(&'static str, Observation, Vec<String>); 6] {
+    let file = |name: &str| folder.join(name).display().to_string();
+    let pipeline = |path: &str, from: Option<&str>, to: Option<&str>| {
+        Some(PipelineRequest {
+            path: file(path),
+            from: from.map(str::to_owned),
+            to: to.map(str::to_owned),
         })
-        .elf;
-        let name = |what: &str| format!("{:?}, {what}", watched.machine);
-        let expected = result(&watched.request(), &elf);
-        let check = |what: &str, observe: Observation| {
-            let mut request = watched.request();
-            request.observe = Observation {
-                check: true,
-                ..observe
-            };
-            assert_same(&result(&request, &elf), &expected, &[], &name(what));
-        };
-        let path = file("log");
-        check(
+    };
+    [
+        ("unwatched", Observation::default(), vec![]),
+        (
             "its pipeline logged, and a timeline",
             Observation {
-                pipeline: Some(PipelineRequest {
-                    path: path.clone(),
-                    from: None,
-                    to: None,
-                }),
+                pipeline: pipeline("log", None, None),
                 timeline: Some(file("timeline")),
                 ..Observation::default()
             },
-        );
-        assert!(std::fs::metadata(&path).expect("a log").len() > 10_000);
-        check(
+            vec![file("log"), file("timeline")],
+        ),
+        (
+            "its pipeline logged from probe to probe",
+            Observation {
+                pipeline: pipeline("part", Some("probe:roi_begin"), Some("probe:work_end")),
+                ..Observation::default()
+            },
+            vec![file("part")],
+        ),
+        (
             "traced",
             Observation {
                 trace: Some(TraceRequest {
@@ -112,28 +117,80 @@ fn who_watches_changes_nothing() {
                 }),
                 ..Observation::default()
             },
-        );
-        for part in ["timing for 777 cycles, ", "timing for 331 instructions, "] {
-            let mut request = watched.request();
-            request.phases = Some(part.repeat(40) + "timing");
-            // Some programs end before so many phases have.
-            let found = result(&request, &elf);
-            assert_same(&found, &expected, &["phases", "missed_phase"], &name(part));
+            vec![file("trace")],
+        ),
+        (
+            "profiled",
+            Observation {
+                profile: Some(ProfileRequest {
+                    path: file("profile"),
+                    from: None,
+                }),
+                ..Observation::default()
+            },
+            vec![file("profile")],
+        ),
+        (
+            "traced, and profiled from a cycle on",
+            Observation {
+                trace: Some(TraceRequest {
+                    path: file("first lines"),
+                    from: None,
+                    count: Some(500),
+                }),
+                profile: Some(ProfileRequest {
+                    path: file("later"),
+                    from: Some("2000".into()),
+                }),
+                ..Observation::default()
+            },
+            vec![file("first lines"), file("later")],
+        ),
+    ]
+}
+
+#[test]
+fn who_watches_changes_nothing() {
+    on_all_processors(WATCHED.len(), |n| {
+        let watched = &WATCHED[n];
+        let elf = watched.program(0x830 + n as u64, 4);
+        let name = |what: &str| format!("{:?}, {what}", watched.machine);
+        let mut request = watched.request();
+        request.observe = Observation::default();
+        let expected = result(&request, &elf);
+        for check in [false, true] {
+            let folder = tempfile::tempdir().expect("a folder");
+            for (what, observe, files) in observations(folder.path()) {
+                let what = name(&format!("{what}, check {check}"));
+                request.observe = Observation { check, ..observe };
+                let found = result(&request, &elf);
+                assert_same(&found, &expected, &["checked_instructions"], &what);
+                assert_eq!(found["checked_instructions"] != 0, check, "{what}");
+                for file in files {
+                    let written = std::fs::metadata(&file).expect("a file").len();
+                    assert!(written > 1000, "{what}: {written} bytes in {file}");
+                }
+            }
+            request.observe = Observation {
+                check,
+                ..Observation::default()
+            };
+            for part in ["timing for 777 cycles, ", "timing for 331 instructions, "] {
+                request.phases = Some(part.repeat(40) + "timing");
+                // Some programs end before so many phases have.
+                let found = result(&request, &elf);
+                let differ = ["phases", "missed_phase", "checked_instructions"];
+                assert_same(&found, &expected, &differ, &name(part));
+            }
+            request.phases = None;
         }
-    }
+    });
 }
 
 #[test]
 fn a_debugger_who_lets_all_run_changes_nothing() {
     for (seed, watched) in (0x840..).zip(&WATCHED) {
-        let elf = generate(Settings {
-            seed,
-            harts: watched.harts,
-            blocks: 2,
-            items: 60,
-            target: Target::Loiter,
-        })
-        .elf;
+        let elf = watched.program(seed, 2);
         let expected = result(&watched.request(), &elf);
         // A port that is free now.
         let port = TcpListener::bind("127.0.0.1:0").expect("a free port");

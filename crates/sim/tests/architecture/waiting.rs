@@ -2,10 +2,14 @@
 //! ends, and says who waits for what.
 
 use loiter_isa::Op;
+use loiter_isa::csr::number::{MCYCLE, MEPC, MIE, MIP, MSTATUS, MTVEC};
 use loiter_sim::{ExitReason, RunResult};
 
 use crate::generator::asm::{GP, Label};
-use crate::handmade::{A0, A1, A2, FREE, FULL_FENCE, Guest, S0, S1, T0, T1, T2, reports};
+use crate::handmade::{
+    A0, A1, A2, CLINT, FREE, FULL_FENCE, Guest, MACHINE_ENABLE, MTIME, MTIMECMP, S0, S1, T0, T1,
+    T2, reports,
+};
 use crate::machines::{Machine, assert_passed, run_to_end, try_run};
 
 /// Delays of the waker, in instructions, that are tried one by one.
@@ -19,17 +23,7 @@ const FLAG: i32 = FREE;
 const ROUND: u8 = 18;
 const SPENT: u8 = 19;
 
-const MIE: u16 = 0x304;
-const MIP: u16 = 0x344;
-const MSTATUS: u16 = 0x300;
-const MTVEC: u16 = 0x305;
-const MEPC: u16 = 0x341;
-const MCYCLE: u16 = 0xb00;
 const MSIP: u8 = 1 << 3;
-const MACHINE_ENABLE: u8 = 1 << 3;
-const CLINT: i64 = 0x0200_0000;
-const MTIMECMP: i64 = CLINT + 0x4000;
-const MTIME: i64 = CLINT + 0xbff8;
 
 /// Waker and waiter, harts of one core or of two.
 const PAIRS: &[(Machine, usize, [usize; 2])] = &[
