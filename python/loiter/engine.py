@@ -59,6 +59,23 @@ class Engine:
         with self._faults():
             return _object(self._module.run(json.dumps(request), elf, callback))
 
+    def explore(
+        self, path: str, elf: bytes, model: str, harts: int, states: int, progress: Progress | None = None
+    ) -> tuple[Json, Any]:
+        """All executions of a program under a memory model: how much was looked at, and the shortest that fails.
+
+        That comes a second time as the native object which `Debugger.serve` shows; None if nothing fails.
+        """
+        callback = None if progress is None else lambda text: progress(json.loads(text))
+        with self._faults():
+            report, failing = self._module.explore(path, elf, model, harts, states, callback)
+            return _object(report), failing
+
+    def debugger(self, address: str) -> Debugger:
+        """Listens at [HOST:]PORT for GDB."""
+        with self._faults():
+            return Debugger(self._module.Debugger.listen(address), self._faults)
+
     def boot(self, request: Json) -> Session:
         """A system at reset, about to boot."""
         with self._faults():
@@ -101,6 +118,31 @@ class Engine:
             if type(error).__name__ == "PanicException":
                 raise InternalFault(f"the simulator panicked: {error}") from None
             raise
+
+
+class Debugger:
+    """Where GDB comes to look at a failing execution."""
+
+    def __init__(self, native: Any, faults: Callable[[], AbstractContextManager[None]]) -> None:
+        self._native = native
+        self._faults = faults
+
+    @property
+    def address(self) -> str:
+        """Where that is, with the free port that was chosen for port 0."""
+        address: str = self._native.address
+        return address
+
+    def serve(self, failing: Any, tell: Callable[[str], None]) -> None:
+        """Shows a failing execution, from when GDB comes until it goes; `tell` gets what the user should know."""
+
+        def progress(text: str) -> bool:
+            for message in json.loads(text):
+                tell(message)
+            return True
+
+        with self._faults():
+            self._native.serve(failing, progress)
 
 
 class Session:

@@ -24,6 +24,7 @@ COLOURS = (
     *("#999933", "#882255", "#117733", "#a6a6a6"),
 )
 
+_STROKES = ("-", "--", ":")
 INK = "#1b1f24"
 PUBLISHED = "#c1121f"
 _LEGEND_COLUMNS = 8
@@ -84,13 +85,26 @@ def draw_matrix(title: str, across: str, down: str, values: Sequence[Sequence[fl
 
 
 def draw_curves(
-    title: str, across: str, up: str, curves: Mapping[str, Sequence[tuple[float, float]]], by_powers: bool, kind: str
+    title: str,
+    across: str,
+    up: str,
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+    by_powers: bool,
+    kind: str,
+    spans: Mapping[str, Sequence[tuple[float, float]]] | None = None,
 ) -> bytes:
-    """Curves through points, as `png`, `svg` or `pdf`; with `by_powers`, by powers of two across and of ten up."""
+    """Curves through points, as `png`, `svg` or `pdf`; with `by_powers`, by powers of two across and of ten up. `spans`
+    has the least and the most of each point."""
     with matplotlib.rc_context(_STYLE):
         figure, axes = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
         for index, (name, points) in enumerate(curves.items()):
-            axes.plot(*zip(*points, strict=True), marker="o", markersize=3.5, color=COLOURS[index], label=name)
+            # More curves than colours differ in their strokes.
+            stroke = _STROKES[index // len(COLOURS) % len(_STROKES)]
+            colour = COLOURS[index % len(COLOURS)]
+            xs, ys = [x for x, _ in points], [y for _, y in points]
+            if spans is not None:
+                axes.vlines(xs, *zip(*spans[name], strict=True), color=colour, linewidth=1.2)
+            axes.plot(xs, ys, marker="o", markersize=3.5, linestyle=stroke, color=colour, label=name)
         if by_powers:
             axes.set_xscale("log", base=2)
             axes.set_yscale("log")

@@ -1,4 +1,4 @@
-"""Where the files beside the code are: machines, published figures, built guests, what goes into guests' Linux.
+"""Where the files beside the code are: machines, published figures, built guests, what goes into guests' Linux, locks.
 
 `loiter/data` holds them. In a checkout it consists of links to the top-level folders; a wheel carries the files.
 """
@@ -14,6 +14,7 @@ MACHINES = DATA / "machines"
 REFERENCE = DATA / "reference"
 GUESTS = DATA / "guests"
 LINUX = DATA / "linux"
+LOCKS = DATA / "locks"
 
 
 def read_text(path: Path, what: str) -> str:

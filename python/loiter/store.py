@@ -8,7 +8,7 @@ manifest; an entry that fails is no result and is run again.
     host.json        what depends on the host: seconds, date
     stdout stderr console.txt    of systems that booted
     counters.parquet accounts.parquet activities.parquet histograms.parquet seats.parquet samples.parquet
-    marks.parquet reports.parquet lock_reads.parquet
+    marks.parquet reports.parquet lock_reads.parquet locks.parquet
 """
 
 from __future__ import annotations

@@ -28,6 +28,16 @@ _UNIT = _column("unit", pa.string(), "unit of `value`")
 _ACTIVITY = _column("activity", pa.string(), "what the hart did")
 _CYCLES = _column("cycles", _COUNT, "cycles of the cores' clock", "cycles")
 
+
+def _durations(name: str, what: str) -> list[pa.Field]:
+    return [
+        _column(f"{name}_sum_cycles", _COUNT, f"sum of the times {what}", "cycles"),
+        _column(f"{name}_min_cycles", _COUNT, "the shortest", "cycles"),
+        _column(f"{name}_max_cycles", _COUNT, "the longest", "cycles"),
+        _column(f"{name}_log2_histogram", pa.list_(_COUNT), "them by the logarithm of their length"),
+    ]
+
+
 SCHEMAS: dict[str, pa.Schema] = {
     "counters": pa.schema(
         [
@@ -104,6 +114,21 @@ SCHEMAS: dict[str, pa.Schema] = {
             _column("interval_min_cycles", _COUNT, "the shortest", "cycles"),
             _column("interval_max_cycles", _COUNT, "the longest", "cycles"),
             _column("log2_histogram", pa.list_(_COUNT), "intervals by the logarithm of their length", "intervals"),
+        ]
+    ),
+    "locks": pa.schema(
+        [
+            _column("lock", _GIVEN, "address of the lock"),
+            _column("site", _GIVEN, "address of the probe that begins the acquire"),
+            _HART,
+            _column("acquisitions", _COUNT, "acquires that ended", "acquires"),
+            _column("contentions", _COUNT, "acquires that began while another hart held the lock", "acquires"),
+            _column("bounces", _COUNT, "acquires of a lock that another hart had acquired last", "acquires"),
+            *_durations("wait", "from the beginning of an acquire to its end"),
+            _column("holds", _COUNT, "releases", "releases"),
+            *_durations("hold", "from the end of an acquire to the release"),
+            _column("handovers", _COUNT, "acquires by a hart that waited at the release before", "acquires"),
+            *_durations("handover", "from a release to the end of the acquire of a hart that waited by then"),
         ]
     ),
 }

@@ -13,7 +13,23 @@ from rich.console import Console
 from rich.text import Text
 
 import loiter
-from loiter.cli import boot, compare, execute, image, latency, machine, metrics, run, snapshot, study, sweep, wait
+from loiter.cli import (
+    boot,
+    compare,
+    execute,
+    explore,
+    image,
+    latency,
+    locks,
+    machine,
+    metrics,
+    native,
+    run,
+    snapshot,
+    study,
+    sweep,
+    wait,
+)
 from loiter.errors import Fault, InternalFault, Interrupted, UserFault
 
 app = typer.Typer(
@@ -35,6 +51,9 @@ app.command("compare")(compare.compare)
 app.command("metrics")(metrics.show_metrics)
 app.command("wait")(wait.wait)
 app.command("latency")(latency.latency)
+app.command("locks")(locks.locks)
+app.command("explore")(explore.explore)
+app.add_typer(native.app, name="native")
 app.add_typer(study.app, name="study")
 app.command("boot")(boot.boot)
 # What follows the program's name is the program's.

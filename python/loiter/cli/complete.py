@@ -35,6 +35,14 @@ def tasks(ctx: typer.Context, incomplete: str) -> list[str]:
     return _begins(found, incomplete)
 
 
+def locks(incomplete: str) -> list[str]:
+    """Names of locks, the last of a list."""
+    from loiter import contention
+
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in _begins(_quietly(contention.names), last)]
+
+
 def keys(ctx: typer.Context, incomplete: str) -> list[str]:
     """`KEY=` of the machine that is named, or of all."""
     if "=" in incomplete:

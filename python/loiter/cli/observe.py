@@ -124,9 +124,8 @@ class Observation:
             if value is not None and path is None:
                 file = f"--{of.split()[0]} FILE"
                 raise UserFault(f"{option} {value}: there is no {of}; give it a file with {file}.")
-        port = (self.gdb or "").rpartition(":")[2]
-        if port.isdigit() and int(port) > _LAST_PORT:
-            raise UserFault(f"--gdb {self.gdb}: ports go up to {_LAST_PORT}; 0 takes a free one.")
+        if self.gdb is not None:
+            check_port(self.gdb)
         files: dict[Path, str] = {}
         for option, path in (
             ("--trace", self.trace),
@@ -210,3 +209,10 @@ class Observation:
                     session.write_profile(self.profile, " ".join(command))
                 except Fault as error:
                     faults.append(RunFault(str(error)))
+
+
+def check_port(address: str) -> None:
+    """Refuses a port for --gdb that cannot be."""
+    port = address.rpartition(":")[2]
+    if port.isdigit() and int(port) > _LAST_PORT:
+        raise UserFault(f"--gdb {address}: ports go up to {_LAST_PORT}; 0 takes a free one.")

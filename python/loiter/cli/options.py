@@ -17,7 +17,7 @@ from rich.text import Text
 from loiter import machines
 from loiter.cli import complete
 from loiter.engine import Engine
-from loiter.errors import nearest
+from loiter.errors import UserFault, nearest
 from loiter.machines import Machine
 from loiter.systems.roi import Roi
 
@@ -120,6 +120,20 @@ def load_machine(engine: Engine, name: str, sets: list[str] | None) -> Machine:
             advice = f'did you mean "{close[0]}"?' if close else f"defined: {', '.join(tags) or 'none'}."
             warn(f"{name}: [sources] does not define [{tag}], in the source of {', '.join(keys)}; {advice}")
     return machine
+
+
+def method_and_steps(policy: str) -> tuple[str, int]:
+    """`NAME[:STEPS]` of --policy."""
+    method, _, steps = policy.partition(":")
+    if steps and not steps.isdecimal():
+        raise UserFault(f"--policy {policy}: steps are a number, as in pause:4.")
+    return method, int(steps or 1)
+
+
+def check_directory(out_directory: Path | None) -> None:
+    """Refuses an --out that is a file."""
+    if out_directory is not None and out_directory.exists() and not out_directory.is_dir():
+        raise UserFault(f"--out {out_directory}: a file of that name exists; name a directory.")
 
 
 def print_json(value: Any) -> None:

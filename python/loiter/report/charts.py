@@ -14,6 +14,15 @@ Spec = dict[str, Any]
 
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _PICKED = {"name": "picked", "select": {"type": "point", "fields": ["series"]}, "bind": "legend"}
+# A measure without ends has bars of no height: Vega warns of a field without a value.
+_ENDS = [
+    {"calculate": f"isValid(datum[measure + '_{end}']) ? datum[measure + '_{end}'] : datum.y", "as": name}
+    for end, name in (("least", "low"), ("most", "high"))
+]
+_ENDS_SHOWN = {
+    "mark": {"type": "rule"},
+    "encoding": {"y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}},
+}
 _HEIGHT_PX = 300
 _STEP_PX = 46
 _MOST_TICKS = 24
@@ -66,11 +75,16 @@ def of_sweep(rows: Sequence[Mapping[str, Any]], axes: Sequence[str], measures: S
     first, others = axes[0], list(axes[1:])
     kinds = {type(row[first]) for row in rows}
     numbers = kinds <= {int, float}
-    values = []
+    values: list[dict[str, Any]] = []
     for row in rows:
         name = ", ".join(f"{key} = {row[key]}" for key in others)
-        values.append({**{each: row.get(each) for each in measures}, "x": row[first], "series": name} | _run_of(row))
+        ends = {f"{each}{end}": row.get(f"{each}{end}") for each in measures for end in ("_least", "_most")}
+        kept = {each: value for each, value in ends.items() if value is not None}
+        values.append(
+            {each: row.get(each) for each in measures} | kept | {"x": row[first], "series": name} | _run_of(row)
+        )
     names = list(dict.fromkeys(value["series"] for value in values))
+    barred = any(name.endswith("_least") for value in values for name in value)
     chosen = "ipc" if "ipc" in measures else measures[0]
     labels = [name if units.get(name, name) == name else f"{name}, {units[name]}" for name in measures]
     x: Spec = {"field": "x", "type": "quantitative" if numbers else "nominal", "title": first, "sort": None}
@@ -99,7 +113,11 @@ def of_sweep(rows: Sequence[Mapping[str, Any]], axes: Sequence[str], measures: S
                 },
             }
         ],
-        "transform": [{"calculate": "datum[measure]", "as": "y"}, {"filter": "isValid(datum.y)"}],
+        "transform": [
+            {"calculate": "datum[measure]", "as": "y"},
+            {"filter": "isValid(datum.y)"},
+            *(_ENDS if barred else []),
+        ],
         "encoding": {
             "x": x,
             "y": {"field": "y", "type": "quantitative", "title": labels[measures.index(chosen)]},
@@ -107,6 +125,7 @@ def of_sweep(rows: Sequence[Mapping[str, Any]], axes: Sequence[str], measures: S
         },
         "layer": [
             {"mark": {"type": "line"}},
+            *([_ENDS_SHOWN] if barred else []),
             {
                 "mark": {"type": "point", "filled": True, "size": 70, "cursor": "pointer"},
                 "params": [_PICKED] if others else [],

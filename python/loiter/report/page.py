@@ -79,23 +79,35 @@ def of_study(study: Study, findings: Findings, provenance: Provenance, results: 
     )
 
 
-def of_sweep(frame: pd.DataFrame, axes: Sequence[str], title: str, command: str) -> str:
-    """The page of a sweep: a measure of one's choice over the axes, and all points."""
+def of_sweep(
+    frame: pd.DataFrame,
+    axes: Sequence[str],
+    title: str,
+    command: str,
+    *,
+    how: str = "Simulated",
+    file: str = "points.parquet",
+) -> str:
+    """The page of a sweep: a measure of one's choice over the axes, and all points.
+
+    Columns `NAME_least` and `NAME_most` beside one `NAME` are the ends of its bar.
+    """
     from loiter.sweeps import table
 
     units = frame.attrs["units"]
     names = [name for name in frame.columns if name not in table.LAST]
     # Those of modes, and intervals, are in the file.
-    whole = [name for name in names if name not in axes and not name.endswith((".user", ".kernel", ".half_width"))]
+    bars = [f"{name}{end}" for name in names for end in ("_least", "_most") if f"{name}{end}" in names]
+    hidden = (".user", ".kernel", ".half_width")
+    whole = [name for name in names if name not in axes and name not in bars and not name.endswith(hidden)]
     measures = [name for name in whole if frame[name].notna().any()]
     rows, plotted = [], []
     for record in frame.head(_MOST_POINTS).to_dict("records"):
         path, error = record[table.RESULT], record[table.ERROR]
         point = ", ".join(f"{key} = {record[key]}" for key in axes)
         if not isinstance(error, str):
-            plotted.append(
-                {name: _plain(record[name]) for name in [*axes, *measures]} | {"run": point, "command": command}
-            )
+            shown = {name: _plain(record[name]) for name in [*axes, *measures, *bars]}
+            plotted.append(shown | {"run": point, "command": command})
         rows.append(
             {
                 "cells": [_cell(record[name]) for name in [*axes, *measures]],
@@ -115,6 +127,8 @@ def of_sweep(frame: pd.DataFrame, axes: Sequence[str], title: str, command: str)
         charted=bool(specs),
         left_out=max(0, len(frame) - _MOST_POINTS),
         command=command,
+        how=how,
+        file=file,
     )
 
 
