@@ -40,7 +40,9 @@ TABLES = "default"
 _NEARER = 0.1
 """A change that takes away less than this share of the distance is no cause (assumed)."""
 _DECIDING = ("crates/*/src/**/*.rs", "machines/*.toml", "guests/programs/**/*.[cSh]", "guests/runtime/*.[cSh]",
-             "reference/*.toml")  # fmt: skip
+             "locks/include/loiter/*.h", "reference/*.toml")  # fmt: skip
+_NO_PART = ROOT / "crates" / "explore"
+"""What no study runs."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +218,8 @@ def _parse(each: Experiment) -> str | None:
 def sources() -> str:
     """A hash of what decides results: simulator, machines, guests, published figures."""
     total = hashlib.sha256()
-    for path in sorted(path for pattern in _DECIDING for path in ROOT.glob(pattern)):
+    found = (path for pattern in _DECIDING for path in ROOT.glob(pattern))
+    for path in sorted(path for path in found if not path.is_relative_to(_NO_PART)):
         total.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
     return total.hexdigest()[:16]
 

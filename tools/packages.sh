@@ -3,7 +3,8 @@
 #
 #   tools/packages.sh build    C compiler, RISC-V cross compiler, Python's venv
 #   tools/packages.sh images   these and what `loiter image build` works with
-#   tools/packages.sh test     these, QEMU, a browser for pages, and what reads the guest's state and profiles
+#   tools/packages.sh test     these, QEMU, a second C compiler, a browser for pages, what reads the guest's state and profiles, hwloc,
+#                            programs that take mutexes, and libraries of locks
 #
 # PYTHON names the Python to use, CROSS the prefix of the cross compiler. Looks first; a call with nothing to do is quick.
 set -euo pipefail
@@ -59,7 +60,20 @@ if [ "$1" = test ]; then
     need qemu-system-riscv64 qemu-system-misc
     need gdb-multiarch gdb-multiarch
     need callgrind_annotate valgrind
+    need clang clang
+    need cmake cmake
+    need pkg-config pkgconf
     need chromium chromium
+    need lstopo-no-graphics hwloc-nox
+    need pigz pigz
+    need stress-ng stress-ng
+    # Locks of other libraries, which ours are measured beside.
+    header() { # header FILE PACKAGE
+        echo "#include <$1>" | cc -E - > /dev/null 2>&1 || missing+=("$2")
+    }
+    header ck_spinlock.h libck-dev
+    header nsync_mu.h libnsync-dev
+    [ -e /usr/include/absl/synchronization/mutex.h ] || missing+=(libabsl-dev)
 fi
 [ ${#missing[@]} -gt 0 ] || exit 0
 

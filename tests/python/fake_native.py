@@ -149,6 +149,7 @@ def run(request_text: str, elf: bytes, progress: Callable[[str], bool] | None) -
                 for each in range(cores * contexts)
             ],
             "lock_reads": [_reads(loop, hart, end) for loop, harts in spinners.items() for hart in harts],
+            "locks": [_lock(hart, end) for harts in spinners.values() for hart in harts],
         }
     )  # fmt: skip
 
@@ -188,6 +189,17 @@ def _reads(loop: str, hart: int, end: int) -> dict[str, Any]:
         "interval_max_cycles": period,
         "log2_histogram": [0, 0, 0, reads - 2],
     }
+
+
+def _lock(hart: int, end: int) -> dict[str, Any]:
+    """One wait for a lock and one section, with a hand-over."""
+    row: dict[str, Any] = {"lock": 64, "site": 128, "hart": hart, "acquisitions": 1, "contentions": 1, "bounces": 0}
+    row |= {"holds": 1, "handovers": 1}
+    for name, cycles in (("wait", end // 2), ("hold", 7), ("handover", 3)):
+        histogram = [0] * (cycles.bit_length() - 1) + [1]
+        row |= {f"{name}_{which}_cycles": cycles for which in ("sum", "min", "max")}
+        row[f"{name}_log2_histogram"] = histogram
+    return row
 
 
 def _misbehave(label: str, progress: Callable[[str], bool] | None) -> None:

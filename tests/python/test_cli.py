@@ -5,36 +5,18 @@ from __future__ import annotations
 import errno
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from loiter import cli
+from commands import Command, run
 from loiter.engine import Engine
 
 
-@dataclass
-class Said:
-    """What a command left."""
-
-    status: int
-    out: str
-    err: str
-
-
 @pytest.fixture
-def loiter(engine: Engine, capsys: pytest.CaptureFixture[str]):
+def loiter(engine: Engine) -> Command:
     """Runs a command against the fake simulator."""
-
-    def call(*arguments: str) -> Said:
-        with pytest.raises(SystemExit) as end:
-            cli.main(list(arguments))
-        captured = capsys.readouterr()
-        code = end.value.code
-        return Said(0 if code is None else int(code), captured.out, captured.err)
-
-    return call
+    return run
 
 
 MISTAKES = [
@@ -151,7 +133,7 @@ def test_run_writes_a_result_directory_and_replaces_its_own(loiter, tmp_path: Pa
         assert said.status == 0
     assert sorted(each.name for each in (tmp_path / "out" / "first").iterdir()) == [
         *("accounts.parquet", "activities.parquet", "counters.parquet", "histograms.parquet", "host.json"),
-        "lock_reads.parquet",
+        *("lock_reads.parquet", "locks.parquet"),
         *("manifest.json", "marks.parquet", "reports.parquet", "samples.parquet"),
         "seats.parquet",
     ]

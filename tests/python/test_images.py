@@ -11,13 +11,13 @@ import sys
 import textwrap
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from loiter import cli, images, resources
+from commands import Command, run
+from loiter import images, resources
 from loiter.errors import Interrupted, RunFault, StoreFault, UserFault
 from loiter.images import builder, cache, kinds, recipe, tools
 from loiter.images.apt import Package
@@ -75,27 +75,10 @@ def fakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeKind
     return fakes
 
 
-@dataclass
-class Said:
-    """What a command left."""
-
-    status: int
-    out: str
-    err: str
-
-
 @pytest.fixture
-def loiter(fakes: dict[str, FakeKind], capsys: pytest.CaptureFixture[str]):
+def loiter(fakes: dict[str, FakeKind]) -> Command:
     """Runs a command."""
-
-    def call(*arguments: str) -> Said:
-        with pytest.raises(SystemExit) as end:
-            cli.main(list(arguments))
-        captured = capsys.readouterr()
-        code = end.value.code
-        return Said(0 if code is None else int(code), captured.out, captured.err)
-
-    return call
+    return run
 
 
 # --- images as files -------------------------------------------------------------------------------------------------

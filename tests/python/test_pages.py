@@ -22,7 +22,7 @@ from loiter.results import Result
 SIZES = {"phone": (390, 844), "tablet": (820, 1180), "desk": (1440, 900)}
 SCHEMES = ("light", "dark")
 MOST_BYTES = 5_000_000
-KINDS = ("study", "wait", "sweep", "compare")
+KINDS = ("study", "wait", "sweep", "locks", "compare")
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +51,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     call(
         *("sweep", "-m", "t1", "-p", "spinloops", "--place", "add=0", "--grid", "argument.iterations=5..40+5"),
         *("--grid", "core.contexts=1,2,4", "--out", "sweep"),
+    )
+    call(
+        *("locks", "-m", "t1", "--locks", "ticket,tas", "--threads", "1,2,4", "--cycles", "5000", "--seeds", "3"),
+        *("--out", "locks"),
     )
     for name in ("t1", "t2"):
         call("run", "-m", name, "spinloops", "--place", "add=0", "--out", name)
@@ -192,6 +196,25 @@ def test_a_sweep_shows_the_measure_that_is_chosen(browser: Browser, pages: dict[
     assert chosen.input_value() == "cycles"
     page.wait_for_function("document.activeElement.tagName === 'SELECT'", timeout=5000)
     assert page.locator("table.explore a").first.get_attribute("href", timeout=1000)
+    assert opened.said == []
+    page.context.close()
+
+
+def test_what_seeds_differ_by_is_drawn(browser: Browser, pages: dict[str, Path]) -> None:
+    opened = Opened(browser, pages["locks"])
+    page = opened.page
+    chosen = page.locator(".vega-bindings select")
+    heights = {}
+    for measure in chosen.locator("option").evaluate_all("options => options.map(it => it.value)"):
+        chosen.select_option(measure)
+        # A measure that takes two threads to hand over has no point for one.
+        page.wait_for_function(
+            "n => document.querySelectorAll('[data-chart] svg.marks g.mark-rule line').length === n",
+            arg=4 if "handover" in measure else 6,
+        )
+        bars = map(_box, page.locator("[data-chart] svg.marks g.mark-rule.role-mark line").all())
+        heights[measure] = max(bar["height"] for bar in bars)
+    assert max(heights.values()) > 5, heights
     assert opened.said == []
     page.context.close()
 

@@ -72,7 +72,7 @@ def test_the_same_run_leaves_the_same_bytes(tmp_path: Path) -> None:
         done = loiter_(*arguments[:3], "--out", name, *arguments[3:], cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     names = [each.name for each in (tmp_path / "a").iterdir() if each.name != "host.json"]
-    assert len(names) == 10
+    assert len(names) == 11
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
     marks = store.read(tmp_path / "a").rows("marks")

@@ -89,7 +89,7 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path, engine: Engine, reque
     first = store.write(tmp_path / "a", request_, engine, answer)
     second = store.write(tmp_path / "b", request_, engine, answer | {"host_seconds": 77.0})
     names = sorted(each.name for each in first.iterdir() if each.name != "host.json")
-    assert len(names) == 10
+    assert len(names) == 11
     for name in names:
         assert (first / name).read_bytes() == (second / name).read_bytes(), name
 

@@ -33,7 +33,7 @@ def count(tmp_path: Path, machine: str, *options: str) -> subprocess.CompletedPr
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("way", [0, 1, 2])
+@pytest.mark.parametrize("way", [0, 1, 2, 3])
 def test_harts_that_take_turns_by_the_header_lose_no_count(machine: str, way: int, tmp_path: Path) -> None:
     done = count(tmp_path, machine, f"way={way}", "limit=20")
     assert done.returncode == 0, done.stderr

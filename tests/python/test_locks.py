@@ -1,0 +1,72 @@
+"""What is made of the rows of locks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from loiter import locks
+from loiter.errors import UserFault
+
+
+def row(lock: int, site: int, hart: int, waits: list[int], **counts: int) -> dict[str, Any]:
+    found: dict[str, Any] = {"lock": lock, "site": site, "hart": hart, "acquisitions": len(waits), "contentions": 0}
+    found |= {"bounces": 0, "holds": len(waits), "handovers": 0}
+    for name, cycles in (("wait", waits), ("hold", [5] * len(waits)), ("handover", [])):
+        histogram = [0] * max((each.bit_length() for each in cycles), default=0)
+        for each in cycles:
+            histogram[each.bit_length() - 1] += 1
+        found |= {
+            f"{name}_sum_cycles": sum(cycles),
+            f"{name}_min_cycles": min(cycles, default=0),
+            f"{name}_max_cycles": max(cycles, default=0),
+            f"{name}_log2_histogram": histogram,
+        }
+    return found | counts
+
+
+def test_rows_of_a_lock_add_up_and_the_most_waited_for_comes_first() -> None:
+    rows = [
+        row(64, 8, 0, [3, 9], contentions=1, bounces=1),
+        row(64, 16, 1, [100], bounces=1),
+        row(128, 8, 0, [500], contentions=1),
+    ]
+    found = locks.table(rows)
+    assert list(found["lock"]) == [128, 64]
+    second = found.iloc[1]
+    assert (second["acquisitions"], second["contentions"], second["acq-bounces"]) == (3, 1, 2)
+    assert (second["waittime-min"], second["waittime-max"], second["waittime-total"]) == (3, 100, 112)
+    assert second["waittime-avg"] == pytest.approx(112 / 3)
+    assert (second["holdtime-avg"], second["handovertime-avg"]) == (5, 0)
+    # 3 and 9 are below 16, 100 below 128.
+    assert (second["waittime-p50"], second["waittime-p99"]) == (16, 128)
+    places = locks.table(rows, by=("lock", "site"))
+    assert len(places) == 3
+    with pytest.raises(UserFault, match="sites"):
+        locks.table(rows, by=("sites",))
+
+
+@pytest.mark.parametrize(
+    ("counts", "jain", "busier"),
+    [([4, 4, 4, 4], 1.0, 0.5), ([8, 0, 0, 0], 0.25, 1.0), ([6, 3, 3], 0.889, 0.625), ([5], 1.0, 0.5)],
+)
+def test_fairness_is_over_harts(counts: list[int], jain: float, busier: float) -> None:
+    rows = [row(64, 8, hart, [2] * count) for hart, count in enumerate(counts)]
+    found = locks.fairness(rows)
+    assert found.jain == pytest.approx(jain, abs=0.001)
+    assert found.busier_half == pytest.approx(busier)
+    assert found.longest_wait_cycles == 2
+
+
+def test_a_lock_that_nobody_has_acquired_has_no_fairness() -> None:
+    with pytest.raises(UserFault, match="nobody"):
+        locks.fairness([row(64, 8, 0, [])])
+    assert "jain" not in locks.table([row(64, 8, 0, [])]).columns
+
+
+def test_percentiles_are_upper_bounds_of_bins() -> None:
+    assert locks.percentile([], 50) == 0
+    assert locks.percentile([1, 1, 2], 50) == 4
+    assert locks.percentile([1, 1, 2], 51) == 8
+    assert locks.percentile([0, 0, 7], 1) == 8
