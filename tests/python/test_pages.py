@@ -53,13 +53,26 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         *("--grid", "core.contexts=1,2,4", "--out", "sweep"),
     )
     call(
-        *("locks", "-m", "t1", "--locks", "ticket,tas", "--threads", "1,2,4", "--cycles", "5000", "--seeds", "3"),
+        *(
+            "locks",
+            "-m",
+            "t1",
+            "--locks",
+            "ticket,test_and_set",
+            "--threads",
+            "1,2,4",
+            "--cycles",
+            "5000",
+            "--seeds",
+            "3",
+        ),
         *("--out", "locks"),
     )
     for name in ("t1", "t2"):
         call("run", "-m", name, "spinloops", "--place", "add=0", "--out", name)
     call("compare", "t1", "t2", "--page", "compare.html")
-    return {kind: home / ("compare.html" if kind == "compare" else f"{kind}/report.html") for kind in KINDS}
+    places = {"compare": "compare.html", "locks": "locks/locks.html"}
+    return {kind: home / places.get(kind, f"{kind}/report.html") for kind in KINDS}
 
 
 class Opened:
@@ -204,16 +217,14 @@ def test_what_seeds_differ_by_is_drawn(browser: Browser, pages: dict[str, Path])
     opened = Opened(browser, pages["locks"])
     page = opened.page
     chosen = page.locator(".vega-bindings select")
+    marks = "[data-chart] svg.marks g.role-mark"
     heights = {}
     for measure in chosen.locator("option").evaluate_all("options => options.map(it => it.value)"):
         chosen.select_option(measure)
-        # A measure that takes two threads to hand over has no point for one.
-        page.wait_for_function(
-            "n => document.querySelectorAll('[data-chart] svg.marks g.mark-rule line').length === n",
-            arg=4 if "handover" in measure else 6,
-        )
-        bars = map(_box, page.locator("[data-chart] svg.marks g.mark-rule.role-mark line").all())
-        heights[measure] = max(bar["height"] for bar in bars)
+        page.locator("[data-chart] svg.marks").get_by_text(measure).first.wait_for()
+        bars = page.locator(f"{marks}.mark-rule line")
+        assert bars.count() == page.locator(f"{marks}.mark-symbol path").count() > 0
+        heights[measure] = max(_box(bar)["height"] for bar in bars.all())
     assert max(heights.values()) > 5, heights
     assert opened.said == []
     page.context.close()

@@ -129,6 +129,7 @@ def of_sweep(
         command=command,
         how=how,
         file=file,
+        barred=bool(bars),
     )
 
 
