@@ -19,6 +19,7 @@ PAGES = (
     "tutorial.md",
     "howto/add-a-guest.md",
     "howto/add-a-waiting-method.md",
+    "howto/add-a-lock.md",
     "howto/add-an-out-of-order-processor.md",
     "howto/course-lab.md",
 )
