@@ -11,7 +11,8 @@
 # make causes   the experiments on causes of misses, again; fails where one gives something else than docs/causes.toml keeps
 # make study    the whole study, as published figures are compared (about three minutes on two processors)
 #
-# Everything is incremental. PYTHON=... and CROSS=... choose another Python and another cross compiler.
+# Everything is incremental. PYTHON=... and CROSS=... choose another Python and another cross compiler. With PGO=1 the compiler learns
+# from runs (tools/train.py): building takes twice as long, simulating about a tenth less (docs/performance.md).
 
 PYTHON ?= python3
 CROSS ?= riscv64-linux-gnu-
@@ -21,6 +22,13 @@ bin := .venv/bin
 stamps := build/stamps
 # Other simulators, in an environment of their own.
 peers := build/peers
+# Its profiles are read by the tools of the LLVM that rustc has.
+PGO ?=
+ifneq ($(PGO),)
+export MATURIN_PGO := true
+export PGO
+export PATH := /usr/lib/llvm-$(shell rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')/bin:$(PATH)
+endif
 export PYO3_PYTHON := $(CURDIR)/$(bin)/python
 
 sources := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c')
@@ -61,7 +69,7 @@ bench-peers: setup $(stamps)/peers
 	@$(MAKE) --no-print-directory -s -C guests peers
 	$(bin)/python tools/bench_peers.py guests/build/peers/coremix.elf $(peers)/bin/python target/bench-peers.json
 
-setup: packages $(stamps)/package guests
+setup: packages guests $(stamps)/package
 
 packages:
 	@PYTHON=$(PYTHON) tools/packages.sh build
@@ -73,7 +81,7 @@ $(bin)/python: | packages
 	$(PYTHON) -m venv .venv
 
 $(stamps)/maturin: | $(bin)/python
-	$(bin)/pip install -q --disable-pip-version-check 'maturin>=1.8,<2'
+	$(bin)/pip install -q --disable-pip-version-check 'maturin>=1.13,<2'
 	@mkdir -p $(@D) && touch $@
 
 $(stamps)/peers: | packages

@@ -6,7 +6,7 @@
 #   tools/packages.sh test     these, QEMU, a second C compiler, a browser for pages, what reads the guest's state and profiles, hwloc,
 #                            programs that take mutexes, and libraries of locks
 #
-# PYTHON names the Python to use, CROSS the prefix of the cross compiler. Looks first; a call with nothing to do is quick.
+# PYTHON names the Python to use, CROSS the prefix of the cross compiler, PGO is set for a build that learns from runs. Looks first; a call with nothing to do is quick.
 set -euo pipefail
 
 PYTHON=${PYTHON:-python3}
@@ -44,6 +44,10 @@ need "${CROSS}gcc" gcc-riscv64-linux-gnu
 # It knows ELF from the C library's headers, as do programs for Linux, which tests compile.
 { command -v "${CROSS}gcc" && echo '#include <elf.h>' | "${CROSS}gcc" -E -; } > /dev/null 2>&1 ||
     missing+=(libc6-dev-riscv64-cross)
+if [ -n "${PGO:-}" ]; then
+    llvm=$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
+    [ -x "/usr/lib/llvm-$llvm/bin/llvm-profdata" ] || missing+=("llvm-$llvm")
+fi
 if [ "$1" != build ]; then
     need cpio cpio
     need depmod kmod
