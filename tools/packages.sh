@@ -6,7 +6,8 @@
 #   tools/packages.sh test     these, QEMU, a second C compiler, a browser for pages, what reads the guest's state and profiles, hwloc,
 #                            programs that take mutexes, and libraries of locks
 #
-# PYTHON names the Python to use, CROSS the prefix of the cross compiler, PGO is set for a build that learns from runs. Looks first; a call with nothing to do is quick.
+# PYTHON names the Python to use, CROSS the prefix of the cross compiler; PGO is set for a build that learns from runs. Looks
+# first; a call with nothing to do is quick.
 set -euo pipefail
 
 PYTHON=${PYTHON:-python3}
