@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use loiter_types::Cycle;
+use loiter_types::{ContextId, CoreId, Cycle};
 
 use super::Event;
 use super::dram::Dram;
@@ -59,6 +59,22 @@ pub(crate) struct Fabric {
 }
 
 impl Fabric {
+    /// `context` of `core` keeps `line` from cycle `now` on; for no longer if it does already.
+    pub(crate) fn keep(&mut self, now: Cycle, core: CoreId, context: ContextId, line: u64) {
+        if !self.holds.keeps(context, line, now) {
+            self.release(now, context);
+            let until = now.after(self.reservation_cycles);
+            self.holds.hold(core, context, line, now, until);
+        }
+    }
+
+    /// `context` keeps no line any more.
+    pub(crate) fn release(&mut self, now: Cycle, context: ContextId) {
+        if let Some(core) = self.holds.release(context) {
+            self.events.insert(now.after(1), Event::HoldEnds(core));
+        }
+    }
+
     fn is_core(&self, node: Node) -> bool {
         node.index() < self.cores
     }

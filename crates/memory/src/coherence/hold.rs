@@ -1,8 +1,11 @@
 //! Lines that cores keep for a while after an `lr`, so that the `sc` after it finds them: snoops of them wait. Without that,
 //! cores that try at the same time could take the line from one another for ever, always before the `sc`.
 //!
-//! As in the data caches of Rocket and BOOM (`lrscCycles`, `lrscBackoff`) a line is kept for so many cycles at most. Here that
-//! ends with the context's next atomic, and a line is not kept anew while somebody waits for it.
+//! As in the data caches of Rocket and BOOM (`lrscCycles`) a line is kept for so many cycles at most. A further `lr` of it
+//! changes nothing, as in Rocket's first data cache (`nbdcache.scala` of 2014: only where none is counted does an `lr` set the
+//! counter, an `sc` clears it), so that a compare-and-swap that fails for its value can succeed the next time. In Rocket and
+//! BOOM of today any access ends it, that `lr` too. Here any other atomic of the context does, and a line is not kept anew
+//! while somebody waits for it.
 
 use loiter_types::{ContextId, CoreId, Cycle};
 
@@ -14,7 +17,6 @@ struct Hold {
     core: CoreId,
     context: ContextId,
     line: u64,
-    since: Cycle,
     until: Cycle,
 }
 
@@ -34,31 +36,29 @@ pub(crate) struct Holds {
 }
 
 impl Holds {
-    /// `context` of `core` keeps `line` until `until`, unless somebody waits for it.
+    /// From cycle `now` on `context` of `core` keeps `line` until `until`, unless somebody waits for it.
     pub(crate) fn hold(
         &mut self,
         core: CoreId,
         context: ContextId,
         line: u64,
-        since: Cycle,
+        now: Cycle,
         until: Cycle,
     ) {
-        if !self.is_waited_for(core, line) && until > since {
-            self.held.retain(|hold| hold.context != context);
+        if !self.is_waited_for(core, line) && until > now {
             self.held.push(Hold {
                 core,
                 context,
                 line,
-                since,
                 until,
             });
         }
     }
 
-    /// Whether `context` keeps `line` since this cycle.
-    pub(crate) fn is_held_since(&self, context: ContextId, line: u64, since: Cycle) -> bool {
+    /// Whether `context` keeps `line` in cycle `now`.
+    pub(crate) fn keeps(&self, context: ContextId, line: u64, now: Cycle) -> bool {
         let mut held = self.held.iter();
-        held.any(|hold| hold.context == context && hold.line == line && hold.since == since)
+        held.any(|hold| hold.context == context && hold.line == line && hold.until > now)
     }
 
     /// What `context` has kept is kept no more. Returns its core if somebody waits for that.

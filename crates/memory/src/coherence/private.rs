@@ -378,9 +378,8 @@ impl Private {
                 state = State::Modified;
             }
             if request.kind == RequestKind::Reserve {
-                let until = out.now.after(out.fabric.reservation_cycles);
                 let (core, context) = (request.core, request.context);
-                out.fabric.holds.hold(core, context, line, out.now, until);
+                out.fabric.keep(out.now, core, context, line);
             }
             out.told.push(Told::Performs(Response {
                 request,

@@ -245,25 +245,20 @@ impl Coherent {
         }
     }
 
-    /// `context` of `core`, whose `lr` reads at `addr`, keeps the line for a while, if it may write it.
+    /// `context` of `core`, whose `lr` reads at `addr`, keeps the line for a while, if it may write it; for no longer if it
+    /// does already.
     pub fn reserve(&mut self, now: Cycle, core: CoreId, context: ContextId, addr: PhysAddr) {
         let line = addr.block(self.data_line_log2());
-        if self.fabric.holds.is_held_since(context, line, now) {
-            return;
-        }
-        self.release(now, context);
         if self.private[core.index()].state(line).can_write() {
-            let until = now.after(self.fabric.reservation_cycles);
-            self.fabric.holds.hold(core, context, line, now, until);
+            self.fabric.keep(now, core, context, line);
+        } else {
+            self.fabric.release(now, context);
         }
     }
 
     /// `context` keeps no line any more.
     pub fn release(&mut self, now: Cycle, context: ContextId) {
-        if let Some(core) = self.fabric.holds.release(context) {
-            let at = now.after(1);
-            self.fabric.events.insert(at, Event::HoldEnds(core));
-        }
+        self.fabric.release(now, context);
     }
 
     /// Whether `core` is named before anything happens to its private caches.

@@ -258,9 +258,9 @@ fn a_prefetcher_takes_registers_of_its_own_or_of_the_data_cache() {
     );
 }
 
-/// A core stores to a line for which another has an `lr` in progress, which ends with an atomic after some rounds of a loop.
+/// A core stores to a line for which another has an `lr` in progress, which ends with `atomic` after some rounds of a loop.
 /// Returns the cycles that the store takes, and how many snoops waited for how many cycles.
-fn store_beside_lr(reservation_cycles: u64, rounds: u64) -> (u64, u64, u64) {
+fn store_beside_lr(reservation_cycles: u64, rounds: u64, atomic: &str) -> (u64, u64, u64) {
     let outcome = bench(&[
         "system.cores=2",
         &format!("coherence.reservation_cycles={reservation_cycles}"),
@@ -269,7 +269,7 @@ fn store_beside_lr(reservation_cycles: u64, rounds: u64) -> (u64, u64, u64) {
         0,
         &format!(
             "li a0, {DATA}; li a1, 4096; add a1, a0, a1; li s1, {rounds}; {WAIT}; lr.d t0, (a0)
-             again: addi s1, s1, -1; bnez s1, again; amoadd.d t0, t0, (a1); sleep: wfi; j sleep"
+             again: addi s1, s1, -1; bnez s1, again; {atomic}; sleep: wfi; j sleep"
         ),
     )
     .hart(
@@ -292,22 +292,36 @@ fn store_beside_lr(reservation_cycles: u64, rounds: u64) -> (u64, u64, u64) {
 #[test]
 fn who_wants_a_reserved_line_waits_until_the_reservation_is_over() {
     const LONG: u64 = 20_000;
-    let (alone, held, waited) = store_beside_lr(0, LONG);
+    const OTHER: &str = "amoadd.d t0, t0, (a1)";
+    let (alone, held, waited) = store_beside_lr(0, LONG, OTHER);
     assert_eq!((held, waited), (0, 0));
-    let (first, held, waited) = store_beside_lr(3000, LONG);
+    let (first, held, waited) = store_beside_lr(3000, LONG, OTHER);
     assert_eq!((held, first), (1, alone + waited));
     assert!(waited > 1000, "{waited}");
     for more in [1, 100, 777] {
-        let later = store_beside_lr(3000 + more, LONG);
+        let later = store_beside_lr(3000 + more, LONG, OTHER);
         assert_eq!(later, (first + more, 1, waited + more));
     }
     // The context's next atomic ends it before its time.
-    let (first, held, waited) = store_beside_lr(9000, 2000);
+    let (first, held, waited) = store_beside_lr(9000, 2000, OTHER);
     assert_eq!((held, first), (1, alone + waited));
-    assert_eq!(store_beside_lr(9999, 2000), (first, 1, waited));
-    let (later, _, _) = store_beside_lr(9000, 2300);
+    assert_eq!(store_beside_lr(9999, 2000, OTHER), (first, 1, waited));
+    let (later, _, _) = store_beside_lr(9000, 2300, OTHER);
     assert!(
         (first + 300..=first + 303).contains(&later),
         "{first}, {later}"
     );
+}
+
+#[test]
+fn a_further_lr_neither_ends_nor_prolongs_a_reservation() {
+    let alone = store_beside_lr(3000, 20_000, "nop");
+    assert_eq!(alone.1, 1);
+    for rounds in [800, 1700, 2500] {
+        assert_eq!(store_beside_lr(3000, rounds, "lr.d t0, (a0)"), alone);
+    }
+    // Of another line it does.
+    let (other, held, _) = store_beside_lr(3000, 1700, "lr.d t0, (a1)");
+    assert_eq!(held, 1);
+    assert!(other + 400 < alone.0, "{other}, {alone:?}");
 }
