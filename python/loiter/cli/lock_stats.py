@@ -19,18 +19,17 @@ if TYPE_CHECKING:
 
 # What a row of the table is, and what names it.
 _KEYS = {"class": ("class",), "lock": ("lock", "lock_symbol"), "site": ("site", "site_symbol"), "hart": ("hart",)}
+# Those that fit beside each other; --json has all.
 _COLUMNS = (
+    "acquisitions",
     "contentions",
-    "waittime-min",
+    "acq-bounces",
+    "waittime-avg",
     "waittime-max",
     "waittime-total",
-    "waittime-avg",
-    "acq-bounces",
-    "acquisitions",
-    "holdtime-min",
+    "holdtime-avg",
     "holdtime-max",
     "holdtime-total",
-    "holdtime-avg",
     "handovers",
     "handovertime-avg",
     "jain",
@@ -55,9 +54,9 @@ def lock_stats(
     ] = 20,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what the locks of a result cost, with the columns of /proc/lock_stat, in cycles.
+    """Show what the locks of a result cost: acquisitions, contentions, waits, sections and hand-overs, in cycles.
 
-    Those first on which most time was waited. Locks are known from a program's probes, and with --lock-stats from the
+    Those first on which most time was waited. --json has all columns of /proc/lock_stat, and percentiles. Locks are known from a program's probes, and with --lock-stats from the
     lock functions of the kernel (docs/locks.md).
 
     Example: [bold]loiter exec -m t1 --lock-stats --out results/first -- ./prog; loiter lock-stats results/first[/]
@@ -89,13 +88,18 @@ def _show(found: pd.DataFrame, keys: list[str], top: int) -> None:
     for key in keys:
         table.add_column(key, overflow="fold")
     for column in _COLUMNS:
-        table.add_column(column, justify="right", no_wrap=True)
+        table.add_column(column.replace("time-", "\n").replace("-", "\n"), justify="right", no_wrap=True)
     for row in found.head(top).to_dict("records"):
         names = [Text(_name(row, key)) for key in keys]
-        table.add_row(*names, *(cell(row[column]) for column in _COLUMNS))
+        table.add_row(*names, *(_cell(column, row.get(column)) for column in _COLUMNS))
     out().print(table, highlight=False)
     if len(found) > top:
         out().print(f"and {len(found) - top:,} more rows; --top shows them", style="dim", highlight=False)
+
+
+def _cell(column: str, value: Any) -> str:
+    """Means of cycles as whole numbers."""
+    return cell(round(value) if column.endswith("-avg") else value)
 
 
 def _name(row: dict[Any, Any], key: str) -> str:
