@@ -120,11 +120,13 @@ SCHEMAS: dict[str, pa.Schema] = {
         [
             _column("lock", _GIVEN, "address of the lock"),
             _column("lock_symbol", pa.string(), "its symbol and the offset in it, if it has a symbol"),
-            _column("site", _GIVEN, "address of the probe that begins the acquire, or where the lock function returns to"),
+            _column("site", _GIVEN, "address of the probe that begins it, or where the lock function returns to"),
             _column("site_symbol", pa.string(), "its symbol likewise"),
             _HART,
             _column("acquisitions", _COUNT, "acquires that ended", "acquires"),
-            _column("contentions", _COUNT, "acquires that began while somebody held the lock and would not share it", "acquires"),
+            _column(
+                "contentions", _COUNT, "acquires that began while somebody held it and would not share", "acquires"
+            ),
             _column("bounces", _COUNT, "acquires of a lock that another hart had acquired last", "acquires"),
             *_durations("wait", "from the beginning of an acquire to its end"),
             _column("holds", _COUNT, "releases", "releases"),

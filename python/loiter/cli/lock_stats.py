@@ -56,8 +56,8 @@ def lock_stats(
 ) -> None:
     """Show what the locks of a result cost: acquisitions, contentions, waits, sections and hand-overs, in cycles.
 
-    Those first on which most time was waited. --json has all columns of /proc/lock_stat, and percentiles. Locks are known from a program's probes, and with --lock-stats from the
-    lock functions of the kernel (docs/locks.md).
+    Those first on which most time was waited. --json has all columns of /proc/lock_stat, and percentiles. Locks are
+    known from a program's probes, and with --lock-stats from the lock functions of the kernel (docs/locks.md).
 
     Example: [bold]loiter exec -m t1 --lock-stats --out results/first -- ./prog; loiter lock-stats results/first[/]
     """

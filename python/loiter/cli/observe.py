@@ -192,13 +192,7 @@ class Observation:
             return None
         return {"path": str(self.pipeline), "from": self.pipeline_from, "to": self.pipeline_to}
 
-    @contextlib.contextmanager
-    def watching(self, session: Session, command: Sequence[str]) -> Iterator[list[Fault]]:
-        """Observes a session while the context lasts. Yields a list of what could not be written, complete afterwards.
-
-        A guest's results are not lost with its trace: whoever watches raises the fault when those are safe.
-        """
-        faults: list[Fault] = []
+    def _begin(self, session: Session) -> None:
         if self.check:
             session.begin_check()
         if self.no_skip:
@@ -216,6 +210,15 @@ class Observation:
             session.begin_lock_stats()
         if self.gdb is not None:
             err().print(f"waiting for GDB: target remote {session.listen_gdb(self.gdb)}", highlight=False)
+
+    @contextlib.contextmanager
+    def watching(self, session: Session, command: Sequence[str]) -> Iterator[list[Fault]]:
+        """Observes a session while the context lasts. Yields a list of what could not be written, complete afterwards.
+
+        A guest's results are not lost with its trace: whoever watches raises the fault when those are safe.
+        """
+        faults: list[Fault] = []
+        self._begin(session)
         try:
             yield faults
         finally:
