@@ -125,7 +125,10 @@ SCHEMAS: dict[str, pa.Schema] = {
             _HART,
             _column("acquisitions", _COUNT, "acquires that ended", "acquires"),
             _column(
-                "contentions", _COUNT, "acquires that began while somebody held it and would not share", "acquires"
+                "contentions",
+                _COUNT,
+                "acquires that somebody who would not share held up: at the beginning, or meanwhile",
+                "acquires",
             ),
             _column("bounces", _COUNT, "acquires of a lock that another hart had acquired last", "acquires"),
             *_durations("wait", "from the beginning of an acquire to its end"),

@@ -16,7 +16,7 @@ pub struct LockUse {
     pub holds: Durations,
     /// From a release to the end of the acquire of this hart, which was waiting by then, where that came next.
     pub handovers: Durations,
-    /// Acquires that began while somebody held the lock and would not share it.
+    /// Acquires of a lock that somebody who would not share it held at the beginning, or got meanwhile.
     pub contended: u64,
     /// Acquires of a lock that another hart had acquired last.
     pub moved: u64,
@@ -79,11 +79,16 @@ struct Acquire {
     site: u64,
     began: Cycle,
     contended: bool,
+    /// What [`Lock::obstacles`] were then.
+    obstacles: u64,
     acquired: Option<Cycle>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Lock {
+    /// How often it has been acquired, and how often to be shared.
+    acquires: u64,
+    shared_acquires: u64,
     last_holder: Option<HartId>,
     /// The last release, unless somebody has acquired it since.
     released: Option<Cycle>,
@@ -100,6 +105,14 @@ impl Lock {
     fn last(&self, owner: Owner, has_ended: bool) -> Option<usize> {
         let of_owner = |each: &Acquire| each.owner == owner && each.acquired.is_some() == has_ended;
         self.uses.iter().rposition(of_owner)
+    }
+
+    /// How often it has been acquired by whom who wants it so had to wait for.
+    fn obstacles(&self, access: Access) -> u64 {
+        match access {
+            Access::Shared => self.acquires - self.shared_acquires,
+            Access::Exclusive | Access::Unsaid => self.acquires,
+        }
     }
 
     /// Whether who wants it so has to wait.
@@ -172,6 +185,7 @@ impl Locks {
             site: moment.pc,
             began: moment.cycle,
             contended: lock.keeps_out(claim.access),
+            obstacles: lock.obstacles(claim.access),
             acquired: None,
         });
     }
@@ -195,8 +209,12 @@ impl Locks {
             site: pc,
             began: now,
             contended: false,
+            obstacles: lock.obstacles(claim.access),
             acquired: None,
         });
+        let contended = begun.contended || lock.obstacles(claim.access) > begun.obstacles;
+        lock.acquires += 1;
+        lock.shared_acquires += u64::from(claim.access == Access::Shared);
         if claim.access == Access::Exclusive {
             // Whose release nobody has seen has it no more.
             lock.uses.retain(|each| each.acquired.is_none());
@@ -220,7 +238,7 @@ impl Locks {
         };
         self.count(user, |row| {
             row.waits.add(elapsed(begun.began, now));
-            row.contended += u64::from(begun.contended);
+            row.contended += u64::from(contended);
             row.moved += u64::from(moved);
             if let Some(at) = released {
                 row.handovers.add(now.since(at));
@@ -383,6 +401,18 @@ mod tests {
         locks.acquire(at(0, 60, OTHER_SITE), reader(0));
         locks.acquired(at(0, 61, OTHER_SITE), reader(0));
         assert_eq!(row(&locks, OTHER_SITE, 0).contended, 0);
+    }
+
+    #[test]
+    fn who_comes_between_release_and_next_acquire_contends_if_others_come_first() {
+        let mut locks = Locks::default();
+        for hart in 0..2 {
+            locks.acquire(at(hart, 10, SITE), of(hart, LOCK));
+        }
+        locks.acquired(at(0, 20, SITE), of(0, LOCK));
+        locks.released(at(0, 30, 0), of(0, LOCK));
+        locks.acquired(at(1, 33, SITE), of(1, LOCK));
+        assert_eq!([0, 1].map(|hart| row(&locks, SITE, hart).contended), [0, 1]);
     }
 
     #[test]

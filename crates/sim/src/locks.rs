@@ -20,7 +20,7 @@ pub struct LockRow {
     pub hart: u16,
     /// Number of acquires that ended.
     pub acquisitions: u64,
-    /// How many began while somebody held the lock and would not share it.
+    /// How many were of a lock that somebody who would not share it held at the beginning, or got meanwhile.
     pub contentions: u64,
     /// How many were of a lock that another hart had acquired last.
     pub bounces: u64,

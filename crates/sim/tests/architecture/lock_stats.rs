@@ -153,6 +153,8 @@ fn calls_say_what_probes_around_them_say() {
                     assert_eq!(counts, [ROUNDS as u64; 2], "{what}");
                 }
                 assert_eq!(call.bounces, probe.bounces, "{what}");
+                let differ = call.contentions.abs_diff(probe.contentions);
+                assert!(differ <= 3, "{what}");
                 // Calls and returns lie between the probes, some instructions apart.
                 let waited = probe.wait_sum_cycles.checked_sub(call.wait_sum_cycles);
                 let held = call.hold_sum_cycles.checked_sub(probe.hold_sum_cycles);
@@ -241,6 +243,37 @@ fn functions_say_by_their_value_whether_they_have_the_lock() {
             .collect();
         assert_eq!(locks, [2, 3, 5, 6], "{machine:?}");
     }
+}
+
+#[test]
+fn a_reader_releases_by_an_atomic_and_may_read_twice() {
+    const READER: i64 = 512;
+    let mut guest = Guest::new(&[0]);
+    let read_lock = guest.asm.bound();
+    guest.asm.symbol("_raw_read_lock");
+    guest.asm.li(T1, READER);
+    guest.asm.r(Op::AmoaddW, T0, A0, T1);
+    guest.asm.i(Op::Jalr, 0, RA, 0);
+    guest.role(0);
+    stack(&mut guest, 0);
+    for _ in 0..2 {
+        call(&mut guest, read_lock, 0);
+        guest.asm.li(T0, 20);
+        guest.nops(T0, 20);
+    }
+    for _ in 0..2 {
+        guest.asm.li(T1, -READER);
+        guest.asm.r(Op::AmoaddW, T0, A0, T1);
+    }
+    guest.pass();
+    let result = run_to_end(&requested(Machine::Virt, true), &guest.elf());
+    let row = |n: usize| &result.locks[n];
+    let holds: Vec<u64> = (0..2).map(|n| row(n).holds).collect();
+    assert_eq!((holds, result.locks.len()), (vec![1, 1], 2));
+    // A cycle is an instruction: who read first has read longer, by all of the second call and what follows it.
+    let held = [0, 1].map(|n| row(n).hold_sum_cycles);
+    assert!(held[1] > 20, "{held:?}");
+    assert!(held[0] > held[1] + 20, "{held:?}");
 }
 
 #[test]
