@@ -107,7 +107,7 @@ impl Lock {
         self.uses.iter().rposition(of_owner)
     }
 
-    /// How often it has been acquired by whom who wants it so had to wait for.
+    /// How often it has been acquired in a way that an acquire with this `access` has to wait for.
     fn obstacles(&self, access: Access) -> u64 {
         match access {
             Access::Shared => self.acquires - self.shared_acquires,
@@ -115,7 +115,7 @@ impl Lock {
         }
     }
 
-    /// Whether who wants it so has to wait.
+    /// Whether an acquire with this `access` has to wait.
     fn keeps_out(&self, access: Access) -> bool {
         let both_share = |each: &Acquire| [access, each.access] == [Access::Shared; 2];
         let keeps_out = |each: &Acquire| each.acquired.is_some() && !both_share(each);
@@ -216,7 +216,7 @@ impl Locks {
         lock.acquires += 1;
         lock.shared_acquires += u64::from(claim.access == Access::Shared);
         if claim.access == Access::Exclusive {
-            // Whose release nobody has seen has it no more.
+            // Owners whose release was not seen have it no more.
             lock.uses.retain(|each| each.acquired.is_none());
         }
         lock.uses.push(Acquire {

@@ -284,8 +284,10 @@ impl Session {
 
     /// An inspector that is new does not know which engine runs.
     fn tell_whether_timed(&mut self) {
-        let (is_timed, now) = (self.is_timed(), self.system.now);
-        self.system.inspector().timing_changes(is_timed, now);
+        let is_timed = self.is_timed();
+        let system = &mut self.system;
+        let inspector = system.inspector.get_or_insert_default();
+        inspector.timing_changes(is_timed, system.now, &system.harts);
     }
 
     /// Writes a log of the cores' pipelines from now on, for Konata.

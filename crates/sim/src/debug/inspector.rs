@@ -144,14 +144,18 @@ impl Inspector {
         };
     }
 
-    /// Timed cores take harts over, or have left off at `now`.
-    pub(crate) fn timing_changes(&mut self, is_timed: bool, now: Cycle) {
+    /// Timed cores take `harts` over, or have left off at `now`.
+    pub(crate) fn timing_changes(&mut self, is_timed: bool, now: Cycle, harts: &[Hart]) {
         self.is_timed = is_timed;
         if let (false, Some(profiler)) = (is_timed, &mut self.profiler) {
             profiler.timing_ends(now);
         }
         if let Some(lock_stats) = &mut self.lock_stats {
             lock_stats.timing_changes(is_timed);
+            // Engines tell where harts come to, not where they stand at first.
+            for hart in harts {
+                lock_stats.comes_to(hart, hart.pc, now.0);
+            }
         }
     }
 
