@@ -15,6 +15,7 @@ from linux_guest import loiter_, message
 from loiter import images, store
 from loiter.cli import EXEC_FAILED
 from loiter.cli.options import err
+from loiter.images.image import FIRMWARE_HARTS
 
 pytestmark = pytest.mark.simulator
 
@@ -83,6 +84,15 @@ def test_as_often_as_the_program_says(program: Path, machine: str) -> None:
         assert by_function([row for row in rows if row["lock"] == lock], "contentions")["alloc_fd"] > 0
         assert len({row["hart"] for row in rows if row["lock"] == lock}) > 1
     assert any(row["lock_symbol"] for row in rows), "static locks have names"
+
+
+@pytest.mark.long
+def test_as_often_as_the_program_says_on_the_small_kernel(program: Path) -> None:
+    image = images.default(FIRMWARE_HARTS + 1, err())
+    rows = run(program, "small", "-m", "t1", "--image", image.name, "--lock-stats").rows("locks")
+    for function in ("alloc_fd", "file_close_fd"):
+        counts = [by_function(rows, name)[function] for name in ("acquisitions", "holds")]
+        assert counts == [THREADS * ROUNDS] * 2, function
 
 
 def test_as_often_as_a_trace_says_and_nothing_else_changes(program: Path) -> None:
