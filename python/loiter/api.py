@@ -62,11 +62,13 @@ def request(
     phases: str | None = None,
     max_cycles: int | None = None,
     waiting: str | Path | None = None,
+    lock_stats: bool = False,
 ) -> Request:
     """The checked request of a run: `run` carries it out, and each point of a sweep is one.
 
     `place` may be left out where the program has one task or none. `phases` says which engine runs it until when
-    (docs/phases.md), `waiting` names a table of waiting code (docs/who-waits.md), `max_cycles` bounds the run.
+    (docs/phases.md), `waiting` names a table of waiting code (docs/who-waits.md), `max_cycles` bounds the run,
+    `lock_stats` counts locks by the symbols of their functions (docs/locks.md).
     """
     engine = engines.load()
     table = None if waiting is None else tables.named(str(waiting))
@@ -75,7 +77,7 @@ def request(
     what = programs.load(engine, str(program))
     placement = programs.place(places(place), what, on)
     words = tuple(programs.arguments(_words(arguments)))
-    return Request(on, what, placement, words, fast_forward, max_cycles, plan, table)
+    return Request(on, what, placement, words, fast_forward, max_cycles, plan, table, lock_stats)
 
 
 def run(
@@ -88,6 +90,7 @@ def run(
     phases: str | None = None,
     max_cycles: int | None = None,
     waiting: str | Path | None = None,
+    lock_stats: bool = False,
     progress: Progress | None = None,
 ) -> Result:
     """Runs a bare-metal program on a machine, or finds that it has been run. See `request` for what can be said of it.
@@ -103,6 +106,7 @@ def run(
         phases=phases,
         max_cycles=max_cycles,
         waiting=waiting,
+        lock_stats=lock_stats,
     )
     engine = engines.load()
     return _found_or_run(
@@ -127,6 +131,7 @@ def exec(  # noqa: A001 - as the command is called
     roi: Roi | str | None = None,
     phases: str | None = None,
     waiting: str | Path | None = None,
+    lock_stats: bool = False,
     append: str | None = None,
     network: bool = False,
     seed: int = 0,
@@ -154,6 +159,7 @@ def exec(  # noqa: A001 - as the command is called
         roi=roi,
         phases=phases,
         waiting=waiting,
+        lock_stats=lock_stats,
         append=append,
         network=network,
         seed=seed,
@@ -182,6 +188,7 @@ def exec_request(
     roi: Roi | str | None = None,
     phases: str | None = None,
     waiting: str | Path | None = None,
+    lock_stats: bool = False,
     append: str | None = None,
     network: bool = False,
     seed: int = 0,
@@ -212,6 +219,7 @@ def exec_request(
         roi=None if roi is None else Roi(roi),
         phases=phases,
         waiting=None if waiting is None else str(waiting),
+        lock_stats=lock_stats,
     )
     machine, count = seat(engine, on, harts, memory_mib)
     found = programs.image(image, packages, count, Console(stderr=True))

@@ -151,6 +151,8 @@ class Session:
     def __init__(self, native: Any, faults: Callable[[], AbstractContextManager[None]]) -> None:
         self._native = native
         self._faults = faults
+        self.counts_locks = False
+        """Whether what locks cost is counted by the symbols of their functions."""
 
     def step(
         self,
@@ -277,6 +279,12 @@ class Session:
         """Counts instructions by function and call from now on."""
         with self._faults():
             self._native.begin_profile(start)
+
+    def begin_lock_stats(self) -> None:
+        """Counts what the locks of the guest's kernel cost from now on."""
+        with self._faults():
+            self._native.begin_lock_stats()
+        self.counts_locks = True
 
     def write_profile(self, path: Path, command: str) -> None:
         """Writes the profile: pprof's format if the name ends in .pprof or .pb.gz, else Callgrind's."""

@@ -15,8 +15,8 @@ from loiter.errors import UserFault, unknown
 if TYPE_CHECKING:
     import pandas as pd
 
-KEYS = ("lock", "site", "hart")
-"""What rows can be put together by."""
+KEYS = ("lock", "lock_symbol", "class", "site", "site_symbol", "hart")
+"""What rows can be put together by. A class is the symbol that a lock belongs to, or the function that acquires it."""
 
 PERCENTILES = (50, 90, 99)
 """Of waits, sections and hand-overs, as upper bounds: a histogram has powers of two."""
@@ -72,13 +72,20 @@ def table(rows: Sequence[Mapping[str, Any]], by: Sequence[str] = ("lock",)) -> p
     for key in by:
         if key not in KEYS:
             raise unknown("key", key, KEYS)
-    groups: dict[tuple[int, ...], list[Mapping[str, Any]]] = {}
+    groups: dict[tuple[int | str, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
-        groups.setdefault(tuple(row[key] for key in by), []).append(row)
+        groups.setdefault(tuple(lock_class(row) if key == "class" else row[key] for key in by), []).append(row)
     found = [dict(zip(by, group, strict=True)) | _sums(members) for group, members in groups.items()]
     found.sort(key=lambda row: (-row["waittime-total"], *(row[key] for key in by)))
     frame: pd.DataFrame = pd.DataFrame(found)
     return frame
+
+
+def lock_class(row: Mapping[str, Any]) -> str:
+    """The symbol of a static lock. Of others, which have none, the function that acquires it stands for them, in
+    parentheses."""
+    lock, site = (str(row[name]).partition("+")[0] for name in ("lock_symbol", "site_symbol"))
+    return lock or f"({site or hex(row['site'])})"
 
 
 def _sums(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -321,6 +321,7 @@ def _manifest(request: Request, engine: Engine, result: Json) -> Json:
             "fast_forward": request.fast_forward,
             "max_cycles": request.max_cycles,
             "phases": request.phases,
+            "lock_stats": request.lock_stats,
         },
         "exit": result["exit"],
         "cycles": result["cycles"],

@@ -119,10 +119,17 @@ SCHEMAS: dict[str, pa.Schema] = {
     "locks": pa.schema(
         [
             _column("lock", _GIVEN, "address of the lock"),
-            _column("site", _GIVEN, "address of the probe that begins the acquire"),
+            _column("lock_symbol", pa.string(), "its symbol and the offset in it, if it has a symbol"),
+            _column("site", _GIVEN, "address of the probe that begins it, or where the lock function returns to"),
+            _column("site_symbol", pa.string(), "its symbol likewise"),
             _HART,
             _column("acquisitions", _COUNT, "acquires that ended", "acquires"),
-            _column("contentions", _COUNT, "acquires that began while another hart held the lock", "acquires"),
+            _column(
+                "contentions",
+                _COUNT,
+                "acquires that somebody who would not share held up: at the beginning, or meanwhile",
+                "acquires",
+            ),
             _column("bounces", _COUNT, "acquires of a lock that another hart had acquired last", "acquires"),
             *_durations("wait", "from the beginning of an acquire to its end"),
             _column("holds", _COUNT, "releases", "releases"),

@@ -193,7 +193,8 @@ def _reads(loop: str, hart: int, end: int) -> dict[str, Any]:
 
 def _lock(hart: int, end: int) -> dict[str, Any]:
     """One wait for a lock and one section, with a hand-over."""
-    row: dict[str, Any] = {"lock": 64, "site": 128, "hart": hart, "acquisitions": 1, "contentions": 1, "bounces": 0}
+    row: dict[str, Any] = {"lock": 64, "lock_symbol": "word+0x8", "site": 128, "site_symbol": "", "hart": hart}
+    row |= {"acquisitions": 1, "contentions": 1, "bounces": 0}
     row |= {"holds": 1, "handovers": 1}
     for name, cycles in (("wait", end // 2), ("hold", 7), ("handover", 3)):
         histogram = [0] * (cycles.bit_length() - 1) + [1]

@@ -10,8 +10,9 @@ from loiter import locks
 from loiter.errors import UserFault
 
 
-def row(lock: int, site: int, hart: int, waits: list[int], **counts: int) -> dict[str, Any]:
-    found: dict[str, Any] = {"lock": lock, "site": site, "hart": hart, "acquisitions": len(waits), "contentions": 0}
+def row(lock: int, site: int, hart: int, waits: list[int], **counts: int | str) -> dict[str, Any]:
+    found: dict[str, Any] = {"lock": lock, "lock_symbol": "", "site": site, "site_symbol": "", "hart": hart}
+    found |= {"acquisitions": len(waits), "contentions": 0}
     found |= {"bounces": 0, "holds": len(waits), "handovers": 0}
     for name, cycles in (("wait", waits), ("hold", [5] * len(waits)), ("handover", [])):
         histogram = [0] * max((each.bit_length() for each in cycles), default=0)
@@ -45,6 +46,19 @@ def test_rows_of_a_lock_add_up_and_the_most_waited_for_comes_first() -> None:
     assert len(places) == 3
     with pytest.raises(UserFault, match="sites"):
         locks.table(rows, by=("sites",))
+
+
+def test_a_class_is_a_symbol_or_the_function_that_acquires() -> None:
+    rows = [
+        row(64, 8, 0, [30], lock_symbol="tasks", site_symbol="fork+0x8"),
+        row(72, 8, 0, [20], lock_symbol="tasks+0x8", site_symbol="exit+0x8"),
+        row(4096, 8, 0, [3], site_symbol="alloc+0x8"),
+        row(8192, 16, 0, [4], site_symbol="alloc+0x10"),
+        row(8192, 24, 0, [1]),
+    ]
+    found = locks.table(rows, by=("class",))
+    assert list(found["class"]) == ["tasks", "(alloc)", "(0x18)"]
+    assert list(found["acquisitions"]) == [2, 2, 1]
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ impl<O: Observer> Shared<'_, O> {
                 access,
                 cycle: now.0,
             });
-            self.observer.holds_at(hart, hart.pc);
+            self.observer.holds_at(hart, hart.pc, now.0);
         }
     }
 
@@ -175,7 +175,7 @@ impl<O: Observer> Shared<'_, O> {
                 privilege,
                 cycle: now.0,
             });
-            self.observer.holds_at(hart, hart.pc);
+            self.observer.holds_at(hart, hart.pc, now.0);
         }
     }
 

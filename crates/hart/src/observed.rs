@@ -169,7 +169,8 @@ fn hot<O: InstructionObserver>(
                 exec.finish();
                 continue 'pages;
             }
-            if left == 0 || told && observer.holds_at(exec.hart, pc) {
+            let cycle = (end - left).wrapping_add(cycle_offset);
+            if left == 0 || told && observer.holds_at(exec.hart, pc, cycle) {
                 exec.finish();
                 break 'pages Ok(Flow::Next);
             }
@@ -192,7 +193,7 @@ fn hot<O: InstructionObserver>(
                     base: first_source,
                     privilege,
                     access: Accessed::Now,
-                    cycle: (end - left - 1).wrapping_add(cycle_offset),
+                    cycle,
                 });
                 if observer.holds() {
                     exec.finish();

@@ -83,7 +83,7 @@ impl InstructionObserver for Watcher {
         self.only_page.is_none_or(|page| pc >> 12 == page >> 12)
     }
 
-    fn holds_at(&mut self, _: &Hart, pc: u64) -> bool {
+    fn holds_at(&mut self, _: &Hart, pc: u64, _: u64) -> bool {
         self.held |= self.hold_at == Some(pc);
         self.held
     }

@@ -85,8 +85,9 @@ pub trait InstructionObserver {
     /// be told of some others too.
     fn enters_page(&mut self, hart: &Hart, pc: u64) -> bool;
 
-    /// Whether to hold before `hart` executes the instruction at `pc`.
-    fn holds_at(&mut self, hart: &Hart, pc: u64) -> bool;
+    /// Whether to hold before `hart` executes the instruction at `pc`, from `cycle` on. Where an interrupt comes first, it
+    /// is asked again.
+    fn holds_at(&mut self, hart: &Hart, pc: u64, cycle: u64) -> bool;
 
     /// An instruction has retired.
     fn retired(&mut self, event: &Retired<'_>);
@@ -115,7 +116,7 @@ impl InstructionObserver for Unobserved {
     }
 
     #[inline(always)]
-    fn holds_at(&mut self, _: &Hart, _: u64) -> bool {
+    fn holds_at(&mut self, _: &Hart, _: u64, _: u64) -> bool {
         false
     }
 

@@ -21,7 +21,7 @@ mod recorder;
 pub use accounts::{Accounts, Change, Slot};
 pub use activity::{Activity, CodeKind, Course, Doing, Mode, Purpose};
 pub use durations::Durations;
-pub use locks::{LockUse, LockUser, Locks};
+pub use locks::{Access, Claim, LockUse, LockUser, Locks, Owner};
 pub use probe::{Probe, ProbeCode};
 pub use recorder::{
     LockReads, Mark, MarkKind, Moment, OTHER_LOCKS, ProbeObserver, Recorder, Report, Silent,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use loiter_types::{Cycle, HartId, StateVisitor};
 
 use crate::durations::Durations;
-use crate::locks::Locks;
+use crate::locks::{Access, Claim, Locks, Owner};
 use crate::probe::Probe;
 
 /// When something happened to a hart.
@@ -223,6 +223,15 @@ impl Recorder {
     }
 }
 
+/// What a probe of `hart` says of `lock`: not whether others share it.
+fn claim(hart: HartId, lock: u64) -> Claim {
+    Claim {
+        lock,
+        owner: Owner::Hart(hart),
+        access: Access::Unsaid,
+    }
+}
+
 impl ProbeObserver for Recorder {
     fn probe(&mut self, moment: Moment, probe: Probe) -> bool {
         if let Some((kind, value)) = MarkKind::of(&probe) {
@@ -230,13 +239,15 @@ impl ProbeObserver for Recorder {
                 MarkKind::RoiBegin => self.locks.begin_region(),
                 MarkKind::RoiEnd => self.locks.end_region(),
                 MarkKind::Acquire => {
-                    self.locks.acquire(moment, value);
+                    self.locks.acquire(moment, claim(moment.hart, value));
                     self.forget_last_read(moment.hart, value);
                     self.spinning.insert(moment.hart);
                 }
-                MarkKind::Released => self.locks.released(moment, value),
+                MarkKind::Released => {
+                    self.locks.released(moment, claim(moment.hart, value));
+                }
                 MarkKind::Acquired => {
-                    self.locks.acquired(moment, value);
+                    self.locks.acquired(moment, claim(moment.hart, value));
                     self.spinning.remove(&moment.hart);
                     // The wait is over.
                     self.forget_last_read(moment.hart, value);

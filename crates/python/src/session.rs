@@ -153,6 +153,11 @@ impl Session {
         self.0.begin_profile(start).map_err(to_python)
     }
 
+    /// Counts what the locks of the guest's kernel cost from now on.
+    fn begin_lock_stats(&mut self) -> PyResult<()> {
+        self.0.begin_lock_stats().map_err(to_python)
+    }
+
     /// Writes the profile so far to `path`; `command` says what was run.
     fn write_profile(&mut self, py: Python<'_>, path: &str, command: &str) -> PyResult<()> {
         py.detach(|| self.0.write_profile(path, command))

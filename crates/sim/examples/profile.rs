@@ -32,6 +32,7 @@ fn main() {
         fast_forward: phases.is_none(),
         phases,
         waiting: None,
+        lock_stats: false,
         max_cycles: None,
         observe: Observation {
             no_skip,

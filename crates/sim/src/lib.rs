@@ -17,6 +17,7 @@ mod error;
 mod fuzz;
 mod inspect;
 mod isa_string;
+mod locks;
 mod machine_text;
 mod params;
 mod phases;
@@ -38,6 +39,7 @@ pub use debug::{
 };
 pub use error::Error;
 pub use inspect::{Inspection, inspect};
+pub use locks::LockRow;
 pub use loiter_cores::Skipping;
 pub use loiter_machine::snapshot::StateHash;
 pub use machine_text::machine_text;
@@ -48,7 +50,7 @@ pub use phases::{
 pub use request::{BootRequest, DiskRequest, Observation, ProfileRequest, Progress, Request};
 pub use result::{
     AccountRow, ActivityRow, CounterDescription, CounterRow, Exit, ExitReason, HistogramRow,
-    LockReadRow, LockRow, MarkRow, ProbeRows, ReportRow, RunResult, SeatRow, Statistics, TimedRows,
+    LockReadRow, MarkRow, ProbeRows, ReportRow, RunResult, SeatRow, Statistics, TimedRows,
 };
 pub use run::run;
 pub use session::{Limits, Session, Status};

@@ -37,6 +37,9 @@ pub struct Request {
     /// Which of the program's code waits.
     #[serde(default)]
     pub waiting: Option<WaitingTable>,
+    /// Statistics of the locks whose functions have the names that they have in Linux.
+    #[serde(default)]
+    pub lock_stats: bool,
     /// What is written down besides the result, which it does not change.
     #[serde(default)]
     pub observe: Observation,

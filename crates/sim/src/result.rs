@@ -6,6 +6,7 @@ use loiter_observe::Recorder;
 use loiter_types::{CounterSet, CounterVisitor, Cycle};
 use serde::Serialize;
 
+use crate::locks::LockRow;
 use crate::phases::{PhaseRow, Sample};
 use crate::waiting::WaitingRow;
 
@@ -189,51 +190,6 @@ pub struct LockReadRow {
     pub log2_histogram: Vec<u64>,
 }
 
-/// One hart's use of one lock from one place of the program, within the region of interest if it has one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LockRow {
-    /// Address of the lock.
-    pub lock: u64,
-    /// Address of the probe that begins the acquire.
-    pub site: u64,
-    /// The hart.
-    pub hart: u16,
-    /// Number of acquires that ended.
-    pub acquisitions: u64,
-    /// How many began while another hart held the lock.
-    pub contentions: u64,
-    /// How many were of a lock that another hart had acquired last.
-    pub bounces: u64,
-    /// Sum of the times from the beginning of an acquire to its end.
-    pub wait_sum_cycles: u64,
-    /// The shortest.
-    pub wait_min_cycles: u64,
-    /// The longest.
-    pub wait_max_cycles: u64,
-    /// Entry n: how many were at least 2^n and less than 2^(n+1) cycles.
-    pub wait_log2_histogram: Vec<u64>,
-    /// Number of releases.
-    pub holds: u64,
-    /// Sum of the times from the end of an acquire to the release.
-    pub hold_sum_cycles: u64,
-    /// The shortest.
-    pub hold_min_cycles: u64,
-    /// The longest.
-    pub hold_max_cycles: u64,
-    /// Likewise.
-    pub hold_log2_histogram: Vec<u64>,
-    /// How often the hart was waiting when the lock was released, and got it.
-    pub handovers: u64,
-    /// Sum of the times from that release to the end of the acquire.
-    pub handover_sum_cycles: u64,
-    /// The shortest.
-    pub handover_min_cycles: u64,
-    /// The longest.
-    pub handover_max_cycles: u64,
-    /// Likewise.
-    pub handover_log2_histogram: Vec<u64>,
-}
-
 /// Everything that a run found out. All but `host_seconds` is the same on every host, and
 /// all but that and `skipped_cycles` whatever is skipped.
 #[derive(Clone, Debug, Serialize)]
@@ -312,7 +268,7 @@ pub struct TimedRows {
     pub samples: Vec<Sample>,
 }
 
-/// What probes left.
+/// What probes left, and statistics of locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProbeRows {
     /// Marks.
@@ -429,8 +385,8 @@ pub(crate) fn histogram_rows(cores: &Cores) -> Vec<HistogramRow> {
     out
 }
 
-/// What the recorder has, as rows.
-pub(crate) fn recorder_rows(recorder: &Recorder) -> ProbeRows {
+/// What the recorder has, as rows, and those of locks.
+pub(crate) fn recorder_rows(recorder: &Recorder, locks: Vec<LockRow>) -> ProbeRows {
     let marks = recorder.marks.iter().map(|mark| MarkRow {
         hart: mark.moment.hart.0,
         kind: mark.kind.word(),
@@ -454,32 +410,10 @@ pub(crate) fn recorder_rows(recorder: &Recorder) -> ProbeRows {
         interval_max_cycles: reads.intervals.max_cycles,
         log2_histogram: reads.intervals.log2_histogram.clone(),
     });
-    let locks = recorder.locks.uses().map(|(user, found)| LockRow {
-        lock: user.lock,
-        site: user.site,
-        hart: user.hart.0,
-        acquisitions: found.waits.count,
-        contentions: found.contended,
-        bounces: found.moved,
-        wait_sum_cycles: found.waits.sum_cycles,
-        wait_min_cycles: found.waits.min_cycles,
-        wait_max_cycles: found.waits.max_cycles,
-        wait_log2_histogram: found.waits.log2_histogram.clone(),
-        holds: found.holds.count,
-        hold_sum_cycles: found.holds.sum_cycles,
-        hold_min_cycles: found.holds.min_cycles,
-        hold_max_cycles: found.holds.max_cycles,
-        hold_log2_histogram: found.holds.log2_histogram.clone(),
-        handovers: found.handovers.count,
-        handover_sum_cycles: found.handovers.sum_cycles,
-        handover_min_cycles: found.handovers.min_cycles,
-        handover_max_cycles: found.handovers.max_cycles,
-        handover_log2_histogram: found.handovers.log2_histogram.clone(),
-    });
     ProbeRows {
         marks: marks.collect(),
         reports: reports.collect(),
         lock_reads: reads.collect(),
-        locks: locks.collect(),
+        locks,
     }
 }

@@ -102,6 +102,9 @@ pub fn run(
     if let Some(profile) = &observe.profile {
         session.begin_profile(profile.from.as_deref())?;
     }
+    if request.lock_stats {
+        session.begin_lock_stats()?;
+    }
     let timed = file.timing().is_some();
     if let Some(pipeline) = &observe.pipeline {
         require_timed("--pipeline", timed)?;

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::config::MachineFile;
 use crate::debug::{DebugServer, PipelineRequest, Served, TraceRequest, symbol_elf};
 use crate::error::Error;
+use crate::locks::lock_rows;
 use crate::phases::{Engines, MachineTiming, Sampler, Schedule, contradicts_gdb};
 use crate::reference_phase::Round;
 use crate::request::{BootRequest, DiskRequest, Request};
@@ -283,8 +284,10 @@ impl Session {
 
     /// An inspector that is new does not know which engine runs.
     fn tell_whether_timed(&mut self) {
-        let (is_timed, now) = (self.is_timed(), self.system.now);
-        self.system.inspector().timing_changes(is_timed, now);
+        let is_timed = self.is_timed();
+        let system = &mut self.system;
+        let inspector = system.inspector.get_or_insert_default();
+        inspector.timing_changes(is_timed, system.now, &system.harts);
     }
 
     /// Writes a log of the cores' pipelines from now on, for Konata.
@@ -319,6 +322,18 @@ impl Session {
         Ok(())
     }
 
+    /// Counts what the locks of the guest's kernel cost from now on, by the symbols of its lock functions. If the machine
+    /// has timed cores, only what those execute counts.
+    ///
+    /// # Errors
+    /// Symbols without any lock function.
+    pub fn begin_lock_stats(&mut self) -> Result<(), Error> {
+        self.system
+            .begin_lock_stats(self.machine.timing.is_some())?;
+        self.tell_whether_timed();
+        Ok(())
+    }
+
     /// Writes the profile so far, if there is one, to `path`: pprof's format if the name ends in
     /// `.pprof` or `.pb.gz`, else Callgrind's. `command` says what was run.
     ///
@@ -339,7 +354,7 @@ impl Session {
             timing_cycles: self.timed_cycles(),
             clock_mhz: self.system.clock_hz / 1_000_000,
             timed,
-            probes: recorder_rows(&self.system.recorder),
+            probes: recorder_rows(&self.system.recorder, lock_rows(&self.system)),
         }
     }
 

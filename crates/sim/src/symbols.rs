@@ -135,6 +135,15 @@ impl Symbols {
         format!(" <{}{offset}{of}>", located.name)
     }
 
+    /// `symbol+offset` of an address in a file whose addresses do not move.
+    pub(crate) fn linked_text(&self, addr: u64) -> Option<String> {
+        let located = self.linked_at(addr, |file| file.text.is_empty())?;
+        Some(match addr - located.range.start {
+            0 => located.name.to_owned(),
+            offset => format!("{}+{offset:#x}", located.name),
+        })
+    }
+
     /// By how much the address `addr`, for which a file was linked whose addresses do not move, is above that in
     /// memory.
     pub(crate) fn above_memory(&self, machine: &Machine, addr: u64) -> u64 {

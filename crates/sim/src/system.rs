@@ -1,5 +1,6 @@
 //! A system: machine and harts, and what is said of it when it ends.
 
+use std::iter;
 use std::sync::Arc;
 
 use loiter_cores::Cores;
@@ -7,13 +8,15 @@ use loiter_cores::Skipping;
 use loiter_hart::{CodeCache, Extensions, Hart, Unhandled};
 use loiter_isa::disassemble;
 use loiter_machine::{ElfImage, Machine, MachineConfig, Mmu};
-use loiter_observe::Recorder;
+use loiter_observe::{Locks, Recorder};
 use loiter_types::{Cycle, HartId, PhysAddr};
 
 use crate::check::{Checker, Divergence, What};
 use crate::config::MachineFile;
 use crate::debug::output;
-use crate::debug::{Inspector, Pipeline, PipelineRequest, Profiler, Timeline, Trace, TraceRequest};
+use crate::debug::{
+    Inspector, LockStats, Pipeline, PipelineRequest, Profiler, Timeline, Trace, TraceRequest,
+};
 use crate::error::Error;
 use crate::phases::Awaited;
 use crate::reference_phase::Turn;
@@ -323,6 +326,22 @@ impl System {
         let profiler = Profiler::new(from, symbols, self.harts.len(), self.now)?;
         self.inspector().profiler = Some(profiler);
         Ok(())
+    }
+
+    /// Counts what the locks of the guest's kernel cost from now on; `only_timed`: on timed cores alone.
+    pub(crate) fn begin_lock_stats(&mut self, only_timed: bool) -> Result<(), Error> {
+        let lock_stats = LockStats::new(&self.symbols, self.harts.len(), only_timed)?;
+        self.inspector().lock_stats = Some(lock_stats);
+        Ok(())
+    }
+
+    /// What has been found out of locks: by probes, and by the symbols of lock functions.
+    pub(crate) fn locks(&self) -> impl Iterator<Item = &Locks> {
+        let lock_stats = self
+            .inspector
+            .as_ref()
+            .and_then(|it| it.lock_stats.as_ref());
+        iter::once(&self.recorder.locks).chain(lock_stats.map(|it| &it.locks))
     }
 
     /// Writes the profile, if there is one, to `path`; `command` says what was run.

@@ -88,8 +88,8 @@ impl<W: Watcher, const PIPELINE: bool> InstructionObserver for Observers<'_, W, 
         self.watcher.enters_page(hart, pc)
     }
 
-    fn holds_at(&mut self, hart: &Hart, pc: u64) -> bool {
-        self.watcher.holds_at(hart, pc)
+    fn holds_at(&mut self, hart: &Hart, pc: u64, cycle: u64) -> bool {
+        self.watcher.holds_at(hart, pc, cycle)
     }
 
     fn retired(&mut self, event: &Retired<'_>) {

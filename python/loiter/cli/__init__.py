@@ -20,6 +20,7 @@ from loiter.cli import (
     explore,
     image,
     latency,
+    lock_stats,
     locks,
     machine,
     metrics,
@@ -52,6 +53,7 @@ app.command("metrics")(metrics.show_metrics)
 app.command("wait")(wait.wait)
 app.command("latency")(latency.latency)
 app.command("locks")(locks.locks)
+app.command("lock-stats")(lock_stats.lock_stats)
 app.command("explore")(explore.explore)
 app.add_typer(native.app, name="native")
 app.add_typer(study.app, name="study")

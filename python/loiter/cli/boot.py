@@ -82,6 +82,7 @@ def boot(
     Example: [bold]loiter boot --kernel Image --append "loglevel=8" --until "login:" --timeout 60[/]
     """
     engine = engines.load()
+    observation.check_kept(out_directory is not None)
     if out_directory is not None:
         from loiter import store
 

@@ -92,6 +92,7 @@ def execute(
     """
     from loiter.systems.facts import describe, facts, region_of
 
+    observation.check_kept(out_directory is not None)
     if out_directory is not None:
         from loiter import store
 
@@ -110,6 +111,7 @@ def execute(
         gdb=observation.gdb,
         waiting=waiting,
         symbols=symbols or [],
+        lock_stats=observation.lock_stats,
         names_functions=observation.names_functions,
     )
     machine, harts = system.seated(engine)

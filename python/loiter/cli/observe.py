@@ -86,6 +86,14 @@ TimelineOption = Annotated[
         help="Write what every context does over time, for ui.perfetto.dev; compressed if it ends in .gz.",
     ),
 ]
+LockStatsOption = Annotated[
+    bool,
+    typer.Option(
+        "--lock-stats",
+        help="Count what the locks of the kernel cost, by the symbols of its lock functions; "
+        "[bold]loiter lock-stats[/] shows it.",
+    ),
+]
 CheckOption = Annotated[
     bool,
     typer.Option("--check", help="Check each instruction of timing cores against the reference engine."),
@@ -110,6 +118,7 @@ class Observation:
     pipeline_from: PipelineFromOption = None
     pipeline_to: PipelineToOption = None
     timeline: TimelineOption = None
+    lock_stats: LockStatsOption = False
     check: CheckOption = False
     no_skip: NoSkipOption = False
 
@@ -156,6 +165,11 @@ class Observation:
         """Whether symbols are of use."""
         return any(each is not None for each in (self.gdb, self.trace, self.profile, self.pipeline))
 
+    def check_kept(self, kept: bool) -> None:
+        """Refuses statistics of locks that go nowhere."""
+        if self.lock_stats and not kept:
+            raise UserFault("--lock-stats: its table belongs to a result; name a directory for that with --out DIR.")
+
     def native(self) -> Json:
         """What is written down, as the simulator reads it."""
         return {
@@ -178,13 +192,7 @@ class Observation:
             return None
         return {"path": str(self.pipeline), "from": self.pipeline_from, "to": self.pipeline_to}
 
-    @contextlib.contextmanager
-    def watching(self, session: Session, command: Sequence[str]) -> Iterator[list[Fault]]:
-        """Observes a session while the context lasts. Yields a list of what could not be written, complete afterwards.
-
-        A guest's results are not lost with its trace: whoever watches raises the fault when those are safe.
-        """
-        faults: list[Fault] = []
+    def _begin(self, session: Session) -> None:
         if self.check:
             session.begin_check()
         if self.no_skip:
@@ -198,8 +206,19 @@ class Observation:
             session.begin_trace(trace)
         if self.profile is not None:
             session.begin_profile(self.profile_from)
+        if self.lock_stats:
+            session.begin_lock_stats()
         if self.gdb is not None:
             err().print(f"waiting for GDB: target remote {session.listen_gdb(self.gdb)}", highlight=False)
+
+    @contextlib.contextmanager
+    def watching(self, session: Session, command: Sequence[str]) -> Iterator[list[Fault]]:
+        """Observes a session while the context lasts. Yields a list of what could not be written, complete afterwards.
+
+        A guest's results are not lost with its trace: whoever watches raises the fault when those are safe.
+        """
+        faults: list[Fault] = []
+        self._begin(session)
         try:
             yield faults
         finally:

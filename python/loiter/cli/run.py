@@ -136,7 +136,9 @@ def run(
         phases=phases,
         max_cycles=max_cycles,
         waiting=waiting,
+        lock_stats=observation.lock_stats,
     )
+    observation.check_kept(as_json or out_directory is not None)
     if out_directory is not None:
         from loiter import store
 

@@ -15,7 +15,7 @@ from loiter.machines import Machine
 from loiter.programs import Placement, Program
 from loiter.waiting import Table
 
-SCHEMA = 6
+SCHEMA = 7
 """Version of the result directory; results of another version are run again."""
 
 # The exit code by which a program refuses its command line (guests/runtime/loiter.h).
@@ -69,6 +69,8 @@ class Request:
     """A plan in the form that equal plans share."""
     waiting: Table | None = None
     """Which functions of the program wait."""
+    lock_stats: bool = False
+    """Whether locks count whose functions have the names that they have in Linux."""
 
     @property
     def bootargs(self) -> str:
@@ -109,6 +111,7 @@ class Request:
             "max_cycles": self.max_cycles,
             "phases": self.phases,
             "waiting": None if self.waiting is None else self.waiting.native(),
+            "lock_stats": self.lock_stats,
         }
 
     def identity(self, engine: Engine) -> Json:
@@ -123,6 +126,7 @@ class Request:
             "max_cycles": self.max_cycles,
             "phases": self.phases,
             "waiting": None if self.waiting is None else self.waiting.identity(),
+            "lock_stats": self.lock_stats,
         }
 
     def key(self, engine: Engine) -> str:

@@ -50,6 +50,8 @@ class LinuxProgram:
     roi: Roi
     phases: str | None
     """Which engine runs it until when; none: the machine's cores from the beginning."""
+    lock_stats: bool = False
+    """Whether the kernel's locks count."""
 
     def archive(self, stdin: BinaryIO | None) -> AbstractContextManager[execute.Archive]:
         """What goes into the guest."""
@@ -70,6 +72,8 @@ class LinuxProgram:
         session = prepared.restore(engine, self.boot, lambda: None, booting(progress))
         if self.phases is not None:
             session.begin_phases(self.phases)
+        if self.lock_stats:
+            session.begin_lock_stats()
         began, first = time.monotonic(), session.instructions
         done = execute.run(session, archive, keep=True, shown=False, timeout_s=timeout_s, progress=progress)
         missed = session.missed_phase()
@@ -110,6 +114,7 @@ class LinuxProgram:
                 "waiting": None if boot.waiting is None else boot.waiting.identity(),
                 "archive": _hash(archive.file, archive.written_bytes),
                 "phases": self.phases,
+                "lock_stats": self.lock_stats,
             }
         )
 
@@ -142,6 +147,7 @@ class Wish:
     gdb: str | None = None
     waiting: str | None = None
     symbols: Sequence[Path] = ()
+    lock_stats: bool = False
     names_functions: bool = False
     """Whether symbols of the program are of use, for a trace or a profile."""
 
@@ -171,10 +177,11 @@ def request(engine: Engine, machine: Machine, harts: int, image: Image, wish: Wi
     # Reading them takes time, which other calls do not need to.
     own = [path for path in files if elf.has_symbols(path)] if of_files else []
     of_user = [*own, *wish.symbols] if of_files else []
-    kernel = image.system_map if of_files or (boot.waiting is not None and machine.is_timed) else None
+    of_kernel = of_files or wish.lock_stats or (boot.waiting is not None and machine.is_timed)
+    kernel = image.system_map if of_kernel else None
     named = [path for path in (kernel, *of_user) if path is not None]
     boot = replace(boot, symbols=tuple(resources.readable(path, "--symbols") for path in named))
-    return LinuxProgram(boot, tuple(command), tuple(files), variables, tuple(wish.get), region, phases)
+    return LinuxProgram(boot, tuple(command), tuple(files), variables, tuple(wish.get), region, phases, wish.lock_stats)
 
 
 def image(name: str | None, packages: Sequence[str], harts: int, console: Console) -> Image:

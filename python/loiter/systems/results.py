@@ -3,7 +3,7 @@
 manifest.json    the same bytes on every host, as long as nobody typed
 host.json        what depends on the host
 console.txt      the console, and for `loiter exec` stdout and stderr
-*.parquet        the tables of a run, if cores were timed
+*.parquet        the tables of a run, if cores were timed or locks counted
 """
 
 from __future__ import annotations
@@ -59,9 +59,11 @@ def describe(engine: Engine, boot: Boot) -> Json:
 
 
 def write(path: Path, manifest: Json, facts: Json, files: Mapping[str, bytes], session: Session) -> None:
-    """Writes the directory, whole or not at all, with the statistics of the session if its cores were timed."""
+    """Writes the directory, whole or not at all, with the statistics of the session if it has some."""
     same = {key: value for key, value in facts.items() if key != "host_seconds"}
-    statistics = session.statistics() if session.was_timed else None
+    statistics = session.statistics() if session.was_timed or session.counts_locks else None
+    if session.counts_locks:
+        same["lock_stats"] = True
     if statistics is not None:
         same |= {key: statistics[key] for key in TIMED}
     store.write_files(path, manifest | same, facts["host_seconds"], files, statistics)

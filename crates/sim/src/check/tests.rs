@@ -315,6 +315,7 @@ fn a_divergence_ends_the_run_as_our_fault() {
             fast_forward: false,
             phases: None,
             waiting: None,
+            lock_stats: false,
             max_cycles: Some(10_000_000),
             observe: Observation::default(),
         };

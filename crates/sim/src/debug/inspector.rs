@@ -1,5 +1,5 @@
 //! Who watches the instructions of a run: for a debugger, a trace, a profile, a pipeline log, a
-//! timeline, or the lockstep check.
+//! timeline, statistics of locks, or the lockstep check.
 
 use gdbstub::target::ext::breakpoints::WatchKind;
 use loiter_cores::{InstructionId, PipelineStep};
@@ -10,6 +10,7 @@ use loiter_isa::Class;
 use loiter_observe::{Moment, Probe};
 use loiter_types::{Cycle, HartId, PAGE_BYTES};
 
+use super::lock_stats::LockStats;
 use super::pipeline::Pipeline;
 use super::profiler::Profiler;
 use super::timeline::Timeline;
@@ -58,6 +59,7 @@ pub(crate) struct Inspector {
     pub(crate) pipeline: Option<Pipeline>,
     pub(crate) timeline: Option<Timeline>,
     pub(crate) checker: Option<Checker>,
+    pub(crate) lock_stats: Option<LockStats>,
     /// What ends the phase, where that is a hart's coming somewhere.
     pub(crate) arrivals: Arrivals,
     /// Whether timed cores execute.
@@ -75,6 +77,7 @@ impl Inspector {
             |trace: &Trace| trace.wants(None, self.is_timed) && trace.not_before() <= now.0 + AHEAD;
         self.watches_all()
             || !self.arrivals.are_none()
+            || self.lock_stats.is_some()
             || !self.breakpoints.is_empty()
             || self.trace.as_ref().is_some_and(due)
     }
@@ -134,17 +137,25 @@ impl Inspector {
             pipeline: self.pipeline.take(),
             timeline: self.timeline.take(),
             checker: self.checker.take(),
+            lock_stats: self.lock_stats.take(),
             arrivals: std::mem::take(&mut self.arrivals),
             is_timed: self.is_timed,
             ..Self::default()
         };
     }
 
-    /// Timed cores take harts over, or have left off at `now`.
-    pub(crate) fn timing_changes(&mut self, is_timed: bool, now: Cycle) {
+    /// Timed cores take `harts` over, or have left off at `now`.
+    pub(crate) fn timing_changes(&mut self, is_timed: bool, now: Cycle, harts: &[Hart]) {
         self.is_timed = is_timed;
         if let (false, Some(profiler)) = (is_timed, &mut self.profiler) {
             profiler.timing_ends(now);
+        }
+        if let Some(lock_stats) = &mut self.lock_stats {
+            lock_stats.timing_changes(is_timed);
+            // Engines tell where harts come to, not where they stand at first.
+            for hart in harts {
+                lock_stats.comes_to(hart, hart.pc, now.0);
+            }
         }
     }
 
@@ -192,6 +203,7 @@ impl InstructionObserver for Inspector {
         let breakpoints = &self.breakpoints;
         self.watches_all()
             || self.arrivals.may_be_in_page(hart, pc)
+            || (self.lock_stats.as_ref()).is_some_and(|it| it.wants(hart.id, pc))
             || breakpoints.iter().any(|&addr| page(addr) == page(pc))
             || self
                 .trace
@@ -199,11 +211,14 @@ impl InstructionObserver for Inspector {
                 .is_some_and(|trace| trace.wants(Some(pc), self.is_timed))
     }
 
-    fn holds_at(&mut self, hart: &Hart, pc: u64) -> bool {
+    fn holds_at(&mut self, hart: &Hart, pc: u64, cycle: u64) -> bool {
         if self.breakpoints.contains(&pc) {
             self.hold(hart.id, Reason::Breakpoint);
         }
         self.arrivals.holds_at(hart, pc);
+        if let Some(lock_stats) = &mut self.lock_stats {
+            lock_stats.comes_to(hart, pc, cycle);
+        }
         self.holds()
     }
 
@@ -214,6 +229,9 @@ impl InstructionObserver for Inspector {
         self.arrivals.retired(event);
         if let Some(profiler) = &mut self.profiler {
             profiler.retired(event, self.is_timed);
+        }
+        if let Some(lock_stats) = &mut self.lock_stats {
+            lock_stats.retired(event);
         }
         if let Some(trace) = &mut self.trace {
             trace.retired(event, self.is_timed);
@@ -267,6 +285,9 @@ impl InstructionObserver for Inspector {
 impl Watcher for Inspector {
     fn probe(&mut self, moment: Moment, probe: &Probe) {
         self.arrivals.probe(probe);
+        if let Some(lock_stats) = &mut self.lock_stats {
+            lock_stats.probe(probe);
+        }
         if let Some(pipeline) = &mut self.pipeline {
             pipeline.probe(probe);
         }

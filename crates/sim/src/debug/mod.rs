@@ -1,4 +1,5 @@
-//! Looking into a guest: the server that GDB speaks to, traces, profiles, pipeline logs and timelines.
+//! Looking into a guest: the server that GDB speaks to, traces, profiles, statistics of locks, pipeline logs and
+//! timelines.
 //!
 //! Nothing here costs anything until a breakpoint is set, an instruction stepped, a trace or a profile
 //! asked for: the engines run their plain loops. None of it shows in what the guest does, holding a
@@ -6,6 +7,8 @@
 
 mod begin;
 mod inspector;
+mod lock_functions;
+mod lock_stats;
 mod monitor;
 pub(crate) mod output;
 mod pipeline;
@@ -20,6 +23,7 @@ mod timeline;
 mod trace;
 
 pub(crate) use inspector::{Inspector, Watcher};
+pub(crate) use lock_stats::LockStats;
 pub(crate) use pipeline::Pipeline;
 pub use pipeline::PipelineRequest;
 pub(crate) use profiler::Profiler;

@@ -171,7 +171,7 @@ impl Session {
             self.attached_at = system.instructions();
             self.timed_from.get_or_insert(system.now);
             if let Some(inspector) = &mut system.inspector {
-                inspector.timing_changes(true, system.now);
+                inspector.timing_changes(true, system.now, &system.harts);
             }
         }
         Ok(())
@@ -186,8 +186,9 @@ impl Session {
             return Ok(None);
         };
         let exit = timing.detach(&mut self.system)?;
-        if let Some(inspector) = &mut self.system.inspector {
-            inspector.timing_changes(false, self.system.now);
+        let system = &mut self.system;
+        if let Some(inspector) = &mut system.inspector {
+            inspector.timing_changes(false, system.now, &system.harts);
         }
         if exit.is_none() {
             self.timed_instructions += self.system.instructions() - self.attached_at;

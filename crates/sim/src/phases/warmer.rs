@@ -19,9 +19,9 @@ impl InstructionObserver for Warmer<'_> {
         true
     }
 
-    fn holds_at(&mut self, hart: &Hart, pc: u64) -> bool {
+    fn holds_at(&mut self, hart: &Hart, pc: u64, cycle: u64) -> bool {
         let inspector = self.inspector.as_mut();
-        inspector.is_some_and(|inspector| inspector.holds_at(hart, pc))
+        inspector.is_some_and(|inspector| inspector.holds_at(hart, pc, cycle))
     }
 
     fn retired(&mut self, event: &Retired<'_>) {

@@ -65,6 +65,7 @@ impl Machine {
             fast_forward: false,
             phases: None,
             waiting: None,
+            lock_stats: false,
             max_cycles: Some(MAX_CYCLES),
             observe: Observation {
                 check: self != Machine::Virt,

@@ -16,6 +16,7 @@ mod generator;
 mod golden;
 mod handmade;
 mod litmus;
+mod lock_stats;
 mod lockstep;
 mod machines;
 mod observing;

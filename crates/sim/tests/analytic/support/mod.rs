@@ -116,6 +116,7 @@ impl Bench {
             phases: self.phases.clone(),
             max_cycles: Some(self.max_cycles.unwrap_or(HANGS)),
             waiting: self.waiting(),
+            lock_stats: false,
             observe: Observation::default(),
         };
         let result = run(&request, &elf(&self.code().0), &mut |_| true);

@@ -1,0 +1,109 @@
+"""`loiter lock-stats`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from loiter.cli.options import COUNT_LIMIT, JsonOption, out, print_json
+from loiter.errors import UserFault, unknown
+from loiter.report.terminal import cell
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# What a row of the table is, and what names it.
+_KEYS = {"class": ("class",), "lock": ("lock", "lock_symbol"), "site": ("site", "site_symbol"), "hart": ("hart",)}
+# Those that fit beside each other; --json has all.
+_COLUMNS = (
+    "acquisitions",
+    "contentions",
+    "acq-bounces",
+    "waittime-avg",
+    "waittime-max",
+    "waittime-total",
+    "holdtime-avg",
+    "holdtime-max",
+    "holdtime-total",
+    "handovers",
+    "handovertime-avg",
+    "jain",
+)
+
+
+def lock_stats(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A result directory of run, exec or boot, from --out.")
+    ],
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by",
+            metavar="A,B,...",
+            help="What a row is: class (of static locks the symbol, of others the function that acquires them), lock, "
+            "site (where it is acquired), hart, or some of these.",
+        ),
+    ] = "class",
+    top: Annotated[
+        int, typer.Option("--top", metavar="N", min=1, max=COUNT_LIMIT, help="At most so many rows; --json has all.")
+    ] = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what the locks of a result cost: acquisitions, contentions, waits, sections and hand-overs, in cycles.
+
+    Those first on which most time was waited. --json has all columns of /proc/lock_stat, and percentiles. Locks are
+    known from a program's probes, and with --lock-stats from the lock functions of the kernel (docs/locks.md).
+
+    Example: [bold]loiter exec -m t1 --lock-stats --out results/first -- ./prog; loiter lock-stats results/first[/]
+    """
+    from loiter import locks, store
+
+    keys = [word.strip() for word in by.split(",")]
+    for key in keys:
+        if key not in _KEYS:
+            raise unknown("--by", key, _KEYS)
+    if not (directory / store.MANIFEST).is_file():
+        raise UserFault(f"{directory}: no result directory; `loiter run`, `exec` and `boot` write one with --out.")
+    try:
+        result = store.read(directory)
+    except store.Corrupt as error:
+        raise UserFault(f"{directory}: not a whole result: {error}. Run it again with --out.") from None
+    rows = result.rows("locks") if result.has_tables else []
+    if not rows:
+        raise UserFault(f"{directory}: no locks were counted; run it with --lock-stats, or give the program probes.")
+    found = locks.table(rows, [column for key in dict.fromkeys(keys) for column in _KEYS[key]])
+    if as_json:
+        print_json(found.to_dict("records"))
+        return
+    _show(found, list(dict.fromkeys(keys)), top)
+
+
+def _show(found: pd.DataFrame, keys: list[str], top: int) -> None:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for key in keys:
+        table.add_column(key, overflow="fold")
+    for column in _COLUMNS:
+        table.add_column(column.replace("time-", "\n").replace("-", "\n"), justify="right", no_wrap=True)
+    for row in found.head(top).to_dict("records"):
+        names = [Text(_name(row, key)) for key in keys]
+        table.add_row(*names, *(_cell(column, row.get(column)) for column in _COLUMNS))
+    out().print(table, highlight=False)
+    if len(found) > top:
+        out().print(f"and {len(found) - top:,} more rows; --top shows them", style="dim", highlight=False)
+
+
+def _cell(column: str, value: Any) -> str:
+    """Means of cycles as whole numbers."""
+    return cell(round(value) if column.endswith("-avg") else value)
+
+
+def _name(row: dict[Any, Any], key: str) -> str:
+    """A symbol where there is one, else the address."""
+    if key in ("lock", "site"):
+        return str(row[f"{key}_symbol"]) or hex(row[key])
+    return str(row[key])
