@@ -116,7 +116,7 @@ pub(crate) fn canonical(
             }
             moved.push(None);
         } else if let Some(same) = repeated(&left, &message, &parts)
-            && future.mask(&parts) & pairs == 0
+            && (future.mask(&parts) & pairs == 0 || same.unwrap_or(0) == left.end())
             && !threads.iter().enumerate().any(|(number, thread)| {
                 let older = same.map_or(0, |older: Time| kept[older as usize - 1]);
                 let by = (older != 0).then(|| usize::from(memory.at(older).thread));
@@ -215,7 +215,7 @@ fn give_up(number: usize, thread: &mut Thread, memory: &Memory) {
 /// What already has the value that `message` writes: another message, or the base of all its cells.
 ///
 /// Who reads the later of the two could as well read the earlier, which binds it less; but for an `lr`, after which an `sc`
-/// succeeds only if nothing comes between. So who awaits by writing the same
+/// succeeds only if nothing comes between: where there may be one, other messages must not either. So who awaits by writing the same
 /// over and over adds nothing.
 fn repeated(left: &Memory, message: &Message, parts: &[Location]) -> Option<Option<Time>> {
     match left.last(message.location, left.end()) {
