@@ -22,6 +22,7 @@ use crate::fault::Fault;
 use crate::future::Fact;
 use crate::memory::{Location, Memory, Message, Time};
 use crate::model::{Model, Order};
+use crate::origin::{UNKNOWN, either};
 use crate::step::{Added, Event, Halt, IDLE, Next, Port, Stepper, writes};
 use crate::thread::{Forward, Reservation, Thread};
 
@@ -64,6 +65,7 @@ impl Stepper<'_> {
             location,
             loads: inst.op.class() == Class::Load || inst.op.only_reads(),
             writes: writes(inst),
+            origin: thread.origin(inst.rs1),
         };
         if let Some(&covered) = self.met.get(&fact) {
             return Ok((location, covered));
@@ -74,9 +76,7 @@ impl Stepper<'_> {
         }
         let is_new = self.future.learn(fact);
         let covered = self.cells.access(fact.thread, location, fact.writes)?;
-        if is_new && covered.shared {
-            return Err(Halt::Changed);
-        }
+        self.stale |= is_new && covered.shared;
         self.met.insert(fact, covered);
         Ok((location, covered))
     }
@@ -136,6 +136,7 @@ impl Stepper<'_> {
                 view: self.late,
                 position: memory.end(),
                 sources: vec![Source::Memory(self.late); covered.cells().len()],
+                read: None,
             }]
         };
         let mut all = Vec::new();
@@ -151,6 +152,13 @@ impl Stepper<'_> {
             self.run(number, &mut after, inst, port)?;
             let view = found.view;
             after.set_view(inst.rd, view);
+            let origin = found
+                .read
+                .map(|(cell, value)| self.future.origins.of(cell, value));
+            let own = covered.cells().iter().map(|&cell| thread.own_origin(cell));
+            let own = own.fold(UNKNOWN, either);
+            let origin = origin.unwrap_or(either(own, thread.origin(inst.rs1)));
+            after.set_origin(inst.rd, origin);
             for (&cell, &source) in covered.cells().iter().zip(&found.sources) {
                 let known = after.known_mut(cell);
                 known.coherence = known.coherence.max(view);
@@ -197,6 +205,7 @@ impl Stepper<'_> {
                 view: before,
                 position: 0,
                 sources: Vec::with_capacity(1),
+                read: None,
             };
             for &cell in covered.cells() {
                 let known = thread.known(cell);
@@ -225,7 +234,11 @@ impl Stepper<'_> {
                     }
                     found.view = found.view.max(memory.written(cell, time));
                     found.position = found.position.max(time);
-                    (memory.value(self.program, cell, time), Source::Memory(time))
+                    let value = memory.value(self.program, cell, time);
+                    if value != 0 || found.read.is_none() {
+                        found.read = Some((cell, value));
+                    }
+                    (value, Source::Memory(time))
                 };
                 found.value |= location.whole(value, cell);
                 found.sources.push(source);
@@ -302,13 +315,17 @@ impl Stepper<'_> {
         let finish = |mut after: Thread, time| {
             if conditional {
                 after.set_view(inst.rd, time);
+                after.set_origin(inst.rd, UNKNOWN);
                 after.reservation = None;
             }
             after.control = after.control.max(address);
             after
         };
         if !covered.shared {
-            let after = finish(run, bound);
+            let mut after = finish(run, bound);
+            for &cell in covered.cells() {
+                after.set_own_origin(cell, thread.origin(inst.rs2));
+            }
             all.push(Self::wrote(
                 after,
                 order,
@@ -354,6 +371,7 @@ impl Stepper<'_> {
         let mut after = thread.clone();
         self.run(number, &mut after, inst, IDLE)?;
         after.set_view(inst.rd, 0);
+        after.set_origin(inst.rd, UNKNOWN);
         after.reservation = None;
         let location = self.location(number, thread, inst)?;
         Ok(Next {
@@ -405,6 +423,15 @@ impl Stepper<'_> {
                 };
                 value | location.whole(part, cell)
             });
+            let mut origin = thread.origin(inst.rs1);
+            for &cell in covered.cells() {
+                if covered.shared {
+                    let value = memory.value(self.program, cell, last(cell));
+                    origin = self.future.origins.of(cell, value);
+                } else {
+                    origin = either(thread.own_origin(cell), origin);
+                }
+            }
             let mut after = thread.clone();
             let stored = self.run(number, &mut after, inst, Port { load, ..IDLE })?;
             let message = Message {
@@ -415,7 +442,13 @@ impl Stepper<'_> {
             if covered.shared && time <= memory.end() && *memory.at(time) != message {
                 continue;
             }
+            if !covered.shared {
+                for &cell in covered.cells() {
+                    after.set_own_origin(cell, either(origin, thread.origin(inst.rs2)));
+                }
+            }
             after.set_view(inst.rd, time);
+            after.set_origin(inst.rd, origin);
             after.reads = after.reads.max(time);
             after.control = after.control.max(address);
             let forward = Forward {
@@ -481,6 +514,8 @@ struct Readable {
     position: Time,
     /// Of each cell.
     sources: Vec<Source>,
+    /// One of the cells that it has from memory, and what it has from there.
+    read: Option<(Location, u64)>,
 }
 
 /// Where a load has a cell from.

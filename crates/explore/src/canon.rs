@@ -6,6 +6,7 @@
 //!
 //! A thread whose next load leads back to itself whatever it can read now goes on only with a message that is still to come.
 //! What it loads after a fence is then at least as new as that message, so newer than all that is there: it needs nothing old.
+//! Nor does a thread that cannot have the address of a cell but from a message that is newer (`origin.rs`).
 
 use std::rc::Rc;
 
@@ -16,6 +17,9 @@ use crate::found::MOST_THREADS;
 use crate::future::{Future, Masks};
 use crate::memory::{Base, Location, Memory, Message, Time};
 use crate::model::Model;
+use crate::order::{Known, order};
+use crate::origin::Lowest;
+use crate::program::Program;
 use crate::thread::Thread;
 
 /// Which messages were folded, for whom wants to follow them: by old time, the new one or the base.
@@ -37,6 +41,7 @@ pub(crate) fn canonical(
     memory: &mut Memory,
     threads: &mut [Thread],
     stands: Stands<'_>,
+    program: &Program,
     cells: &Cells,
     future: &Future,
 ) -> Moved {
@@ -69,10 +74,17 @@ pub(crate) fn canonical(
             }
         })
         .collect();
+    // And when at the earliest.
+    let mut lowest: SmallVec<[Lowest; MOST_THREADS]> = threads
+        .iter()
+        .enumerate()
+        .map(|(number, thread)| future.origins.lowest(number, thread, memory, program))
+        .collect();
     let mut left = Memory {
         bases: std::mem::take(&mut memory.bases),
         messages: SmallVec::new(),
     };
+    let pairs = ahead.iter().fold(0, |all, ahead| all | ahead.pairs);
     // By old time, the number of messages before and including it that are left.
     let mut times: SmallVec<[Time; 8]> = smallvec![0];
     let mut moved: Moved = smallvec![None];
@@ -85,7 +97,10 @@ pub(crate) fn canonical(
             .iter()
             .any(|older| older.location.overlaps(message.location))
             && threads.iter().enumerate().all(|(number, thread)| {
-                let loads = |cell| future.mask(&[cell]) & old[number] != 0;
+                let loads = |cell| {
+                    let cell = future.mask(&[cell]) & old[number];
+                    cell != 0 && lowest[number].of(cell) < time
+                };
                 ended[number] || !needs_older(model, thread, time, message.location, &parts, loads)
             });
         if folds {
@@ -101,6 +116,7 @@ pub(crate) fn canonical(
             }
             moved.push(None);
         } else if let Some(same) = repeated(&left, &message, &parts)
+            && (future.mask(&parts) & pairs == 0 || same.unwrap_or(0) == left.end())
             && !threads.iter().enumerate().any(|(number, thread)| {
                 let older = same.map_or(0, |older: Time| kept[older as usize - 1]);
                 let by = (older != 0).then(|| usize::from(memory.at(older).thread));
@@ -123,10 +139,15 @@ pub(crate) fn canonical(
         }
     }
     for (number, (thread, &ended)) in threads.iter_mut().zip(&ended).enumerate() {
-        let any = ahead[number].any;
+        let Masks { any, loads, .. } = ahead[number];
         thread.known.retain(|known| {
-            let shared = cells.shared_at(known.cell);
-            shared.is_none_or(|cell| future.mask(&[cell]) & any != 0)
+            let Some(cell) = cells.shared_at(known.cell) else {
+                return true;
+            };
+            let cell = future.mask(&[cell]);
+            // What an atomic has written is read in memory only.
+            known.forward = known.forward.filter(|own| !own.atomic && cell & loads != 0);
+            cell & any != 0
         });
         if ended {
             forget(thread);
@@ -135,18 +156,24 @@ pub(crate) fn canonical(
             lower(model, thread);
         }
     }
+    for lowest in &mut lowest {
+        lowest.change(|time| {
+            if let Some(&new) = times.get(*time as usize) {
+                *time = new;
+            }
+        });
+    }
     // When a base was written matters to who may load it and has read nothing as new.
-    let matters = |base: &Base| {
-        let cell = future.mask(&[base.cell]);
-        threads
-            .iter()
-            .zip(&old)
-            .zip(&ended)
-            .any(|((thread, old), ended)| {
-                let floor = thread.before_reads.min(thread.before_writes);
-                !ended && old & cell != 0 && floor < base.time
-            })
-    };
+    let matters =
+        |base: &Base| {
+            let cell = future.mask(&[base.cell]);
+            threads.iter().zip(&old).zip(&lowest).zip(&ended).any(
+                |(((thread, old), lowest), ended)| {
+                    let floor = thread.before_reads.min(thread.before_writes);
+                    !ended && old & cell != 0 && floor.max(lowest.of(cell)) < base.time
+                },
+            )
+        };
     let is_over = |base: &Base| base.time != 0 && (model == Model::Sc || !matters(base));
     if left.bases.iter().any(is_over) {
         for base in Rc::make_mut(&mut left.bases) {
@@ -156,6 +183,21 @@ pub(crate) fn canonical(
         }
     }
     *memory = left;
+    let known = Known {
+        model,
+        cells,
+        future,
+        ended: &ended,
+        old: &old,
+        lowest: &lowest,
+    };
+    let places = order(&known, memory, threads);
+    for time in moved.iter_mut().flatten() {
+        *time = places[*time as usize];
+    }
+    for (thread, _) in threads.iter_mut().zip(&ended).filter(|(_, ended)| !**ended) {
+        lower(model, thread);
+    }
     moved
 }
 
@@ -172,7 +214,8 @@ fn give_up(number: usize, thread: &mut Thread, memory: &Memory) {
 
 /// What already has the value that `message` writes: another message, or the base of all its cells.
 ///
-/// Who reads the later of the two could as well read the earlier, which binds it less. So who awaits by writing the same
+/// Who reads the later of the two could as well read the earlier, which binds it less; but for an `lr`, after which an `sc`
+/// succeeds only if nothing comes between: where there may be one, other messages must not either. So who awaits by writing the same
 /// over and over adds nothing.
 fn repeated(left: &Memory, message: &Message, parts: &[Location]) -> Option<Option<Time>> {
     match left.last(message.location, left.end()) {
@@ -205,7 +248,7 @@ fn is_bound_to(thread: &Thread, times: [Time; 2], location: Location, by_another
 }
 
 /// Whether `thread` can tell the message at `time` from what was there before.
-fn needs_older(
+pub(crate) fn needs_older(
     model: Model,
     thread: &Thread,
     time: Time,
@@ -228,6 +271,16 @@ fn needs_older(
 }
 
 fn for_each_time(thread: &mut Thread, change: impl Fn(&mut Time)) {
+    change_views(thread, &change);
+    change(&mut thread.floor);
+    if let Some(kept) = &mut thread.reservation {
+        change(&mut kept.time);
+    }
+    thread.promises.iter_mut().for_each(change);
+}
+
+/// Changes what is compared with times of messages.
+pub(crate) fn change_views(thread: &mut Thread, change: impl Fn(&mut Time)) {
     thread.reg_views.iter_mut().for_each(&change);
     for known in &mut thread.known {
         change(&mut known.coherence);
@@ -243,14 +296,9 @@ fn for_each_time(thread: &mut Thread, change: impl Fn(&mut Time)) {
         &mut thread.before_writes,
         &mut thread.control,
         &mut thread.consistent,
-        &mut thread.floor,
     ] {
         change(view);
     }
-    if let Some(kept) = &mut thread.reservation {
-        change(&mut kept.time);
-    }
-    thread.promises.iter_mut().for_each(change);
 }
 
 /// Views that make no difference beside `before_reads` and `before_writes` become 0.

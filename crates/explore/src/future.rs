@@ -4,16 +4,21 @@
 //! visible that no other thread will look at. What an instruction accesses is learnt while exploring: each thread, address
 //! of code and cell once; and where something is learnt, the exploration begins again. A thread may yet access what the
 //! instructions that can follow in its code do. This is sound: up to the first access that was not known, states were
-//! rightly taken for the same, so that access is met.
+//! rightly taken for the same, so that access is met. What is explored between the two only helps to learn more.
+//!
+//! An `sc` that acquires renews what can be read only where it has stored: on the way that the branch on its result takes then.
+//! A branch that repeats the comparison of the one that leads to it goes one way.
 
-use loiter_isa::{Class, Op};
+use loiter_isa::{Class, Inst, Op};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::cells::Cells;
 use crate::liveness::Liveness;
 use crate::memory::Location;
 use crate::model::{Model, Order};
+use crate::origin::{Origin, Origins};
 use crate::program::Program;
+use crate::writes::Writes;
 
 /// What an instruction of a thread did somewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,12 +29,14 @@ pub(crate) struct Fact {
     /// It loads, other than as part of an atomic.
     pub(crate) loads: bool,
     pub(crate) writes: bool,
+    /// Of its address.
+    pub(crate) origin: Origin,
 }
 
 /// Sets of cells, by bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Masks {
-    loads: u128,
+    pub(crate) loads: u128,
     /// Loads before anything after which what is old now cannot be read: a write to the cell, or an atomic that acquires.
     first: u128,
     /// Loads before anything after which nothing can be read that is older than what has been read: a fence between loads, or
@@ -38,6 +45,8 @@ pub(crate) struct Masks {
     pub(crate) writes: u128,
     /// Written by atomics that acquire.
     acquires: u128,
+    /// Loaded by `lr`.
+    pub(crate) pairs: u128,
     /// Cells that may be accessed in any way.
     pub(crate) any: u128,
 }
@@ -49,6 +58,7 @@ impl Masks {
         unfenced: u128::MAX,
         writes: u128::MAX,
         acquires: u128::MAX,
+        pairs: u128::MAX,
         any: u128::MAX,
     };
 
@@ -72,6 +82,7 @@ impl Masks {
         self.unfenced |= other.unfenced;
         self.writes |= other.writes;
         self.acquires |= other.acquires;
+        self.pairs |= other.pairs;
         self.any |= other.any;
     }
 }
@@ -84,6 +95,8 @@ pub(crate) struct Future {
     bits: FxHashMap<u64, u32>,
     /// By thread, what may be accessed from an address of code on.
     from: Vec<FxHashMap<u64, Masks>>,
+    writes: Writes,
+    pub(crate) origins: Origins,
 }
 
 impl Future {
@@ -104,6 +117,9 @@ impl Future {
         for (n, cell) in cells.shared().enumerate() {
             self.bits.insert(cell.addr, n.min(127) as u32);
         }
+        self.origins
+            .conclude(&self.facts, &self.bits, program, cells);
+        self.writes = Writes::of(&self.facts, liveness);
         self.from.clear();
         if liveness.is_unknown() {
             return;
@@ -123,6 +139,7 @@ impl Future {
                     unfenced: when(fact.loads),
                     writes: when(fact.writes),
                     acquires: when(fact.writes && acquires(program, model, fact.pc)),
+                    pairs: when(fact.loads && is_lr(program, fact.pc)),
                     any: mask,
                 });
             }
@@ -130,6 +147,8 @@ impl Future {
                 .keys()
                 .map(|&pc| (pc, self.renewed(model, program, cells, (thread, pc))))
                 .collect();
+            let acquired = acquired(model, program, liveness);
+            let leads = |pc, to| leads(program, pc, to);
             let code = liveness.code().map(|(pc, _)| pc);
             let fences: FxHashSet<u64> = code.filter(|&pc| fences_loads(program, pc)).collect();
             let mut from: FxHashMap<u64, Masks> = FxHashMap::default();
@@ -138,7 +157,11 @@ impl Future {
                 for (pc, next) in liveness.code() {
                     let mut all = Masks::default();
                     for to in next {
-                        all.add(from.get(to).copied().unwrap_or_default());
+                        let mut after = from.get(&leads(pc, *to)).copied().unwrap_or_default();
+                        if acquired.contains(&(pc, *to)) {
+                            (after.first, after.unfenced) = (0, 0);
+                        }
+                        all.add(after);
                     }
                     let renewed = renews.get(&pc).copied().unwrap_or(0);
                     all.first &= !renewed;
@@ -197,6 +220,16 @@ impl Future {
         }
     }
 
+    /// Whether `thread`, which is at `pc`, comes to all its writes to `first` before any to `second`.
+    pub(crate) fn writes_before(
+        &self,
+        (thread, pc): (usize, u64),
+        first: Location,
+        second: Location,
+    ) -> bool {
+        self.writes.before((thread as u8, pc), first, second)
+    }
+
     /// The set of these cells.
     pub(crate) fn mask(&self, cells: &[Location]) -> u128 {
         let bits = cells.iter().filter_map(|cell| self.bits.get(&cell.addr));
@@ -218,6 +251,68 @@ fn fences_loads(program: &Program, pc: u64) -> bool {
         Op::FenceTso => true,
         _ => false,
     })
+}
+
+/// Where the step from `pc` to `to` leads: a branch that repeats the comparison just made goes the way that is known, as
+/// compilers leave it behind a compare-and-swap.
+fn leads(program: &Program, pc: u64, to: u64) -> u64 {
+    let (Some(first), Some(second)) = (program.fetch(pc), program.fetch(to)) else {
+        return to;
+    };
+    let is_equality = |inst: &Inst| matches!(inst.op, Op::Beq | Op::Bne);
+    let same = (first.rs1, first.rs2) == (second.rs1, second.rs2)
+        || (first.rs1, first.rs2) == (second.rs2, second.rs1);
+    let (next, target) = (
+        pc + u64::from(first.len),
+        pc.wrapping_add(first.imm as i64 as u64),
+    );
+    if !(is_equality(&first) && is_equality(&second) && same && next != target) {
+        return to;
+    }
+    let is_equal = (first.op == Op::Beq) == (to == target);
+    if is_equal == (second.op == Op::Beq) {
+        to.wrapping_add(second.imm as i64 as u64)
+    } else {
+        to + u64::from(second.len)
+    }
+}
+
+/// Steps from a branch to the next instruction that are taken only after an `sc` that acquires has stored: unless it fulfils
+/// a promise, it stands at the end of memory.
+fn acquired(model: Model, program: &Program, liveness: &Liveness) -> FxHashSet<(u64, u64)> {
+    let mut comes_from: FxHashMap<u64, Vec<u64>> = FxHashMap::default();
+    for (pc, next) in liveness.code() {
+        for &to in next {
+            comes_from.entry(to).or_default().push(pc);
+        }
+    }
+    let mut found = FxHashSet::default();
+    for (pc, _) in liveness.code() {
+        let Some((sc, branch)) = program.fetch(pc).and_then(|sc| {
+            let behind = pc + u64::from(sc.len);
+            Some((sc, program.fetch(behind)?))
+        }) else {
+            continue;
+        };
+        let at = pc + u64::from(sc.len);
+        let is_sc = matches!(sc.op, Op::ScW | Op::ScD) && sc.rd != 0;
+        let is_tested = branch.op == Op::Bne && (branch.rs1, branch.rs2) == (sc.rd, 0);
+        let only = comes_from.get(&at).is_some_and(|from| from[..] == [pc]);
+        if is_sc
+            && is_tested
+            && only
+            && branch.imm != i32::from(branch.len)
+            && Order::of(model, &sc).acquire
+        {
+            found.insert((at, at + u64::from(branch.len)));
+        }
+    }
+    found
+}
+
+fn is_lr(program: &Program, pc: u64) -> bool {
+    let inst = program.fetch(pc);
+    inst.is_some_and(|inst| matches!(inst.op, Op::LrW | Op::LrD))
 }
 
 /// Whether the instruction at `pc` is an atomic after which nothing old can be read.

@@ -16,10 +16,14 @@
 //! | `thread.rs`   | registers and views of one thread                                                 |
 //! | `step.rs`     | what can come of one instruction; `access.rs`: of one access                       |
 //! | `local.rs`    | what a thread does unseen, and what it could do by itself                         |
+//! | `origin.rs`   | from where a thread can have the address of what it loads                         |
+//! | `writes.rs`   | in which order a thread comes to its writes                                       |
 //! | `liveness.rs` | registers that are still used                                                     |
 //! | `future.rs`   | what threads may still access                                                     |
 //! | `canon.rs`    | one form for states that behave alike                                             |
+//! | `order.rs`    | positions in memory that no thread can tell apart                                 |
 //! | `search.rs`   | all states, failures, deadlocks                                                   |
+//! | `moves.rs`    | what comes next from a state                                                      |
 //! | `found.rs`    | limits, statistics, failures                                                      |
 //! | `walks.rs`    | single executions, to learn what is accessed before all are looked at             |
 //! | `trace.rs`    | the steps to a state                                                              |
@@ -47,6 +51,9 @@ mod liveness;
 mod local;
 mod memory;
 mod model;
+mod moves;
+mod order;
+mod origin;
 mod program;
 mod replay;
 #[cfg(test)]
@@ -57,6 +64,7 @@ mod step;
 mod thread;
 mod trace;
 mod walks;
+mod writes;
 
 pub use condition::{Condition, Subject};
 pub use fault::Fault;

@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use crate::found::Limits;
 use crate::liveness::{Liveness, RESERVATION};
 use crate::memory::{Location, Memory, Message, Time};
+use crate::origin::UNKNOWN;
 use crate::program::{Entry, Program};
 use crate::step::{Added, Event, Halt, Next, Stepper, writes};
 use crate::thread::Thread;
@@ -151,6 +152,7 @@ impl Local<'_> {
             if live & 1 << slot == 0 {
                 thread.regs[slot] = 0;
                 thread.reg_views[slot] = 0;
+                thread.origins[slot] = UNKNOWN;
             }
         }
         if live & RESERVATION == 0 {
@@ -163,6 +165,7 @@ impl Local<'_> {
         if thread.own.iter().any(|(cell, _)| free.contains(&cell.addr)) {
             Rc::make_mut(&mut thread.own).retain(|(cell, _)| !free.contains(&cell.addr));
         }
+        thread.own_origins.retain(|(cell, _)| !free.contains(cell));
         thread.known.retain(|known| !free.contains(&known.cell));
         lower(self.stepper.model, thread);
     }
@@ -244,6 +247,19 @@ impl Local<'_> {
         let thread = at.as_ref().unwrap_or(thread);
         let awaited = self.awaits_at_once(number, thread, &extended, 2)?;
         Ok(awaited.map(|(_, old)| old))
+    }
+
+    /// Whether `thread` is before a load that leads back to itself, whatever it can read now.
+    pub(crate) fn spins(
+        &mut self,
+        number: usize,
+        thread: &Thread,
+        memory: &Memory,
+    ) -> Result<bool, Halt> {
+        if !thread.promises.is_empty() || thread.floor != 0 {
+            return Ok(false);
+        }
+        Ok(self.awaits_at_once(number, thread, memory, 2)?.is_some())
     }
 
     /// As [`Self::awaits`], of a thread that is before the load, or before one from the same cells that leads to it; with

@@ -2,19 +2,13 @@
 //!
 //! A state is the memory and all threads, each of them before an access that others can see. From there each thread may
 //! perform its access, in every way that the memory allows, or promise a write that comes later in its program, as the
-//! paper has it. What is left out changes nothing:
-//!
-//! - A write is promised only right before an access that then stands after it in memory: what stands before could as
-//!   well have been performed first. So the thread's next access has a floor.
-//! - It is promised only if another thread may still notice (`future.rs`). Where loads and stores perform in program
-//!   order, so under SC and TSO, no promise is needed: a write could as well wait until its turn.
-//! - A thread that has promised takes only steps after which it can fulfil its promises by itself.
-//! - States that behave alike have one form (`canon.rs`), and none is entered twice. So a loop that awaits what does not
-//!   come ends by itself.
+//! paper has it. What of this is left out changes nothing (`moves.rs`). States that behave alike have one form (`canon.rs`), and
+//! none is entered twice. So a loop that awaits what does not come ends by itself.
 //!
 //! A state without promises from which no end can be reached is a deadlock: awaits that nobody can end.
 //!
-//! The search is breadth first: the first failure has the fewest steps.
+//! The search is breadth first. Once a failure is found, it begins again without putting steps first that nothing depends on
+//! (`moves.rs`): then the first failure has the fewest steps.
 
 use std::collections::BTreeSet;
 use std::hash::Hash;
@@ -35,10 +29,14 @@ use crate::liveness::Liveness;
 use crate::local::{Local, Stand};
 use crate::memory::{Location, Memory, Message, Time};
 use crate::model::Model;
+use crate::moves::Move;
 use crate::program::Program;
 use crate::step::{Event, Halt, Stepper};
 use crate::thread::Thread;
 use crate::walks::{LATE, Walks};
+
+/// States that are looked at to learn more, once something was learnt.
+const LEARNS: usize = 1_000;
 
 /// Explores `program` under `model`; `progress` is called now and then, and ends it by returning false.
 ///
@@ -78,6 +76,7 @@ pub fn explore(
         cells.observe(location);
     }
     let mut walks: Option<Walks> = None;
+    let mut shortens: Option<Exploration> = None;
     loop {
         future.conclude(model, program, &cells, &liveness);
         let mut search = Search {
@@ -92,6 +91,7 @@ pub fn explore(
             back: Vec::new(),
             certified: FxHashMap::default(),
             promises: FxHashMap::default(),
+            puts_first: shortens.is_none(),
             found: Exploration {
                 outcomes: BTreeSet::new(),
                 statistics: Statistics::default(),
@@ -103,8 +103,15 @@ pub fn explore(
             None => search.all(progress),
         };
         match (done, &walks) {
+            // Once more for the shortest, which may come without what is put first.
+            (Ok(()), None) if search.found.failure.is_some() && shortens.is_none() => {
+                shortens = Some(search.found);
+            }
             (Ok(()), None) => return Ok(search.found),
             (Ok(()), Some(_)) => walks = None,
+            (Err(Halt::Fault(Fault::Limit(_))), _) if shortens.is_some() => {
+                return Ok(shortens.expect("what was found before"));
+            }
             (Err(Halt::Fault(fault)), _) => return Err(fault),
             (Err(Halt::Changed), None) if search.states.len() > LATE => {
                 walks = Some(Walks::default());
@@ -130,6 +137,7 @@ fn local<'a>(
             cells,
             future,
             met: FxHashMap::default(),
+            stale: false,
             hart,
             late: 0,
         },
@@ -144,7 +152,7 @@ fn local<'a>(
 }
 
 /// Gives numbers to different things.
-struct Interner<T> {
+pub(crate) struct Interner<T> {
     index: FxHashMap<Rc<T>, u32>,
     all: Vec<Rc<T>>,
 }
@@ -169,7 +177,7 @@ impl<T: Hash + Eq> Interner<T> {
         number
     }
 
-    fn get(&self, number: u32) -> Rc<T> {
+    pub(crate) fn get(&self, number: u32) -> Rc<T> {
         self.all[number as usize].clone()
     }
 }
@@ -177,8 +185,8 @@ impl<T: Hash + Eq> Interner<T> {
 /// A state, in numbers of what it consists of.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Node {
-    memory: u32,
-    threads: [u32; MOST_THREADS],
+    pub(crate) memory: u32,
+    pub(crate) threads: [u32; MOST_THREADS],
 }
 
 /// How a state was reached first.
@@ -189,30 +197,23 @@ pub(crate) struct Arrival {
     pub(crate) choice: u16,
 }
 
-/// Something that a thread can do next.
-pub(crate) struct Move {
-    pub(crate) thread: Thread,
-    pub(crate) message: Option<Message>,
-    pub(crate) event: Option<Event>,
-    /// It is a promise: the thread has not come there.
-    pub(crate) promise: bool,
-}
-
 pub(crate) struct Search<'a> {
-    model: Model,
+    pub(crate) model: Model,
     pub(crate) program: &'a Program,
     limits: &'a Limits,
     pub(crate) local: Local<'a>,
-    memories: Interner<Memory>,
+    pub(crate) memories: Interner<Memory>,
     threads: Interner<Thread>,
-    index: FxHashMap<Node, u32>,
+    pub(crate) index: FxHashMap<Node, u32>,
     pub(crate) states: Vec<(Node, Arrival)>,
     /// Steps, from the second to the first.
-    back: Vec<(u32, u32)>,
+    pub(crate) back: Vec<(u32, u32)>,
     /// By thread, its state and that of memory.
-    certified: FxHashMap<(u8, u32, u32), bool>,
-    promises: FxHashMap<(u8, u32, u32), Rc<[Message]>>,
-    found: Exploration,
+    pub(crate) certified: FxHashMap<(u8, u32, u32), bool>,
+    pub(crate) promises: FxHashMap<(u8, u32, u32), Rc<[Message]>>,
+    /// Whether a step that nothing depends on goes before all others.
+    pub(crate) puts_first: bool,
+    pub(crate) found: Exploration,
 }
 
 impl Search<'_> {
@@ -226,6 +227,7 @@ impl Search<'_> {
         let mut complete = Vec::new();
         self.enter(first, start);
         let mut at = 0;
+        let mut stale_until = None;
         while at < self.states.len() {
             if at.is_multiple_of(1 << 12) && !progress(&self.found.statistics) {
                 return Err(Fault::Interrupted.into());
@@ -233,12 +235,20 @@ impl Search<'_> {
             if at > self.limits.states {
                 return Err(Fault::Limit(format!("{} states", self.limits.states)).into());
             }
+            let stepper = &self.local.stepper;
+            if stepper.stale && at >= *stale_until.get_or_insert(2 * at + LEARNS) {
+                return Err(Halt::Changed);
+            }
             let index = at as u32;
             at += 1;
             self.found.statistics.states = at as u64;
             self.found.statistics.known = self.states.len() as u64;
             let node = self.states[index as usize].0;
-            if let Some(failure) = self.failure(node)? {
+            let failure = self.failure(node)?;
+            if failure.is_some() && self.local.stepper.stale {
+                return Err(Halt::Changed);
+            }
+            if let Some(failure) = failure {
                 self.found.failure = Some(self.trace(failure, index)?);
                 return Ok(());
             }
@@ -248,22 +258,10 @@ impl Search<'_> {
                 self.collect(node);
                 continue;
             }
-            for number in 0..self.program.threads.len() {
-                for (choice, it) in self.moves(node, number)?.into_iter().enumerate() {
-                    let (next, _) = self.after(node, number, &it, &mut |_, _| ())?;
-                    if !it.promise && !self.is_certified(number, next)? {
-                        continue;
-                    }
-                    self.found.statistics.steps += 1;
-                    let arrival = Arrival {
-                        from: index,
-                        thread: number as u8,
-                        choice: choice as u16,
-                    };
-                    let to = self.enter(next, arrival);
-                    self.back.push((to, index));
-                }
-            }
+            self.expand(index)?;
+        }
+        if self.local.stepper.stale {
+            return Err(Halt::Changed);
         }
         if let Some(stuck) = self.stuck(complete)? {
             self.found.failure = Some(self.trace(Kind::Deadlock, stuck)?);
@@ -272,7 +270,7 @@ impl Search<'_> {
     }
 
     /// The number of a state, new or not.
-    fn enter(&mut self, node: Node, arrival: Arrival) -> u32 {
+    pub(crate) fn enter(&mut self, node: Node, arrival: Arrival) -> u32 {
         let next = self.states.len() as u32;
         let index = *self.index.entry(node).or_insert(next);
         if index == next {
@@ -322,7 +320,15 @@ impl Search<'_> {
             awaited: &awaited,
         };
         let (cells, future) = (&*self.local.stepper.cells, &*self.local.stepper.future);
-        let moved = canonical(self.model, &mut memory, &mut threads, stands, cells, future);
+        let moved = canonical(
+            self.model,
+            &mut memory,
+            &mut threads,
+            stands,
+            self.program,
+            cells,
+            future,
+        );
         if memory.messages.len() > self.limits.writes {
             return Err(Fault::Limit(format!("{} writes", self.limits.writes)).into());
         }
@@ -349,68 +355,6 @@ impl Search<'_> {
         entries.all(|(n, entry)| self.threads.all[node.threads[n] as usize].pc == entry.end)
     }
 
-    /// All that thread `number` can do next.
-    pub(crate) fn moves(&mut self, node: Node, number: usize) -> Result<Vec<Move>, Halt> {
-        let (thread, memory) = (self.thread(node, number), self.memories.get(node.memory));
-        let mut all = Vec::new();
-        if self.local.stand(number, &thread)? != Stand::Access {
-            return Ok(all);
-        }
-        for next in self.local.visible(number, &thread, &memory)? {
-            all.push(Move {
-                thread: next.thread,
-                message: next.added.map(|it| it.message),
-                event: next.event,
-                promise: false,
-            });
-        }
-        if self.model == Model::Rvwmo && self.can_be_late(node, number)? {
-            for &message in &*self.promises(number, node)? {
-                if !self.is_noticed(node, number, message.location) {
-                    continue;
-                }
-                let mut promising = (*thread).clone();
-                promising.promises.push(memory.end() + 1);
-                promising.floor = memory.end() + 1;
-                all.push(Move {
-                    thread: promising,
-                    message: Some(message),
-                    event: None,
-                    promise: true,
-                });
-            }
-        }
-        Ok(all)
-    }
-
-    fn others(&self, node: Node, number: usize) -> impl Iterator<Item = (usize, u64)> {
-        let all = (0..self.program.threads.len()).filter(move |&n| n != number);
-        all.map(move |n| (n, self.thread(node, n).pc))
-    }
-
-    /// Whether it can matter that the next access of a thread stands after what it does later: another thread has yet to
-    /// write what a load then reads, or to look for what a write leaves.
-    fn can_be_late(&mut self, node: Node, number: usize) -> Result<bool, Halt> {
-        let thread = self.thread(node, number);
-        let Some((cells, writes)) = self.local.next_cells(number, &thread)? else {
-            return Ok(false);
-        };
-        let future = &*self.local.stepper.future;
-        let cells = future.mask(&cells);
-        Ok(self.others(node, number).any(|(other, pc)| {
-            let ahead = future.of(other, pc);
-            cells & if writes { ahead.any } else { ahead.writes } != 0
-        }))
-    }
-
-    /// Whether it can matter when a write to `location` becomes visible.
-    fn is_noticed(&self, node: Node, number: usize, location: Location) -> bool {
-        let stepper = &self.local.stepper;
-        let cells = stepper.future.mask(&stepper.cells.of(location));
-        let mut others = self.others(node, number);
-        others.any(|(other, pc)| stepper.future.of(other, pc).any & cells != 0)
-    }
-
     /// The state after a thread has done that. `see` is told of what it does then unseen by others, from each pc.
     pub(crate) fn after(
         &mut self,
@@ -429,33 +373,6 @@ impl Search<'_> {
             .settle(number, it.thread.clone(), &memory, see)?
             .0;
         self.node(memory, threads)
-    }
-
-    /// What a thread can promise; the same thread meets the same memory beside many others.
-    fn promises(&mut self, number: usize, node: Node) -> Result<Rc<[Message]>, Halt> {
-        let key = (number as u8, node.threads[number], node.memory);
-        if let Some(found) = self.promises.get(&key) {
-            return Ok(found.clone());
-        }
-        let (thread, memory) = (self.thread(node, number), self.memories.get(node.memory));
-        let found: Rc<[Message]> = self.local.promises(number, &thread, &memory)?.into();
-        self.promises.insert(key, found.clone());
-        Ok(found)
-    }
-
-    /// Whether a thread can fulfil what it has promised.
-    pub(crate) fn is_certified(&mut self, number: usize, node: Node) -> Result<bool, Halt> {
-        if self.thread(node, number).promises.is_empty() {
-            return Ok(true);
-        }
-        let key = (number as u8, node.threads[number], node.memory);
-        if let Some(&found) = self.certified.get(&key) {
-            return Ok(found);
-        }
-        let (thread, memory) = (self.thread(node, number), self.memories.get(node.memory));
-        let found = self.local.is_certified(number, &thread, &memory)?;
-        self.certified.insert(key, found);
-        Ok(found)
     }
 
     pub(crate) fn failure(&mut self, node: Node) -> Result<Option<Kind>, Halt> {

@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use crate::future::{Fact, Future};
 use crate::memory::{Location, Memory, Message, Time};
 use crate::model::Model;
+use crate::origin::{UNKNOWN, either};
 use crate::program::Program;
 use crate::thread::Thread;
 
@@ -69,6 +70,8 @@ pub(crate) struct Stepper<'a> {
     pub(crate) future: &'a mut Future,
     /// What accesses covered that have been met in this exploration.
     pub(crate) met: FxHashMap<Fact, Covered>,
+    /// Something was learnt: what is explored from here on is explored only to learn more.
+    pub(crate) stale: bool,
     pub(crate) hart: Hart,
     /// Loads stand here, whatever they read; 0 if they stand where they can.
     pub(crate) late: Time,
@@ -205,6 +208,7 @@ impl Stepper<'_> {
                 if let rd @ 1..32 = inst.rd {
                     thread.regs[usize::from(rd)] = number as u64;
                     thread.set_view(rd, 0);
+                    thread.set_origin(rd, UNKNOWN);
                 }
                 Ok(())
             }
@@ -267,6 +271,7 @@ impl Stepper<'_> {
 
     /// Arithmetic, jumps and branches: a result depends on what its operands do.
     fn compute(&mut self, number: usize, thread: &mut Thread, inst: &Inst) -> Result<(), Halt> {
+        let origin = either(thread.origin(inst.rs1), thread.origin(inst.rs2));
         self.run(number, thread, inst, IDLE)?;
         let sources = thread.view(inst.rs1).max(thread.view(inst.rs2));
         match inst.op.class() {
@@ -274,8 +279,12 @@ impl Stepper<'_> {
             Class::Jump => {
                 thread.control = thread.control.max(sources);
                 thread.set_view(inst.rd, 0);
+                thread.set_origin(inst.rd, UNKNOWN);
             }
-            _ => thread.set_view(inst.rd, sources),
+            _ => {
+                thread.set_view(inst.rd, sources);
+                thread.set_origin(inst.rd, origin);
+            }
         }
         Ok(())
     }

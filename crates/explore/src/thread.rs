@@ -5,6 +5,7 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 
 use crate::memory::{Location, Time};
+use crate::origin::{Origin, UNKNOWN};
 
 /// The own write to a cell that a later load may have its value from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,10 +40,14 @@ pub(crate) struct Thread {
     pub(crate) regs: [u64; 32],
     /// Of each register, what its value depends on.
     pub(crate) reg_views: [Time; 32],
+    /// Of each register, what was read that its value was computed from (`origin.rs`).
+    pub(crate) origins: [Origin; 32],
     /// By address; few, so a list.
     pub(crate) known: SmallVec<[Known; 6]>,
     /// What it has written where no other thread looks, by address.
     pub(crate) own: Rc<Vec<(Location, u64)>>,
+    /// Of what is there, as of registers, by address.
+    pub(crate) own_origins: SmallVec<[(u64, Origin); 4]>,
     /// Of all reads and of all writes so far (vrOld, vwOld).
     pub(crate) reads: Time,
     pub(crate) writes: Time,
@@ -71,8 +76,10 @@ impl Thread {
             pc,
             regs,
             reg_views: [0; 32],
+            origins: [UNKNOWN; 32],
             known: SmallVec::new(),
             own: Rc::default(),
+            own_origins: SmallVec::new(),
             reads: 0,
             writes: 0,
             before_reads: 0,
@@ -93,6 +100,34 @@ impl Thread {
     pub(crate) fn set_view(&mut self, slot: u8, view: Time) {
         if let 1..32 = slot {
             self.reg_views[usize::from(slot)] = view;
+        }
+    }
+
+    /// That of its value; unknown of slots that are none of its registers.
+    pub(crate) fn origin(&self, slot: u8) -> Origin {
+        let found = self.origins.get(usize::from(slot));
+        found.copied().unwrap_or(UNKNOWN)
+    }
+
+    pub(crate) fn set_origin(&mut self, slot: u8, origin: Origin) {
+        if let 1..32 = slot {
+            self.origins[usize::from(slot)] = origin;
+        }
+    }
+
+    /// That of what it has in a cell that nobody else accesses.
+    pub(crate) fn own_origin(&self, cell: Location) -> Origin {
+        let found = self.own_origins.binary_search_by_key(&cell.addr, |o| o.0);
+        found.map_or(UNKNOWN, |index| self.own_origins[index].1)
+    }
+
+    pub(crate) fn set_own_origin(&mut self, cell: Location, origin: Origin) {
+        let found = self.own_origins.binary_search_by_key(&cell.addr, |o| o.0);
+        match found {
+            Ok(index) if origin == UNKNOWN => drop(self.own_origins.remove(index)),
+            Ok(index) => self.own_origins[index].1 = origin,
+            Err(_) if origin == UNKNOWN => {}
+            Err(index) => self.own_origins.insert(index, (cell.addr, origin)),
         }
     }
 

@@ -6,8 +6,9 @@ use crate::canon::Moved;
 use crate::cells::Parts;
 use crate::found::{Failure, Kind, Step};
 use crate::memory::{Location, Memory, Time};
+use crate::moves::Move;
 use crate::replay::Recorder;
-use crate::search::{Move, Search};
+use crate::search::Search;
 use crate::step::Halt;
 
 /// Which step wrote what memory holds.
@@ -30,13 +31,13 @@ impl Writers {
     /// Follows messages to where `moved` says.
     fn follow(&mut self, memory: &Memory, moved: &Moved, cells: impl Fn(Location) -> Parts) {
         let old = std::mem::take(&mut self.messages);
+        let left = moved.iter().flatten().copied().max();
+        let mut messages = vec![None; left.unwrap_or(0) as usize];
         for (index, &writer) in old.iter().enumerate() {
             match moved[index + 1] {
                 Some(time) => {
                     // Of two that are one now, the first.
-                    if self.messages.len() < time as usize {
-                        self.messages.push(writer);
-                    }
+                    messages[time as usize - 1].get_or_insert(writer);
                 }
                 None => {
                     for cell in cells(memory.messages[index].location) {
@@ -45,6 +46,7 @@ impl Writers {
                 }
             }
         }
+        self.messages = messages.into_iter().flatten().collect();
     }
 }
 

@@ -36,13 +36,18 @@ impl Walks {
         search: &mut Search<'_>,
         progress: &mut dyn FnMut(&Statistics) -> bool,
     ) -> Result<(), Halt> {
-        for _ in 0..USELESS_WALKS {
+        let mut useless = 0;
+        let mut learnt = false;
+        while useless < USELESS_WALKS {
             if !progress(&Statistics::default()) {
                 return Err(Fault::Interrupted.into());
             }
             self.one(search)?;
+            let is_new = std::mem::take(&mut search.local.stepper.stale);
+            learnt |= is_new;
+            useless = if is_new { 0 } else { useless + 1 };
         }
-        Ok(())
+        if learnt { Err(Halt::Changed) } else { Ok(()) }
     }
 
     /// A number below `many`, by xorshift.

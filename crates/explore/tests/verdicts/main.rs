@@ -1,6 +1,8 @@
 //! Published verdicts, in `litmus.toml`, are what the explorer finds.
 
+mod axioms;
 mod parts;
+mod random;
 mod shapes;
 
 use std::collections::BTreeSet;
