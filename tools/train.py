@@ -1,7 +1,7 @@
 """Runs what the compiler is to know of the simulator: which way its branches go, what is called often.
 
-For `make setup PGO=1`, in which maturin calls this on an instrumented build, in an environment of its own. Short runs of
-each kind of core and memory: busy contexts, waiting ones, and the reference engine.
+For `make setup PGO=1`, in which maturin calls this on an instrumented build, in an environment of its own. Short runs
+of each kind of core and memory: busy contexts, waiting ones, and the reference engine.
 """
 
 from __future__ import annotations
