@@ -1,4 +1,4 @@
-// A reader for the three things a program wants from the flattened device tree: command line, RAM, harts.
+// A reader for what a program wants from the flattened device tree: command line, RAM, harts, what these know.
 // Format: Devicetree Specification v0.4, chapter 5.
 #include "internal.h"
 
@@ -82,6 +82,8 @@ static void read_property(struct reader *reader, const struct property *property
         reader->machine->bootargs = (const char *)property->value;
     else if (reader->node == MEMORY && same(property->name, "reg"))
         read_memory(reader, property);
+    else if (reader->node == CPU && same(property->name, "riscv,isa"))
+        reader->machine->isa = (const char *)property->value;
     else if (reader->node == CPU && same(property->name, "reg")) {
         uint64_t hart = cells(property->value, property->bytes / 4);
         if (hart < LOITER_MAX_HARTS)
@@ -127,7 +129,7 @@ void loiter_read_device_tree(const void *tree, struct machine *machine) {
 
     const char *base = tree;
     struct reader reader = {.machine = machine, .address_cells = 2, .size_cells = 1};
-    machine->bootargs = "";
+    machine->bootargs = machine->isa = "";
     machine->tree_start = (uintptr_t)tree;
     machine->tree_end = (uintptr_t)tree + big_endian(header[HEADER_TOTAL_SIZE]);
     walk(&reader, (const uint32_t *)(const void *)(base + big_endian(header[HEADER_STRUCTURE])),

@@ -7,6 +7,7 @@
 // What the device tree says of the machine.
 struct machine {
     const char *bootargs;
+    const char *isa;
     uint64_t ram_start, ram_end; // the region that holds the program
     uint64_t tree_start, tree_end;
     bool hart_exists[LOITER_MAX_HARTS];

@@ -50,6 +50,12 @@ static inline unsigned loiter_hart(void) {
     return (unsigned)hart;
 }
 
+// Whether harts have an extension whose name has several letters, such as "zawrs".
+bool loiter_has_extension(const char *name);
+
+// Asked by loiter/nap.h.
+#define LOITER_NAP_PROBE() loiter_has_extension("zawrs")
+
 // ---- arguments ------------------------------------------------------------------------------------------------------
 
 struct loiter_argument {

@@ -97,10 +97,23 @@ static void __attribute__((noreturn)) run_own_task(void) {
     loiter_park();
 }
 
+static struct machine machine;
+
+bool loiter_has_extension(const char *name) {
+    for (const char *at = machine.isa; *at; at++) {
+        const char *end = at + 1;
+        while (*end && *end != '_')
+            end++;
+        if (*at == '_' && loiter_same_word(at + 1, end, name))
+            return true;
+        at = end - 1;
+    }
+    return false;
+}
+
 // From start.S on hart 0, with .bss cleared.
 void loiter_boot(const void *tree) __attribute__((noreturn));
 void loiter_boot(const void *tree) {
-    static struct machine machine;
     loiter_read_device_tree(tree, &machine);
     loiter_open_heap(&machine);
     loiter_read_command_line(&machine);

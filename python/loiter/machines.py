@@ -50,6 +50,10 @@ class Machine:
         """The value of a parameter, or None where this kind of machine has no such key."""
         return next((each.value for each in self.parameters if each.key == key), None)
 
+    def has_extension(self, name: str) -> bool:
+        """Whether its harts have an extension whose name has several letters, such as "zawrs"."""
+        return name in str(self.value("hart.isa")).split("_")
+
     def count(self, key: str, default: int) -> int:
         """A parameter that is a number of things."""
         value = self.value(key)

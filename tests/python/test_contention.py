@@ -81,6 +81,38 @@ def test_readers_share_and_writers_do_not() -> None:
     assert rates[100] > 5 * rates[0] > 0
 
 
+def test_waiters_nap_where_the_machine_can(command: Command) -> None:
+    words = (
+        "--locks",
+        "mcs,catnap",
+        "--threads",
+        "4",
+        "--cycles",
+        "20000",
+        "--seeds",
+        "1",
+        "--policy",
+        "nap",
+        "--json",
+    )
+    asleep = command("locks", "-m", "t1", *words)
+    assert asleep.status == 0, asleep.err
+    assert "pauses instead" not in asleep.err
+    isa = str(loiter.machine("t1").value("hart.isa"))
+    awake = command("locks", "-m", "t1", *words, "--set", f"hart.isa={isa.replace('_zawrs', '')}")
+    assert awake.status == 0, awake.err
+    assert awake.err.count("have no Zawrs (hart.isa): who would nap pauses instead") == 1
+    naps = {}
+    for place in ("mcs=0,1,2,3", "catnap=0,1,2,3", "ticket=0,1,2,3"):
+        rest = ("method=7", "hold=200", "think=0", "cycles=20000", "--json")
+        said = command("run", "-m", "t1", "locks", "--place", place, *rest)
+        counters = json.loads(said.out)["counters"]
+        naps[place.partition("=")[0]] = sum(each["value"] for each in counters if each["name"] == "wrs_naps")
+    assert naps["mcs"] > 20, naps
+    assert naps["catnap"] > 5, naps
+    assert naps["ticket"] > 20, naps
+
+
 def test_nodes_of_a_machine_are_sockets_or_what_shares_a_cache() -> None:
     assert contention.node_contexts(loiter.machine("opteron48")) == 6
     assert contention.node_contexts(loiter.machine("knl")) == 8

@@ -111,7 +111,8 @@ static inline uint32_t loiter_cpuid_ecx(uint32_t leaf) {
 }
 #endif
 
-// Asks the machine. Bare-metal RISC-V programs cannot, and say it by -DLOITER_HAS_NAPS=1 or an -march with zawrs.
+// Asks the machine. Bare-metal RISC-V programs cannot: they say it by -DLOITER_HAS_NAPS=1 or an -march with zawrs, or how to
+// ask by LOITER_NAP_PROBE(), not 0 if the processor has Zawrs.
 static inline enum loiter_nap_kind loiter_probe_nap(void) {
 #if defined(__x86_64__)
     if (loiter_cpuid_ecx(7) >> 5 & 1)
@@ -131,6 +132,8 @@ static inline enum loiter_nap_kind loiter_probe_nap(void) {
     } pair = {4, 0};
     int known = syscall(258, &pair, 1L, 0L, (void *)0, 0L) == 0 && pair.key == 4;
     return known && (pair.value >> 48 & 1) ? LOITER_NAP_WRS : LOITER_NAP_NONE;
+#elif defined(__riscv) && defined(LOITER_NAP_PROBE)
+    return LOITER_NAP_PROBE() ? LOITER_NAP_WRS : LOITER_NAP_NONE;
 #else
     return LOITER_NAP_NONE;
 #endif
@@ -144,7 +147,8 @@ static inline enum loiter_nap_kind loiter_nap_kind(void) {
     return LOITER_NAP_NONE;
 #elif defined(LOITER_HAS_NAPS) && defined(__riscv)
     return LOITER_NAP_WRS;
-#elif defined(__riscv_zawrs) || (defined(__riscv) && !LOITER_ON_LINUX) || (defined(__aarch64__) && !LOITER_ON_LINUX)
+#elif defined(__riscv_zawrs) || (defined(__aarch64__) && !LOITER_ON_LINUX) ||                                          \
+    (defined(__riscv) && !LOITER_ON_LINUX && !defined(LOITER_NAP_PROBE))
     return loiter_probe_nap(); // a constant
 #else
     uint8_t known = LOITER_LOAD(&loiter_nap_known, __ATOMIC_RELAXED);

@@ -192,6 +192,8 @@ class _Simulated:
     def measure(
         self, names: list[str], counts: list[int], asked: contention.Contention, metric: str, *, quiet: bool
     ) -> pd.DataFrame:
+        if (asked.method == "nap" or "catnap" in names) and not self._machine.has_extension("zawrs"):
+            warn(f"harts of {self.name} have no Zawrs (hart.isa): who would nap pauses instead")
         return contention.measure(self._machine, names, counts, asked, workers=self._workers, quiet=quiet)
 
 

@@ -109,7 +109,7 @@ class Choice:
 
     def machine_of(self, engine: Engine, cell: Cell) -> Machine:
         """The machine of a run. No preset has the hardware lock; who waits in it is given one."""
-        if cell.method != _LOCK or _has(self.machine, _NEEDS[_LOCK]):
+        if cell.method != _LOCK or self.machine.has_extension(_NEEDS[_LOCK]):
             return self.machine
         sets = [each for each in self.machine.sets if not each.startswith(f"{_ISA}=")]
         isa = f"{_ISA}={self.machine.value(_ISA)}_{_NEEDS[_LOCK]}"
@@ -150,7 +150,9 @@ def choose(
     """The part of the grid that was chosen; what was not said is all that the scale has."""
     if scale not in SCALES:
         raise unknown("scale", scale, SCALES)
-    able = [method for method in METHODS if method == _LOCK or _has(machine, _NEEDS.get(method, ""))]
+    able = [
+        method for method in METHODS if method == _LOCK or method not in _NEEDS or machine.has_extension(_NEEDS[method])
+    ]
     room = machine.contexts_per_core - 1
     _refuse(machine, methods, able, benchmarks)
     for each in waiters:
@@ -184,10 +186,6 @@ def _refuse(machine: Machine, methods: Sequence[str], able: Sequence[str], bench
             f"machine {machine.name} has one context a core: nobody can wait beside a program. Name a multithreaded "
             'machine, or give it contexts, as in "--set core.contexts=2".'
         )
-
-
-def _has(machine: Machine, extension: str) -> bool:
-    return not extension or extension in str(machine.value(_ISA)).split("_")
 
 
 def _numbers(room: int, scale: str) -> tuple[int, ...]:
