@@ -30,6 +30,7 @@ KEYS: dict[str, type | tuple[type, ...]] = {
     "fast_forward": bool,
     "max_cycles": int,
     "waiting": str,
+    "lock_stats": bool,
     "command": (str, list),
     "harts": int,
     "memory_mib": int,

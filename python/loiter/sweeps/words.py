@@ -16,6 +16,7 @@ class Words(TypedDict, total=False):
 
     phases: str | None
     waiting: str | Path | None
+    lock_stats: bool
 
     place: Place | None
     fast_forward: bool
