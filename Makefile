@@ -12,7 +12,7 @@
 # make study    the whole study, as published figures are compared (about three minutes on two processors)
 #
 # Everything is incremental. PYTHON=... and CROSS=... choose another Python and another cross compiler. With PGO=1 the compiler learns
-# from runs (tools/train.py): building takes twice as long, simulating about a tenth less (docs/performance.md).
+# from runs (tools/train.py): building takes twice as long, simulating about a fifth less (docs/performance.md).
 
 PYTHON ?= python3
 CROSS ?= riscv64-linux-gnu-
