@@ -2,10 +2,10 @@
 //! cores that try at the same time could take the line from one another for ever, always before the `sc`.
 //!
 //! As in the data caches of Rocket and BOOM (`lrscCycles`) a line is kept for so many cycles at most. A further `lr` of it
-//! changes nothing, as in Rocket's first data cache (`nbdcache.scala`, class `HellaCache`: only where none is counted does an `lr` set the
-//! counter, an `sc` clears it), so that a compare-and-swap that fails for its value can succeed the next time. In Rocket and
-//! BOOM of today any access ends it, that `lr` too. Here any other atomic of the context does, and a line is not kept anew
-//! while somebody waits for it.
+//! changes nothing, as in an earlier data cache of Rocket (`nbdcache.scala`, class `HellaCache`: an `lr` sets the counter only
+//! where none runs, an `sc` clears it), so that a compare-and-swap that fails for its value can succeed the next time. In
+//! Rocket and BOOM of today any access ends it, that `lr` too. Here any other atomic of the context does, and a line is not
+//! kept anew while somebody waits for it.
 
 use loiter_types::{ContextId, CoreId, Cycle};
 
