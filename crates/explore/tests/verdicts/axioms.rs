@@ -201,16 +201,18 @@ impl Candidate<'_> {
         true
     }
 
+    /// The access that the instruction at `at` is; an `sc` that fails is none.
+    fn access_at(&self, thread: usize, at: usize) -> Option<usize> {
+        let mut ops = self.ops.iter();
+        ops.position(|op| (op.thread, op.at) == (thread, at))
+    }
+
     /// The accesses on which a register depends, before the instruction at `at`.
     fn depends(&self, thread: usize, at: usize, register: u8) -> u32 {
         for before in (0..at).rev() {
             match self.threads[thread].code[before] {
                 Inst::Access { kind, rd, .. } if rd == register && kind != Kind::Store => {
-                    let found = self
-                        .ops
-                        .iter()
-                        .position(|op| (op.thread, op.at) == (thread, before));
-                    return found.map_or(0, |index| 1 << index);
+                    return self.access_at(thread, before).map_or(0, |index| 1 << index);
                 }
                 Inst::Xor { rd, rs } if rd == register => return self.depends(thread, before, rs),
                 Inst::Add { rd, a, b } if rd == register => {
@@ -255,11 +257,7 @@ impl Candidate<'_> {
         for before in (0..at).rev() {
             match self.threads[thread].code[before] {
                 Inst::Access { kind, rd, .. } if rd == register && kind != Kind::Store => {
-                    let found = self
-                        .ops
-                        .iter()
-                        .position(|op| (op.thread, op.at) == (thread, before));
-                    return match (kind, found) {
+                    return match (kind, self.access_at(thread, before)) {
                         (Kind::Sc, found) => Some(u64::from(found.is_none())),
                         (_, Some(index)) => placed.loaded.get(&index).copied(),
                         (_, None) => unreachable!("only `sc` is no access"),
