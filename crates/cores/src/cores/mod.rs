@@ -55,7 +55,7 @@ impl Cores {
         memory: &Memory,
         now: Cycle,
     ) -> Result<Self, (&'static str, String)> {
-        let (mut cores, mut contexts) = (Vec::new(), Vec::new());
+        let (mut cores, mut contexts, mut group_of) = (Vec::new(), Vec::new(), Vec::new());
         for (
             group,
             CoreGroup {
@@ -71,11 +71,12 @@ impl Cores {
                 let count = each!(&core, core => core.contexts());
                 contexts.extend((0..count).map(|c| (id.index(), c)));
                 cores.push(core);
+                group_of.push(group);
             }
         }
         Ok(Self {
             due: Schedule::new(cores.len()),
-            skips: Skips::new(cores.len()),
+            skips: Skips::new(group_of),
             fpus: groups.iter().map(|group| group.params.fpu()).collect(),
             seats: Vec::new(),
             cores,

@@ -10,7 +10,10 @@ use loiter_types::{CoreId, Cycle, HartId, StateVisitor};
 use super::Cores;
 use super::any::{AnyCore, each};
 use crate::model::TimedCore;
-use crate::steady::{Growth, MOST_SKIPPED_CYCLES, Moving, Record, Taking, View, Watch, climbs_for};
+use crate::steady::{
+    FIRST_WORTH_INSTRUCTIONS, Growth, MOST_SKIPPED_CYCLES, Moving, Record, Taking, View, Watch,
+    climbs_for,
+};
 use crate::{Observer, Shared};
 
 /// What becomes of the cycles of cores that repeat themselves. Results are the same.
@@ -42,6 +45,9 @@ pub(super) struct Skips {
     until: Cycle,
     /// Of each core.
     watches: Vec<Watch>,
+    /// Of each core, its group, and of each group, how many instructions a record of one of its cores is worth.
+    groups: Vec<usize>,
+    worth_instructions: Vec<u64>,
     /// Cores that are being skipped, and how many they are.
     skipped: Vec<bool>,
     count: usize,
@@ -54,11 +60,16 @@ pub(super) struct Skips {
 }
 
 impl Skips {
-    pub(super) fn new(cores: usize) -> Self {
+    /// For cores of these groups, by core.
+    pub(super) fn new(groups: Vec<usize>) -> Self {
+        let cores = groups.len();
+        let kinds = groups.iter().max().map_or(0, |last| last + 1);
         Self {
             how: Skipping::Nothing,
             until: Cycle::NEVER,
             watches: (0..cores).map(|_| Watch::new()).collect(),
+            groups,
+            worth_instructions: vec![FIRST_WORTH_INSTRUCTIONS; kinds],
             skipped: vec![false; cores],
             count: 0,
             ends: vec![Cycle::NEVER; cores],
@@ -132,6 +143,14 @@ impl<O: Observer> View for Viewed<'_, '_, O> {
     fn changes(&self) -> u64 {
         let own = each!(&*self.core, core => core.changes());
         own.wrapping_add(self.shared.memory.changes(self.id))
+    }
+
+    fn retired(&self) -> u64 {
+        let mut retired = 0;
+        each!(&*self.core, core => executing(&**core, |hart| {
+            retired += self.shared.harts[hart.index()].retired;
+        }));
+        retired
     }
 
     fn looks(&self, with_registers: bool) -> u64 {
@@ -253,7 +272,8 @@ impl Cores {
             self.skips.cycles += watch.repetition().map_or(0, |it| it.period);
             return next;
         }
-        let repeats = watch.look(now, next, &mut view);
+        let worth = &mut self.skips.worth_instructions[self.skips.groups[core]];
+        let repeats = watch.look(now, next, worth, &mut view);
         let Some(repetition) = watch.repetition().filter(|_| repeats) else {
             return next;
         };

@@ -24,6 +24,13 @@ pub(crate) use record::{Growth, Moving, Record, Taking};
 
 /// For so many cycles a core does nothing but read its first level before it is looked at closely.
 const FIRST_WAIT_CYCLES: u64 = 128;
+/// A record of so many words takes the host about as long as an instruction. A core is recorded only when it has waited for so
+/// many instructions as its record will take, so that looking closely never costs more than going through what it may save.
+const WORDS_AN_INSTRUCTION: usize = 64;
+/// As many as a record is taken to be worth before one has been made.
+pub(crate) const FIRST_WORTH_INSTRUCTIONS: u64 = 1 << 8;
+/// The longest time between two looks at a core that has not waited for so long.
+const MOST_EARLY_CYCLES: u64 = 1 << 11;
 /// The longest such time, after it has been looked at in vain.
 const MOST_WAIT_CYCLES: u64 = 1 << 16;
 /// For so many cycles a state is hunted that looks like an earlier one.
@@ -79,6 +86,8 @@ pub(crate) struct Watch {
     /// How much the core had changed outside of itself when last looked at.
     changes: u64,
     wait_cycles: u64,
+    /// Instructions that its harts had retired when it began to do nothing else, if it has been looked at since.
+    began: Option<u64>,
     /// Whether states that look alike have the same in registers: a loop with loops in it, or one that only counts.
     with_registers: bool,
     /// Records that are no longer needed, for their room.
@@ -89,6 +98,8 @@ pub(crate) struct Watch {
 pub(crate) trait View {
     /// How often it has done more than read its first level.
     fn changes(&self) -> u64;
+    /// Instructions that its harts which execute have retired.
+    fn retired(&self) -> u64;
     /// A few bits of its state, with or without what is in registers.
     fn looks(&self, with_registers: bool) -> u64;
     /// All of it, in `room`.
@@ -104,6 +115,7 @@ impl Watch {
             from: Cycle(0),
             changes: 0,
             wait_cycles: FIRST_WAIT_CYCLES,
+            began: None,
             with_registers: false,
             spare: Vec::new(),
         }
@@ -123,6 +135,7 @@ impl Watch {
 
     /// Something from outside has changed the core, or may have.
     pub(crate) fn forget(&mut self, now: Cycle) {
+        self.began = None;
         if !matches!(self.phase, Phase::Waits) {
             self.wait(now, FIRST_WAIT_CYCLES);
         }
@@ -154,13 +167,32 @@ impl Watch {
         }
     }
 
-    /// The core has been through cycle `now`; its next one is `next`. Returns whether it repeats itself from here on.
+    /// The core has been through cycle `now`; its next one is `next`. A record of a core of its kind is worth so many
+    /// instructions; the first one says it. Returns whether it repeats itself from here on.
     #[cold]
     #[inline(never)]
-    pub(crate) fn look(&mut self, now: Cycle, next: Cycle, core: &mut impl View) -> bool {
+    pub(crate) fn look(
+        &mut self,
+        now: Cycle,
+        next: Cycle,
+        worth_instructions: &mut u64,
+        core: &mut impl View,
+    ) -> bool {
         let changes = core.changes();
         if changes != std::mem::replace(&mut self.changes, changes) || next == Cycle::NEVER {
+            self.began = Some(core.retired());
             self.wait(now, FIRST_WAIT_CYCLES);
+            return false;
+        }
+        let retired = core.retired();
+        let Some(began) = self.began else {
+            self.began = Some(retired);
+            self.from = now.after(self.wait_cycles);
+            return false;
+        };
+        if matches!(self.phase, Phase::Waits) && retired.wrapping_sub(began) < *worth_instructions {
+            self.wait_cycles = MOST_EARLY_CYCLES.min(2 * self.wait_cycles);
+            self.from = now.after(self.wait_cycles);
             return false;
         }
         let with_registers = self.with_registers;
@@ -173,6 +205,7 @@ impl Watch {
             } => {
                 if core.looks(with_registers) == looks {
                     let record = core.record(self.spare.pop().unwrap_or_default());
+                    *worth_instructions = (record.words() / WORDS_AN_INSTRUCTION) as u64;
                     match record.steady {
                         true => {
                             let left = COMPARISONS;
@@ -295,3 +328,7 @@ impl Watch {
         self.spare.push(found);
     }
 }
+
+#[cfg(test)]
+#[path = "watch_tests.rs"]
+mod tests;

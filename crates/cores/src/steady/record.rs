@@ -38,6 +38,11 @@ impl Growth {
 }
 
 impl Record {
+    /// How many words of eight bytes it compares.
+    pub(crate) fn words(&self) -> usize {
+        self.words.len()
+    }
+
     /// Whether this is the state of `earlier` again.
     pub(crate) fn repeats(&self, earlier: &Record) -> bool {
         self.steady && earlier.steady && self.words == earlier.words
