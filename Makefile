@@ -130,6 +130,7 @@ test-python: setup $(stamps)/dev packages-test
 
 test-long: setup $(stamps)/dev packages-test
 	$(bin)/pytest -m long
+	LOITER_LITMUS_ROUNDS=600 cargo test --release -p loiter-sim --test architecture litmus
 	$(bin)/python tools/mutants.py
 
 # Builds one copy of the workspace with all mutants in build/mutants.
