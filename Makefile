@@ -1,6 +1,7 @@
 # make demo     set up, then the T1 study in its quick form: table here, PNG and report.html in results/demo
 # make debian   set up, then Debian's packages as an image to boot: about a minute, and 130 MB from Debian's mirror
 # make test     set up, then every check, cheapest first
+# make test-slow  tests of a good part of a minute each: continuous integration runs both
 # make test-long  what takes too long for every change: boots of timing cores and of many harts, and the mutants (an hour)
 # make mutants  which test catches which fault: a table in docs/mutants.md
 # make bench    speed of the simulator: a table, and target/bench.json
@@ -33,7 +34,7 @@ export PYO3_PYTHON := $(CURDIR)/$(bin)/python
 
 sources := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c')
 
-.PHONY: demo debian docs wheel test-wheel study causes test test-long mutants bench bench-peers setup packages packages-test guests lint test-locks test-rust test-guests test-python clean
+.PHONY: demo debian docs wheel test-wheel study causes test test-slow test-long mutants bench bench-peers setup packages packages-test guests lint test-locks test-rust test-guests test-python clean
 .NOTPARALLEL:
 
 demo: setup
@@ -116,7 +117,7 @@ lint: setup $(stamps)/dev
 	$(bin)/python locks/test/mutants.py --check
 
 test-rust: setup packages-test
-	cargo test --workspace --release
+	cargo test --workspace --profile checked
 
 test-locks: setup packages-test
 	@$(MAKE) --no-print-directory -s -j 2 -C locks test
@@ -128,9 +129,13 @@ test-guests: setup packages-test
 test-python: setup $(stamps)/dev packages-test
 	$(bin)/pytest -n 2 --dist loadfile
 
+# What continuous integration runs after `make test`.
+test-slow: setup $(stamps)/dev packages-test
+	$(bin)/pytest -n 2 --dist loadfile -m slow
+
 test-long: setup $(stamps)/dev packages-test
 	$(bin)/pytest -m long
-	LOITER_LITMUS_ROUNDS=600 cargo test --release -p loiter-sim --test architecture litmus
+	LOITER_LITMUS_ROUNDS=600 cargo test --profile checked -p loiter-sim --test architecture litmus
 	$(bin)/python tools/mutants.py
 
 # Builds one copy of the workspace with all mutants in build/mutants.

@@ -229,7 +229,7 @@ def build(tree: Path, named: set[str] | None) -> dict[str, Path]:
         "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "8",
         "CARGO_PROFILE_RELEASE_DEBUG": "0",
     }
-    command = ["cargo", "test", "--release", "--lib", "--tests", "--no-run", "--message-format=json"]
+    command = ["cargo", "test", "--profile", "checked", "--lib", "--tests", "--no-run", "--message-format=json"]
     if named is None:
         command += ["--workspace", "--exclude", "loiter-python"]
     else:

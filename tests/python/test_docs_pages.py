@@ -26,6 +26,7 @@ PAGES = (
 pytestmark = pytest.mark.simulator
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_runs_from_top_to_bottom(page: str, tmp_path: Path) -> None:
     shim = tmp_path / "bin" / "loiter"

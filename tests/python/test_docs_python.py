@@ -56,6 +56,7 @@ def test_the_page_on_python_runs_a_program_on_linux(
     assert capsys.readouterr().out.startswith("3 typed")
 
 
+@pytest.mark.slow
 def test_the_page_on_sweeps_says_what_works(tmp_path: Path) -> None:
     page = (DOCS / "sweeps.md").read_text()
     commands = re.findall(r"^    loiter (sweep .*)$", page, re.MULTILINE)

@@ -101,6 +101,7 @@ def test_standard_input_is_what_it_is() -> None:
     assert out("-n", "--", "wc", "-c", stdin=b"12345") == "0\n"
 
 
+@pytest.mark.slow
 def test_a_full_file_system_is_the_guests_affair() -> None:
     done = loiter_("exec", "-n", "--", "dd", "if=/dev/zero", "of=/root/full", "bs=1M")
     assert done.returncode == 1
@@ -114,6 +115,7 @@ def test_several_harts() -> None:
     assert out("-n", "--harts", "3", "--", "nproc") == "3\n"
 
 
+@pytest.mark.slow
 def test_several_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     """With a cache of their own that has the image and no snapshot: one boots, the other waits for it."""
     cache = tmp_path / "cache"

@@ -55,6 +55,7 @@ int main(int count, char **words)
 """
 
 
+@pytest.mark.slow
 def test_debians_programs_run(image: Image, tmp_path: Path) -> None:
     (tmp_path / "square.c").write_text(SQUARE)
     ran = run(image, tmp_path, PROGRAMS, [tmp_path / "square.c"])

@@ -65,11 +65,13 @@ def unbroken(engine: Engine, request_of: Json) -> list[str]:
     return hashes
 
 
+@pytest.mark.slow
 def test_the_same_boot_again(engine: Engine, request_of: Json, unbroken: list[str]) -> None:
     session = engine.boot(request_of)
     assert [go_on(session, n) for n in range(1, CHECKPOINTS + 1)] == unbroken
 
 
+@pytest.mark.slow
 def test_a_boot_that_was_saved_and_restored_half_way(
     engine: Engine, request_of: Json, unbroken: list[str], tmp_path: Path
 ) -> None:

@@ -70,6 +70,7 @@ def by_function(rows: list[dict[str, Any]], name: str) -> dict[str, int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", ["virt", "t1"])
 def test_as_often_as_the_program_says(program: Path, machine: str) -> None:
     rows = run(program, machine, "-m", machine, "--lock-stats").rows("locks")
@@ -95,6 +96,7 @@ def test_as_often_as_the_program_says_on_the_small_kernel(program: Path) -> None
         assert counts == [THREADS * ROUNDS] * 2, function
 
 
+@pytest.mark.slow
 def test_as_often_as_a_trace_says_and_nothing_else_changes(program: Path) -> None:
     plain = run(program, "plain", "-m", "t1")
     traced = run(program, "traced", "-m", "t1", "--lock-stats", "--trace", "trace")

@@ -163,6 +163,7 @@ def test_a_waiter_beside_a_program(command: Callable[..., Said]) -> None:
 QUICK = Contention(hold_cycles=200, think_cycles=400, window_cycles=20_000_000, seeds=1, lines=2)
 
 
+@pytest.mark.slow
 def test_every_lock_excludes_and_tells_the_same_as_a_simulated_one() -> None:
     names = list(contention.own_names())
     assert {"mcs", "ticket", "cna", "hmcs", "qspinlock", "phase_fair_queue", "spin_then_park"} <= set(names)

@@ -56,6 +56,7 @@ def mutexes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lock", ONE_OF_EACH_FORM)
 def test_mutexes_of_all_kinds_keep_their_promises(lock: str, mutexes: Path, command: Callable[..., Said]) -> None:
     said = command("--lock", lock, "--no-statistics", "--", mutexes)
@@ -63,6 +64,7 @@ def test_mutexes_of_all_kinds_keep_their_promises(lock: str, mutexes: Path, comm
     assert said.out.decode().split() == PARTS
 
 
+@pytest.mark.slow
 def test_no_signal_is_lost_however_late_a_wait_begins(
     mutexes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +76,7 @@ def test_no_signal_is_lost_however_late_a_wait_begins(
     assert wrap.run([str(mutexes)], Asked("mcs", statistics=False)).status == 0
 
 
+@pytest.mark.slow
 def test_statistics_count_what_was_done(mutexes: Path) -> None:
     found = wrap.run([str(mutexes)], Asked("mcs"))
     assert found.status == 0

@@ -19,6 +19,8 @@ from loiter.engine import Engine
 from loiter.report import page
 from loiter.results import Result
 
+pytestmark = pytest.mark.slow
+
 SIZES = {"phone": (390, 844), "tablet": (820, 1180), "desk": (1440, 900)}
 SCHEMES = ("light", "dark")
 MOST_BYTES = 5_000_000

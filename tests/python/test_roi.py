@@ -87,6 +87,7 @@ def test_what_is_timed_is_the_program_and_nothing_else(programs: Path) -> None:
     assert phases[1]["instructions"] == result.manifest["timing_instructions"]
 
 
+@pytest.mark.slow
 def test_a_program_of_debian_has_at_least_95_percent_of_the_timed_user_instructions(programs: Path) -> None:
     whole = execute(programs, "--roi", "all", "--", "/bin/true")
     own = execute(programs, "--", "/bin/true")
@@ -99,6 +100,7 @@ def test_a_program_of_debian_has_at_least_95_percent_of_the_timed_user_instructi
     assert user_instructions(own) < 0.1 * user_instructions(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["threads", "still"])
 def test_main_leaves_out_what_runs_before_it_and_has_all_threads(programs: Path, program: str) -> None:
     from_main = user_instructions(execute(programs, "--roi", "main", "--", f"./{program}"))
@@ -135,6 +137,7 @@ def test_what_cannot_be(programs: Path, words: tuple[str, ...], status: int, tex
     assert "/put/" not in done.stderr.decode()
 
 
+@pytest.mark.slow
 def test_a_boot_is_timed_from_its_first_instruction_in_user_mode(tmp_path: Path) -> None:
     words = ("boot", "-m", "t1", "--memory", "256M", "--until", "loiter: init", "--json", "--out", "kept")
     done = loiter_(*words, cwd=tmp_path)

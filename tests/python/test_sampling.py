@@ -45,6 +45,7 @@ def run(machine: str, program: str, task: str, iterations: int | None, phases: s
     return loiter.run(machine, program, place={task: 0}, arguments=arguments, phases=phases)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("machine", "program", "task", "iterations"), PROGRAMS)
 def test_the_interval_holds_the_metrics_of_the_whole_run(
     machine: str, program: str, task: str, iterations: int | None

@@ -245,6 +245,7 @@ def test_what_a_scale_leaves_out_is_null_with_a_reason(engine: Engine, tmp_path:
     assert all("t1_other_core" in name for name in unmeasured_on_t1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exhibit", [each.id for each in grid.EXHIBITS])
 def test_every_figure_by_itself(engine: Engine, tmp_path: Path, exhibit: str) -> None:
     outcome = carry(engine, tmp_path / "out", "default", exhibit)

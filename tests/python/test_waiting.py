@@ -32,6 +32,7 @@ def count(tmp_path: Path, machine: str, *options: str) -> subprocess.CompletedPr
     return loiter_(*arguments, *sets, "--out", "result", "--", f"reps={REPS}", *words, cwd=tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("way", [0, 1, 2, 3])
 def test_harts_that_take_turns_by_the_header_lose_no_count(machine: str, way: int, tmp_path: Path) -> None:
