@@ -259,6 +259,32 @@ def test_a_wait_orders_what_a_fence_behind_it_orders(
         assert json.loads(done.out)["failure"]["kind"] == "assertion"
 
 
+def test_an_atomic_that_others_can_change_may_avoid_a_wait(tmp_path: Path) -> None:
+    text = """
+    static int data, turn, flag;
+    void thread(unsigned long hart) {
+        if (hart == 0) {
+            __atomic_store_n(&data, 1, __ATOMIC_RELAXED);
+            __atomic_store_n(&turn, 1, __ATOMIC_RELEASE);
+            __atomic_store_n(&flag, 1, __ATOMIC_RELEASE);
+            return;
+        }
+        if (__atomic_exchange_n(&turn, 1, __ATOMIC_RELAXED) == 0) {
+            while (!__atomic_load_n(&flag, __ATOMIC_RELAXED)) {}
+            __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        }
+        EXPLORE_ASSERT(__atomic_load_n(&data, __ATOMIC_RELAXED));
+    }
+    """
+    done = loiter(program_of(tmp_path, text), "--json")
+    assert done.status == 1, done.err
+    assert json.loads(done.out)["failure"]["kind"] == "assertion"
+    acquires = text.replace("&turn, 1, __ATOMIC_RELAXED", "&turn, 1, __ATOMIC_ACQUIRE")
+    assert acquires != text
+    done = loiter(program_of(tmp_path, acquires))
+    assert done.status == 0, done.err
+
+
 def test_setup_comes_first_and_check_last(tmp_path: Path) -> None:
     text = """
     static unsigned char counts[8];
