@@ -155,14 +155,19 @@ impl Local<'_> {
     /// What of a thread can make no difference any more.
     fn forget(&self, number: usize, thread: &mut Thread, stand: Stand) {
         let entry = &self.program.threads[number];
-        let live = match stand {
-            Stand::Failed => 0,
-            _ => self.liveness.before(thread.pc),
+        let (live, carried) = match stand {
+            Stand::Failed => (0, 0),
+            _ => (
+                self.liveness.before(thread.pc),
+                self.liveness.carried(thread.pc),
+            ),
         };
         for slot in 1..32 {
             if live & 1 << slot == 0 {
                 thread.regs[slot] = 0;
                 thread.reg_views[slot] = 0;
+            }
+            if live & carried & 1 << slot == 0 {
                 thread.origins[slot] = UNKNOWN;
             }
         }
