@@ -15,18 +15,13 @@ from commands import Said, run
 pytestmark = pytest.mark.simulator
 
 ROOT = Path(__file__).parents[2]
-# Harts and acquisitions that take a moment; LONG are all others that finish, in up to a minute.
-SLOW = {"cna"}
-QUICK = {(lock, 2, 1) for lock in set(explored.LOCKS) - SLOW} | {
-    (lock, harts, times)
-    for lock in ("test_and_set", "test_and_test_and_set", "delay_after_release", "ticket", "clh", "graunke_thakkar")
-    for harts, times in ((2, 2), (3, 1))
-} | {("mcs", 2, 2), ("hbo", 3, 1), ("phase_fair_ticket", 3, 1), ("phase_fair_ticket_shared", 3, 1)}  # fmt: skip
-UNFINISHED = {("cna", 3, 1), ("c_mcs_tkt", 3, 1)}
-LONG = {("cna", 2, 1)} | {
-    (lock, harts, times) for lock in explored.LOCKS for harts, times in ((2, 2), (3, 1))
-} - QUICK - UNFINISHED  # fmt: skip
-TRIED = {lock for lock in explored.LOCKS if not lock.endswith("_shared")} - explored.WITHOUT_TRY - SLOW
+# Harts and acquisitions of each; LONG are those that take more than a second.
+LONG = {("anderson", 2, 2), ("qspinlock", 2, 2), ("hclh", 2, 2)} | {
+    (lock, 3, 1)
+    for lock in ("k42", "qspinlock", "malthusian", "cna", "hmcs", "hclh", "c_bo_mcs", "c_mcs_tkt", "spin_then_park")
+} | {("phase_fair_queue", 3, 1)}  # fmt: skip
+QUICK = {(lock, harts, times) for lock in explored.LOCKS for harts, times in ((2, 1), (2, 2), (3, 1))} - LONG
+TRIED = {lock for lock in explored.LOCKS if not lock.endswith("_shared")} - explored.WITHOUT_TRY
 
 
 def built(tmp_path: Path, lock: str, times: int, *options: str, headers: Path = explored.HEADERS) -> Path:
