@@ -22,7 +22,7 @@ use crate::fault::Fault;
 use crate::future::Fact;
 use crate::memory::{Location, Memory, Message, Time};
 use crate::model::{Model, Order};
-use crate::origin::{UNKNOWN, either};
+use crate::origin::{Origin, UNKNOWN, either};
 use crate::step::{Added, Event, Halt, IDLE, Next, Port, Stepper, writes};
 use crate::thread::{Forward, Reservation, Thread};
 
@@ -79,6 +79,18 @@ impl Stepper<'_> {
         self.stale |= is_new && covered.shared;
         self.met.insert(fact, covered);
         Ok((location, covered))
+    }
+
+    /// Learns of a write whose value has the origin `of`.
+    fn note(&mut self, message: &Message, covered: &Covered, of: Origin) {
+        if !covered.shared {
+            return;
+        }
+        for &cell in covered.cells() {
+            let value = message.location.part(message.value, cell);
+            let what = self.future.origins.of(cell, value);
+            self.stale |= self.future.reach.learn(message.thread, what, of);
+        }
     }
 
     /// What every access of this order follows.
@@ -306,6 +318,7 @@ impl Stepper<'_> {
             value: location.truncate(stored.expect("a store stores")),
             thread: number as u8,
         };
+        self.note(&message, &covered, thread.origin(inst.rs2));
         let mut all = Vec::new();
         let forward = |time| Forward {
             time,
@@ -439,6 +452,7 @@ impl Stepper<'_> {
                 value: location.truncate(stored.expect("an atomic stores")),
                 thread: number as u8,
             };
+            self.note(&message, &covered, either(thread.origin(inst.rs2), origin));
             if covered.shared && time <= memory.end() && *memory.at(time) != message {
                 continue;
             }

@@ -18,6 +18,7 @@ use crate::memory::Location;
 use crate::model::{Model, Order};
 use crate::origin::{Origin, Origins};
 use crate::program::Program;
+use crate::reach::Reach;
 use crate::writes::Writes;
 
 /// What an instruction of a thread did somewhere.
@@ -49,6 +50,8 @@ pub(crate) struct Masks {
     pub(crate) pairs: u128,
     /// Cells that may be accessed in any way.
     pub(crate) any: u128,
+    /// Written by something that need not stand after what the thread does now: no release, and no fence comes before.
+    pub(crate) hasty: u128,
 }
 
 impl Masks {
@@ -60,6 +63,7 @@ impl Masks {
         acquires: u128::MAX,
         pairs: u128::MAX,
         any: u128::MAX,
+        hasty: u128::MAX,
     };
 
     /// The same of a thread that has first to read, from `awaited`, what is not written yet.
@@ -84,6 +88,7 @@ impl Masks {
         self.acquires |= other.acquires;
         self.pairs |= other.pairs;
         self.any |= other.any;
+        self.hasty |= other.hasty;
     }
 }
 
@@ -97,6 +102,7 @@ pub(crate) struct Future {
     from: Vec<FxHashMap<u64, Masks>>,
     writes: Writes,
     pub(crate) origins: Origins,
+    pub(crate) reach: Reach,
 }
 
 impl Future {
@@ -119,6 +125,8 @@ impl Future {
         }
         self.origins
             .conclude(&self.facts, &self.bits, program, cells);
+        self.reach
+            .conclude(&self.facts, &self.bits, &self.origins, cells);
         self.writes = Writes::of(&self.facts, liveness);
         self.from.clear();
         if liveness.is_unknown() {
@@ -141,6 +149,7 @@ impl Future {
                     acquires: when(fact.writes && acquires(program, model, fact.pc)),
                     pairs: when(fact.loads && is_lr(program, fact.pc)),
                     any: mask,
+                    hasty: when(fact.writes && !releases(program, model, fact.pc)),
                 });
             }
             let renews: FxHashMap<u64, u128> = own
@@ -150,7 +159,12 @@ impl Future {
             let acquired = acquired(model, program, liveness);
             let leads = |pc, to| leads(program, pc, to);
             let code = liveness.code().map(|(pc, _)| pc);
-            let fences: FxHashSet<u64> = code.filter(|&pc| fences_loads(program, pc)).collect();
+            let code: Vec<u64> = code.collect();
+            let those = |is: &dyn Fn(u64) -> bool| -> FxHashSet<u64> {
+                code.iter().copied().filter(|&pc| is(pc)).collect()
+            };
+            let fences = those(&|pc| fences_loads(program, pc));
+            let releasing = those(&|pc| fences_writes(program, pc));
             let mut from: FxHashMap<u64, Masks> = FxHashMap::default();
             loop {
                 let mut changed = false;
@@ -168,6 +182,9 @@ impl Future {
                     all.unfenced &= !renewed;
                     if fences.contains(&pc) {
                         all.unfenced = 0;
+                    }
+                    if releasing.contains(&pc) {
+                        all.hasty = 0;
                     }
                     all.add(own.get(&pc).copied().unwrap_or_default());
                     changed |= from.insert(pc, all) != Some(all);
@@ -251,6 +268,26 @@ fn fences_loads(program: &Program, pc: u64) -> bool {
         Op::FenceTso => true,
         _ => false,
     })
+}
+
+/// Whether the instruction at `pc` is a fence between all accesses before it and writes after it.
+fn fences_writes(program: &Program, pc: u64) -> bool {
+    const READ_WRITE: i32 = 3;
+    const WRITE: i32 = 1;
+    program.fetch(pc).is_some_and(|inst| {
+        let (before, after) = (inst.imm >> 4 & READ_WRITE, inst.imm & WRITE);
+        match inst.op {
+            Op::Fence => before == READ_WRITE && after != 0,
+            Op::FenceTso => true,
+            _ => false,
+        }
+    })
+}
+
+/// Whether the instruction at `pc` stands after all that comes before it.
+fn releases(program: &Program, model: Model, pc: u64) -> bool {
+    let inst = program.fetch(pc);
+    inst.is_some_and(|inst| Order::of(model, &inst).release)
 }
 
 /// Where the step from `pc` to `to` leads: a branch that repeats the comparison just made goes the way that is known, as

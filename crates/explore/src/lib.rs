@@ -17,6 +17,7 @@
 //! | `step.rs`     | what can come of one instruction; `access.rs`: of one access                       |
 //! | `local.rs`    | what a thread does unseen, and what it could do by itself                         |
 //! | `origin.rs`   | from where a thread can have the address of what it loads                         |
+//! | `reach.rs`    | what other threads cannot come to yet                                             |
 //! | `writes.rs`   | in which order a thread comes to its writes                                       |
 //! | `liveness.rs` | registers that are still used                                                     |
 //! | `future.rs`   | what threads may still access                                                     |
@@ -55,6 +56,7 @@ mod moves;
 mod order;
 mod origin;
 mod program;
+mod reach;
 mod replay;
 #[cfg(test)]
 mod replay_tests;

@@ -3,6 +3,9 @@
 //! Strong liveness: an operand of arithmetic is live only if the result is. Over the code that is reached from the threads'
 //! beginnings, through calls: a return leads to behind every call of its function. Where a jump goes to a register's
 //! address that is no return, everything is live everywhere.
+//!
+//! Of those, a register is *carried* on if its value may come to an address or be stored. Only then it matters what the value was
+//! computed from (`origin.rs`), which comparisons and branches do not ask.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +24,8 @@ const RA: u8 = 1;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Liveness {
     before: BTreeMap<u64, Registers>,
+    /// Those whose value may come to an address, or be stored.
+    carried: BTreeMap<u64, Registers>,
     /// What can follow each instruction.
     next: BTreeMap<u64, Vec<u64>>,
     ends: BTreeSet<u64>,
@@ -71,20 +76,10 @@ impl Liveness {
         });
         for (end, mask) in observed {
             *liveness.before.entry(end).or_default() |= mask;
+            liveness.carried.insert(end, 0);
         }
-        loop {
-            let mut changed = false;
-            for (&pc, (inst, next)) in code.iter().rev() {
-                let after = next.iter().fold(0, |mask, to| {
-                    mask | liveness.before.get(to).copied().unwrap_or(0)
-                });
-                let before = transfer(inst, after);
-                changed |= liveness.before.insert(pc, before) != Some(before);
-            }
-            if !changed {
-                break;
-            }
-        }
+        backwards(&code, &mut liveness.before, transfer);
+        backwards(&code, &mut liveness.carried, carry);
         liveness.ends = ends;
         let loads = code
             .iter()
@@ -170,9 +165,39 @@ impl Liveness {
 
     /// The registers that are live before the instruction at `pc`.
     pub(crate) fn before(&self, pc: u64) -> Registers {
-        match self.before.get(&pc) {
-            Some(&live) if !self.unknown => live,
+        self.registers(&self.before, pc)
+    }
+
+    /// Those whose value may come to an address, or be stored, from the instruction at `pc` on.
+    pub(crate) fn carried(&self, pc: u64) -> Registers {
+        self.registers(&self.carried, pc)
+    }
+
+    fn registers(&self, known: &BTreeMap<u64, Registers>, pc: u64) -> Registers {
+        match known.get(&pc) {
+            Some(&found) if !self.unknown => found,
             _ => Registers::MAX,
+        }
+    }
+}
+
+/// Draws conclusions of what is after instructions for what is before them.
+fn backwards(
+    code: &BTreeMap<u64, (Inst, Vec<u64>)>,
+    found: &mut BTreeMap<u64, Registers>,
+    transfer: fn(&Inst, Registers) -> Registers,
+) {
+    loop {
+        let mut changed = false;
+        for (&pc, (inst, next)) in code.iter().rev() {
+            let after = next
+                .iter()
+                .fold(0, |mask, to| mask | found.get(to).copied().unwrap_or(0));
+            let before = transfer(inst, after);
+            changed |= found.insert(pc, before) != Some(before);
+        }
+        if !changed {
+            break;
         }
     }
 }
@@ -198,14 +223,15 @@ fn next_loads(start: u64, code: &BTreeMap<u64, (Inst, Vec<u64>)>) -> BTreeSet<u6
     found
 }
 
+fn bit(slot: u8) -> Registers {
+    if (1..32).contains(&slot) {
+        1 << slot
+    } else {
+        0
+    }
+}
+
 fn transfer(inst: &Inst, after: Registers) -> Registers {
-    let bit = |slot: u8| {
-        if (1..32).contains(&slot) {
-            1 << slot
-        } else {
-            0
-        }
-    };
     let after = match inst.op {
         Op::LrW | Op::LrD => after & !RESERVATION,
         Op::ScW | Op::ScD => after | RESERVATION,
@@ -216,4 +242,14 @@ fn transfer(inst: &Inst, after: Registers) -> Registers {
         return after;
     }
     (after & !bit(inst.rd)) | bit(inst.rs1) | bit(inst.rs2) | bit(inst.rs3)
+}
+
+fn carry(inst: &Inst, after: Registers) -> Registers {
+    let is_dead = after & bit(inst.rd) == 0;
+    let before = after & !bit(inst.rd);
+    match inst.op.class() {
+        Class::Branch | Class::Jump => before,
+        Class::Alu | Class::Mul | Class::Div if is_dead => before,
+        _ => before | bit(inst.rs1) | bit(inst.rs2) | bit(inst.rs3),
+    }
 }

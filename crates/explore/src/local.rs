@@ -20,7 +20,7 @@ use crate::thread::Thread;
 const AWAITS: u64 = 10_000;
 
 /// A thread is not followed further to where it waits.
-const STORES_BEFORE_A_WAIT: usize = 4;
+const ACCESSES_BEFORE_A_WAIT: usize = 4;
 
 /// Where a thread stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,17 @@ pub(crate) enum Stand {
     Ended,
     /// At an instruction that fails the program.
     Failed,
+}
+
+/// What a thread does that awaits what nobody has written yet: whatever it can read where it waits leads back to the same load.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    /// The cells that it looks at.
+    pub(crate) awaited: u128,
+    /// Those that it has yet to access before.
+    pub(crate) accesses: u128,
+    /// Those from which it may still load what is old.
+    pub(crate) old: u128,
 }
 
 /// One execution of a thread, an instruction at a time.
@@ -144,14 +155,19 @@ impl Local<'_> {
     /// What of a thread can make no difference any more.
     fn forget(&self, number: usize, thread: &mut Thread, stand: Stand) {
         let entry = &self.program.threads[number];
-        let live = match stand {
-            Stand::Failed => 0,
-            _ => self.liveness.before(thread.pc),
+        let (live, carried) = match stand {
+            Stand::Failed => (0, 0),
+            _ => (
+                self.liveness.before(thread.pc),
+                self.liveness.carried(thread.pc),
+            ),
         };
         for slot in 1..32 {
             if live & 1 << slot == 0 {
                 thread.regs[slot] = 0;
                 thread.reg_views[slot] = 0;
+            }
+            if live & carried & 1 << slot == 0 {
                 thread.origins[slot] = UNKNOWN;
             }
         }
@@ -212,28 +228,36 @@ impl Local<'_> {
         self.stepper.step(number, thread, &inst, memory)
     }
 
-    /// If `thread` awaits what nobody has written yet, the cells from which it may still load what is old: whatever it can
-    /// read where it waits leads back to the same load. Before that it may have plain stores to perform.
+    /// What `thread` does, if it awaits what nobody has written yet. Before that it may have writes to perform that have one
+    /// outcome, now and later: stores, and atomics on cells that others do not write to any more, which are not `written`.
     pub(crate) fn awaits(
         &mut self,
         number: usize,
         thread: &Thread,
         memory: &Memory,
-    ) -> Result<Option<u128>, Halt> {
+        written: u128,
+    ) -> Result<Option<Wait>, Halt> {
         if !thread.promises.is_empty() || thread.floor != 0 {
             return Ok(None);
         }
         let mut at = None;
         let mut extended = memory.clone();
-        for _ in 0..STORES_BEFORE_A_WAIT {
+        let mut accesses = 0;
+        for _ in 0..ACCESSES_BEFORE_A_WAIT {
             let thread = at.as_ref().unwrap_or(thread);
             if self.stand(number, thread)? != Stand::Access {
                 return Ok(None);
             }
             let inst = self.inst(number, thread.pc)?;
-            if inst.op.class() != Class::Store {
+            if self.liveness.spins(thread.pc) {
                 break;
             }
+            let covered = self.stepper.covered(number, thread, &inst)?;
+            let cells = self.stepper.future.mask(covered.cells());
+            if !writes(&inst) || inst.op.class() != Class::Store && cells & written != 0 {
+                return Ok(None);
+            }
+            accesses |= cells;
             let mut all = self.visible(number, thread, &extended)?;
             let Some(next) = all.pop().filter(|_| all.is_empty()) else {
                 return Ok(None);
@@ -245,8 +269,13 @@ impl Local<'_> {
             );
         }
         let thread = at.as_ref().unwrap_or(thread);
-        let awaited = self.awaits_at_once(number, thread, &extended, 2)?;
-        Ok(awaited.map(|(_, old)| old))
+        let found = self.awaits_at_once(number, thread, &extended, 2)?;
+        let future = &*self.stepper.future;
+        Ok(found.map(|(covered, old)| Wait {
+            awaited: future.mask(covered.cells()),
+            accesses,
+            old,
+        }))
     }
 
     /// Whether `thread` is before a load that leads back to itself, whatever it can read now.

@@ -119,6 +119,15 @@ impl Memory {
             .map_or_else(|| program.initial(cell), |base| base.value)
     }
 
+    /// Whether some message, or the base, leaves `value` in a cell.
+    pub(crate) fn has(&self, program: &Program, cell: Location, value: u64) -> bool {
+        self.value(program, cell, 0) == value
+            || self.messages.iter().any(|message| {
+                message.location.overlaps(cell)
+                    && message.location.part(message.value, cell) == value
+            })
+    }
+
     /// When what [`Self::last`] returns was written; that of a base is not 0.
     pub(crate) fn written(&self, cell: Location, time: Time) -> Time {
         match time {

@@ -15,14 +15,21 @@
 //!   1032, 1996). What it loads nobody writes any more; where it writes nobody looks any more, and the earliest place for that
 //!   binds the thread least. So that nothing is put off for ever, this counts only if it leads to a state that is new (D.
 //!   Bosnacki and G. J. Holzmann, "Improving SPIN's Partial-Order Reduction for Breadth-First Search", SPIN 2005).
+//! - What others cannot come to before the thread lets them, by a write that stands after all that it does before, is nothing that
+//!   they notice either (`reach.rs`).
 //! - A thread that has promised takes only steps after which it can fulfil its promises by itself.
 
 use std::rc::Rc;
 
+use smallvec::SmallVec;
+
+use crate::found::MOST_THREADS;
+use crate::future::Masks;
 use crate::local::Stand;
 use crate::memory::Message;
 use crate::model::Model;
-use crate::search::{Arrival, Node, Search};
+use crate::reach::Now;
+use crate::search::{Arrival, Node, Search, Waits};
 use crate::step::{Event, Halt};
 use crate::thread::Thread;
 
@@ -136,10 +143,53 @@ impl Search<'_> {
         };
         let future = &*self.local.stepper.future;
         let cells = future.mask(&cells);
-        Ok(self.others(node, number).any(|(other, pc)| {
+        let matters = self.others(node, number).any(|(other, pc)| {
             let ahead = future.of(other, pc);
             cells & if writes { ahead.any } else { ahead.writes } != 0
-        }))
+        });
+        Ok(matters && !self.hides(node, number, cells)?)
+    }
+
+    /// Whether others cannot come to these cells before the thread lets them.
+    fn hides(&mut self, node: Node, number: usize, cells: u128) -> Result<bool, Halt> {
+        let waits = self.waits(node)?;
+        let threads = self.all_threads(node);
+        let future = &*self.local.stepper.future;
+        let ahead = threads
+            .iter()
+            .enumerate()
+            .map(|(n, it)| future.of(n, it.pc));
+        let now = Now {
+            ahead: &ahead.collect::<SmallVec<[Masks; MOST_THREADS]>>(),
+            threads: &threads,
+            waits: &waits,
+            memory: &self.memory(node),
+            program: self.program,
+        };
+        Ok(future.reach.hides(number, cells, &now))
+    }
+
+    fn all_threads(&self, node: Node) -> SmallVec<[Rc<Thread>; MOST_THREADS]> {
+        let numbers = 0..self.program.threads.len();
+        numbers.map(|n| self.thread(node, n)).collect()
+    }
+
+    /// What threads await.
+    fn waits(&mut self, node: Node) -> Result<Waits, Halt> {
+        if let Some((of, waits)) = &self.waits
+            && *of == node
+        {
+            return Ok(waits.clone());
+        }
+        let memory = self.memory(node);
+        let threads = self.all_threads(node);
+        let mut waits = Waits::new();
+        for (number, thread) in threads.iter().enumerate() {
+            let written = self.written_by_others(&threads, number);
+            waits.push(self.local.awaits(number, thread, &memory, written)?);
+        }
+        self.waits = Some((node, waits.clone()));
+        Ok(waits)
     }
 
     /// Whether it can matter when a thread's writes become visible: others look at some of them, which may have to stand after

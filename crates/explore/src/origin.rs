@@ -79,6 +79,11 @@ impl Origins {
         }
     }
 
+    /// What has which number.
+    pub(crate) fn named(&self) -> FxHashMap<Origin, (Location, u64)> {
+        self.numbers.iter().map(|(&what, &n)| (n, what)).collect()
+    }
+
     /// Draws all conclusions. `bits` has a number for each shared cell.
     pub(crate) fn conclude(
         &mut self,
@@ -87,8 +92,7 @@ impl Origins {
         program: &Program,
         cells: &Cells,
     ) {
-        let named: FxHashMap<Origin, (Location, u64)> =
-            self.numbers.iter().map(|(&what, &n)| (n, what)).collect();
+        let named = self.named();
         self.threads.clear();
         for thread in 0..program.threads.len() {
             let mut of: FxHashMap<u32, FxHashSet<Origin>> = FxHashMap::default();

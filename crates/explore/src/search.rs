@@ -10,6 +10,7 @@
 //! The search is breadth first. Once a failure is found, it begins again without putting steps first that nothing depends on
 //! (`moves.rs`): then the first failure has the fewest steps.
 
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::hash::Hash;
 use std::rc::Rc;
@@ -26,7 +27,7 @@ use crate::found::{Exploration, Kind, Limits, MOST_THREADS, Statistics};
 use crate::future::Future;
 use crate::guest::patch;
 use crate::liveness::Liveness;
-use crate::local::{Local, Stand};
+use crate::local::{Local, Stand, Wait};
 use crate::memory::{Location, Memory, Message, Time};
 use crate::model::Model;
 use crate::moves::Move;
@@ -91,6 +92,7 @@ pub fn explore(
             back: Vec::new(),
             certified: FxHashMap::default(),
             promises: FxHashMap::default(),
+            waits: None,
             puts_first: shortens.is_none(),
             found: Exploration {
                 outcomes: BTreeSet::new(),
@@ -189,6 +191,9 @@ pub(crate) struct Node {
     pub(crate) threads: [u32; MOST_THREADS],
 }
 
+/// What each thread awaits.
+pub(crate) type Waits = SmallVec<[Option<Wait>; MOST_THREADS]>;
+
 /// How a state was reached first.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrival {
@@ -211,6 +216,8 @@ pub(crate) struct Search<'a> {
     /// By thread, its state and that of memory.
     pub(crate) certified: FxHashMap<(u8, u32, u32), bool>,
     pub(crate) promises: FxHashMap<(u8, u32, u32), Rc<[Message]>>,
+    /// What threads await in the state that was asked for last.
+    pub(crate) waits: Option<(Node, Waits)>,
     /// Whether a step that nothing depends on goes before all others.
     pub(crate) puts_first: bool,
     pub(crate) found: Exploration,
@@ -312,7 +319,9 @@ impl Search<'_> {
         let mut awaited = [None; MOST_THREADS];
         if self.model != Model::Sc {
             for (number, thread) in threads.iter().enumerate().filter(|&(n, _)| !ended[n]) {
-                awaited[number] = self.local.awaits(number, thread, &memory)?;
+                let written = self.written_by_others(&threads, number);
+                let wait = self.local.awaits(number, thread, &memory, written)?;
+                awaited[number] = wait.map(|wait| wait.old);
             }
         }
         let stands = Stands {
@@ -340,6 +349,13 @@ impl Search<'_> {
             *slot = self.threads.number(thread);
         }
         Ok((node, moved))
+    }
+
+    /// The cells that threads other than `number` may still write to.
+    pub(crate) fn written_by_others(&self, threads: &[impl Borrow<Thread>], number: usize) -> u128 {
+        let others = threads.iter().enumerate().filter(|&(n, _)| n != number);
+        let future = &*self.local.stepper.future;
+        others.fold(0, |all, (n, it)| all | future.of(n, it.borrow().pc).writes)
     }
 
     pub(crate) fn thread(&self, node: Node, number: usize) -> Rc<Thread> {

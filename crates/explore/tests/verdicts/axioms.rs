@@ -36,6 +36,8 @@ pub enum Inst {
     Skip { rs: u8 },
     /// A branch to the end, unless `rs` is 0.
     Leave { rs: u8 },
+    /// A branch back to the load before it, which loads `rs`, as long as that is 0. Loads before the last add nothing.
+    Again { rs: u8 },
 }
 
 /// A thread: what its registers hold at first, and its code.
@@ -186,7 +188,9 @@ impl Candidate<'_> {
                         op.after = self.follows(&op, first, control);
                         self.ops.push(op);
                     }
-                    Inst::Skip { rs } => control |= self.depends(number, at, rs),
+                    Inst::Skip { rs } | Inst::Again { rs } => {
+                        control |= self.depends(number, at, rs)
+                    }
                     Inst::Leave { rs } => {
                         control |= self.depends(number, at, rs);
                         if failed.contains(&rs) {
@@ -278,7 +282,7 @@ impl Candidate<'_> {
     /// Tries every access that can be the next in global memory order.
     fn place(&mut self, placed: &Placed) {
         if placed.order.len() == self.ops.len() {
-            if self.is_consistent(placed) {
+            if self.is_consistent(placed) && self.waits_end(placed) {
                 self.collect(placed);
             }
             return;
@@ -393,6 +397,17 @@ impl Candidate<'_> {
             }
         }
         true
+    }
+
+    fn waits_end(&self, placed: &Placed) -> bool {
+        let mut threads = self.threads.iter().zip(&self.ends).enumerate();
+        threads.all(|(number, (thread, &end))| {
+            let mut code = thread.code[..end].iter().enumerate();
+            code.all(|(at, inst)| match *inst {
+                Inst::Again { rs } => self.value(placed, number, at, rs) != Some(0),
+                _ => true,
+            })
+        })
     }
 
     fn collect(&mut self, placed: &Placed) {
