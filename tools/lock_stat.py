@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""`--lock-stats` beside /proc/lock_stat of the same run: what loiter and the kernel itself say of the kernel's locks.
+
+    tools/lock_stat.py [MACHINE [HARTS [ROUNDS]]]
+
+Threads of one process duplicate and close files, and make and remove files of one directory (tools/lock_stat.c), on a
+kernel with LOCK_STAT; both count the same interval. Prints a table of the locks that threads wait for. The kernel's
+clock ticks with every cycle, so that its times are as exact as ours.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import loiter
+from loiter import images
+from loiter.engine import Json
+from loiter.images import Recipe
+from loiter.results import Result
+
+IMAGE = "debian-lock-stat"
+RECIPE = Recipe("debian", kernel="small-kernel", fragments=("lock-stat",))
+PROGRAM = Path(__file__).with_suffix(".c")
+_CROSS = "riscv64-linux-gnu-"
+
+# A class, perhaps that of its readers or of its writers, and twelve numbers.
+_CLASS = re.compile(r"^\s*(?P<name>\S.*?)(?:-[RW])?:\s+(?P<numbers>[\d.]+(?:\s+[\d.]+){11})$")
+_POINT = re.compile(r"^\s*(?P<name>\S.*?)\s+(?P<count>\d+)\s+\[<[0-9a-f]+>\]\s+(?P<site>\S+)/0x[0-9a-f]+$")
+_RULE = re.compile(r"^\s*-+$")
+# How a lock is nested is a part of its class for the kernel.
+_SUBCLASS = re.compile(r"/\d+$")
+
+
+@dataclass
+class Times:
+    """Durations in cycles."""
+
+    count: int = 0
+    total: float = 0
+    least: float = 0
+    most: float = 0
+
+    def add(self, count: int, total: float, least: float, most: float) -> None:
+        """Further ones."""
+        if not count:
+            return
+        self.least = min(self.least, least) if self.count else least
+        self.most = max(self.most, most)
+        self.count += count
+        self.total += total
+
+    @property
+    def mean(self) -> float:
+        """Their mean; 0 of none."""
+        return self.total / self.count if self.count else 0.0
+
+
+@dataclass
+class Lock:
+    """What is known of the locks of one class."""
+
+    waits: Times = field(default_factory=Times)
+    """Of acquires that contend."""
+    holds: Times = field(default_factory=Times)
+    acquisitions: int = 0
+    bounces: int = 0
+    sites: Counter[str] = field(default_factory=Counter)
+    """How often an acquire contends, by what it returns to."""
+
+
+def of_kernel(text: str, cycles_per_us: float) -> dict[str, Lock]:
+    """What /proc/lock_stat says, by class; what its locks are nested in makes no other class here."""
+    if "*WARNING*" in text:
+        raise ValueError("lockdep has found a fault of the kernel's and counts no more")
+    found: dict[str, Lock] = {}
+    rules = 0
+    for line in text.splitlines():
+        if _RULE.match(line):
+            rules += 1
+        elif match := _CLASS.match(line):
+            rules = 0
+            lock = found.setdefault(_SUBCLASS.sub("", match["name"]), Lock())
+            numbers = [float(word) for word in match["numbers"].split()]
+            _, contentions, *waits = numbers[:6]
+            bounces, acquisitions, *holds = numbers[6:]
+            lock.waits.add(int(contentions), *_times(waits, cycles_per_us))
+            lock.holds.add(int(acquisitions), *_times(holds, cycles_per_us))
+            lock.bounces += int(bounces)
+            lock.acquisitions += int(acquisitions)
+        elif rules == 1 and (match := _POINT.match(line)):
+            # Behind a second rule are those that held it.
+            found[_SUBCLASS.sub("", match["name"])].sites[match["site"]] += int(match["count"])
+    if not found:
+        raise ValueError("no class in /proc/lock_stat")
+    return found
+
+
+def _times(words: Sequence[float], cycles_per_us: float) -> tuple[float, float, float]:
+    least, most, total, _ = (word * cycles_per_us for word in words)
+    return total, least, most
+
+
+def of_loiter(rows: Iterable[Json], classes: dict[str, Lock]) -> dict[str, Lock]:
+    """What `--lock-stats` says of the same classes: a lock belongs to that whose contended sites acquire it, and all
+    its acquires count. A site of several classes says nothing."""
+    owners: dict[str, set[str]] = {}
+    for name, lock in classes.items():
+        for site in lock.sites:
+            owners.setdefault(site, set()).add(name)
+    rows = list(rows)
+    named: dict[int, set[str]] = {}
+    for row in rows:
+        owner = owners.get(row["site_symbol"], set())
+        if len(owner) == 1:
+            named.setdefault(row["lock"], set()).update(owner)
+    found: dict[str, Lock] = {}
+    for row in rows:
+        names = named.get(row["lock"], set())
+        if len(names) != 1:
+            continue
+        lock = found.setdefault(next(iter(names)), Lock())
+        for times, word, count in ((lock.waits, "contended", "contentions"), (lock.holds, "hold", "holds")):
+            times.add(row[count], *(row[f"{word}_{which}_cycles"] for which in ("sum", "min", "max")))
+        lock.acquisitions += row["acquisitions"]
+        lock.bounces += row["bounces"]
+        lock.sites[row["site_symbol"]] += row["contentions"]
+    return found
+
+
+def run(
+    directory: Path, machine: str, harts: int, rounds: int, image: str = IMAGE, *, lock_stats: bool = True
+) -> Result:
+    """Runs the threads, one a hart. The program is built in `directory`."""
+    program = directory / "lock_stat"
+    subprocess.run([f"{_CROSS}gcc", "-O2", "-static", "-pthread", "-o", program, PROGRAM], check=True)
+    on = loiter.machine(machine)
+    on = on.set(f"system.timebase_hz={on.value('system.clock_mhz')}000000")
+    words = [str(program), str(harts), str(rounds)]
+    found = loiter.exec(on, words, harts=harts, image=image, put=[program], lock_stats=lock_stats)
+    if found.exit_status:
+        raise RuntimeError(f"the program failed: {found.stderr}")
+    return found
+
+
+def held_against(found: Result) -> dict[str, tuple[Lock, Lock]]:
+    """What the kernel says of each class that threads waited for, and what we say."""
+    classes = of_kernel(found.stdout, found.manifest["clock_mhz"])
+    ours = of_loiter(found.rows("locks"), classes)
+    return {name: (classes[name], lock) for name, lock in ours.items()}
+
+
+def table(pairs: dict[str, tuple[Lock, Lock]]) -> list[str]:
+    """Them as lines of a Markdown table, those first on which most time was waited."""
+    lines = ["| Class | | acquisitions | contentions | bounces | wait avg | wait max | hold avg | hold max |"]
+    lines.append("|---|---" + "|--:" * 7 + "|")
+    for name, pair in sorted(pairs.items(), key=lambda each: -each[1][0].waits.total):
+        for who, lock in zip(("kernel", "loiter"), pair, strict=True):
+            counts = (lock.acquisitions, lock.waits.count, lock.bounces)
+            times = (lock.waits.mean, lock.waits.most, lock.holds.mean, lock.holds.most)
+            cells = " | ".join(f"{value:,.0f}" for value in (*counts, *times))
+            lines.append(f"| {f'`{name}`' if who == 'kernel' else ''} | {who} | {cells} |")
+    return lines
+
+
+def main(words: Sequence[str]) -> int:
+    machine, harts, rounds = [*words, *("t1", "4", "100")[len(words) :]]
+    images.build(IMAGE, RECIPE)
+    with tempfile.TemporaryDirectory() as directory:
+        found = run(Path(directory), machine, int(harts), int(rounds))
+    print("\n".join(table(held_against(found))))
+    [region] = found.regions.to_dict("records")
+    print(f"\n{region['cycles']:,} cycles")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
