@@ -15,9 +15,10 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import loiter
 from loiter import images
@@ -34,8 +35,11 @@ _CROSS = "riscv64-linux-gnu-"
 _CLASS = re.compile(r"^\s*(?P<name>\S.*?)(?:-[RW])?:\s+(?P<numbers>[\d.]+(?:\s+[\d.]+){11})$")
 _POINT = re.compile(r"^\s*(?P<name>\S.*?)\s+(?P<count>\d+)\s+\[<[0-9a-f]+>\]\s+(?P<site>\S+)/0x[0-9a-f]+$")
 _RULE = re.compile(r"^\s*-+$")
-# How a lock is nested is a part of its class for the kernel.
-_SUBCLASS = re.compile(r"/\d+$")
+# Classes of one name are numbered, and how an acquire is nested makes further ones, so that a lock may be of several.
+_NUMBERS = re.compile(r"(#\d+)?(/\d+)?$")
+
+
+_Key = TypeVar("_Key")
 
 
 @dataclass
@@ -74,9 +78,17 @@ class Lock:
     sites: Counter[str] = field(default_factory=Counter)
     """How often an acquire contends, by what it returns to."""
 
+    def add(self, other: Lock) -> None:
+        """Further locks."""
+        for mine, its in ((self.waits, other.waits), (self.holds, other.holds)):
+            mine.add(its.count, its.total, its.least, its.most)
+        self.acquisitions += other.acquisitions
+        self.bounces += other.bounces
+        self.sites.update(other.sites)
+
 
 def of_kernel(text: str, cycles_per_us: float) -> dict[str, Lock]:
-    """What /proc/lock_stat says, by class; what its locks are nested in makes no other class here."""
+    """What /proc/lock_stat says, by the name of classes."""
     if "*WARNING*" in text:
         raise ValueError("lockdep has found a fault of the kernel's and counts no more")
     found: dict[str, Lock] = {}
@@ -86,7 +98,7 @@ def of_kernel(text: str, cycles_per_us: float) -> dict[str, Lock]:
             rules += 1
         elif match := _CLASS.match(line):
             rules = 0
-            lock = found.setdefault(_SUBCLASS.sub("", match["name"]), Lock())
+            lock = found.setdefault(_NUMBERS.sub("", match["name"]), Lock())
             numbers = [float(word) for word in match["numbers"].split()]
             _, contentions, *waits = numbers[:6]
             bounces, acquisitions, *holds = numbers[6:]
@@ -96,7 +108,7 @@ def of_kernel(text: str, cycles_per_us: float) -> dict[str, Lock]:
             lock.acquisitions += int(acquisitions)
         elif rules == 1 and (match := _POINT.match(line)):
             # Behind a second rule are those that held it.
-            found[_SUBCLASS.sub("", match["name"])].sites[match["site"]] += int(match["count"])
+            found[_NUMBERS.sub("", match["name"])].sites[match["site"]] += int(match["count"])
     if not found:
         raise ValueError("no class in /proc/lock_stat")
     return found
@@ -107,42 +119,56 @@ def _times(words: Sequence[float], cycles_per_us: float) -> tuple[float, float, 
     return total, least, most
 
 
-def of_loiter(rows: Iterable[Json], classes: dict[str, Lock]) -> dict[str, Lock]:
-    """What `--lock-stats` says of the same classes: a lock belongs to that whose contended sites acquire it, and all
-    its acquires count. A site of several classes says nothing."""
-    owners: dict[str, set[str]] = {}
-    for name, lock in classes.items():
-        for site in lock.sites:
-            owners.setdefault(site, set()).add(name)
-    rows = list(rows)
-    named: dict[int, set[str]] = {}
+def beside(classes: Mapping[str, Lock], rows: Sequence[Json]) -> dict[str, tuple[Lock, Lock]]:
+    """What the kernel says of each class that is waited for, and what the rows of `--lock-stats` say."""
+    named = _named(classes, rows)
+    found = {name: (classes[name], Lock()) for name in named.values()}
     for row in rows:
-        owner = owners.get(row["site_symbol"], set())
-        if len(owner) == 1:
-            named.setdefault(row["lock"], set()).update(owner)
-    found: dict[str, Lock] = {}
-    for row in rows:
-        names = named.get(row["lock"], set())
-        if len(names) != 1:
-            continue
-        lock = found.setdefault(next(iter(names)), Lock())
-        for times, word, count in ((lock.waits, "contended", "contentions"), (lock.holds, "hold", "holds")):
-            times.add(row[count], *(row[f"{word}_{which}_cycles"] for which in ("sum", "min", "max")))
-        lock.acquisitions += row["acquisitions"]
-        lock.bounces += row["bounces"]
-        lock.sites[row["site_symbol"]] += row["contentions"]
+        if row["lock"] in named:
+            found[named[row["lock"]]][1].add(_of_row(row))
     return found
+
+
+def _named(classes: Mapping[str, Lock], rows: Sequence[Json]) -> dict[int, str]:
+    """The classes of locks, by address: a lock belongs to the class whose contended sites acquire it. So does one that
+    is never waited for, but is acquired at further sites of such locks."""
+    of_sites = [(site, name) for name, lock in classes.items() for site in lock.sites]
+    found: dict[int, str] = {}
+    while True:
+        owner = _unambiguous(of_sites)
+        of_locks = [(row["lock"], owner[row["site_symbol"]]) for row in rows if row["site_symbol"] in owner]
+        more = _unambiguous(of_locks)
+        if more.keys() == found.keys():
+            return found
+        found = more
+        of_sites += [(row["site_symbol"], found[row["lock"]]) for row in rows if row["lock"] in found]
+
+
+def _unambiguous(pairs: Iterable[tuple[_Key, str]]) -> dict[_Key, str]:
+    """What has one value only, with that."""
+    values: dict[_Key, set[str]] = {}
+    for key, value in pairs:
+        values.setdefault(key, set()).add(value)
+    return {key: next(iter(found)) for key, found in values.items() if len(found) == 1}
+
+
+def _of_row(row: Json) -> Lock:
+    lock = Lock(acquisitions=row["acquisitions"], bounces=row["bounces"])
+    lock.sites[row["site_symbol"]] = row["contentions"]
+    for times, word, count in ((lock.waits, "contended", "contentions"), (lock.holds, "hold", "holds")):
+        times.add(row[count], *(row[f"{word}_{which}_cycles"] for which in ("sum", "min", "max")))
+    return lock
 
 
 def run(
     directory: Path, machine: str, harts: int, rounds: int, image: str = IMAGE, *, lock_stats: bool = True
 ) -> Result:
-    """Runs the threads, one a hart. The program is built in `directory`."""
+    """Runs the threads, one a hart; on a further hart waits who begins and ends them. Builds in `directory`."""
     program = directory / "lock_stat"
     subprocess.run([f"{_CROSS}gcc", "-O2", "-static", "-pthread", "-o", program, PROGRAM], check=True)
     on = loiter.machine(machine)
     on = on.set(f"system.timebase_hz={on.value('system.clock_mhz')}000000")
-    words = [str(program), str(harts), str(rounds)]
+    words = [f"/put/{program.name}", str(harts - 1), str(rounds)]
     found = loiter.exec(on, words, harts=harts, image=image, put=[program], lock_stats=lock_stats)
     if found.exit_status:
         raise RuntimeError(f"the program failed: {found.stderr}")
@@ -150,13 +176,11 @@ def run(
 
 
 def held_against(found: Result) -> dict[str, tuple[Lock, Lock]]:
-    """What the kernel says of each class that threads waited for, and what we say."""
-    classes = of_kernel(found.stdout, found.manifest["clock_mhz"])
-    ours = of_loiter(found.rows("locks"), classes)
-    return {name: (classes[name], lock) for name, lock in ours.items()}
+    """The kernel's statistics and ours of a run."""
+    return beside(of_kernel(found.stdout, found.manifest["clock_mhz"]), found.rows("locks"))
 
 
-def table(pairs: dict[str, tuple[Lock, Lock]]) -> list[str]:
+def table(pairs: Mapping[str, tuple[Lock, Lock]]) -> list[str]:
     """Them as lines of a Markdown table, those first on which most time was waited."""
     lines = ["| Class | | acquisitions | contentions | bounces | wait avg | wait max | hold avg | hold max |"]
     lines.append("|---|---" + "|--:" * 7 + "|")
@@ -170,7 +194,7 @@ def table(pairs: dict[str, tuple[Lock, Lock]]) -> list[str]:
 
 
 def main(words: Sequence[str]) -> int:
-    machine, harts, rounds = [*words, *("t1", "4", "100")[len(words) :]]
+    machine, harts, rounds = [*words, *("t1", "5", "100")[len(words) :]]
     images.build(IMAGE, RECIPE)
     with tempfile.TemporaryDirectory() as directory:
         found = run(Path(directory), machine, int(harts), int(rounds))

@@ -53,8 +53,8 @@ def row(lock: int, site: str, contentions: int, hart: int = 0) -> dict[str, Any]
 
 def test_a_class_has_its_readers_writers_and_nested_acquires() -> None:
     classes = lock_stat.of_kernel(SAID, cycles_per_us=1000)
-    assert set(classes) == {"&type->i_mutex_dir_key#2", "rcu_node_0"}
-    lock = classes["&type->i_mutex_dir_key#2"]
+    assert set(classes) == {"&type->i_mutex_dir_key", "rcu_node_0"}
+    lock = classes["&type->i_mutex_dir_key"]
     assert (lock.acquisitions, lock.bounces, lock.holds.count) == (160, 15, 160)
     assert lock.waits == lock_stat.Times(14, pytest.approx(115_500), 500, 50_000)
     assert (lock.holds.least, lock.holds.most) == (1000, 30_000)
@@ -70,19 +70,22 @@ def test_what_is_no_statistic_is_refused() -> None:
 
 
 def test_a_lock_belongs_to_the_class_whose_sites_acquire_it() -> None:
-    classes = {"a": lock_stat.Lock(), "b": lock_stat.Lock()}
+    classes = {name: lock_stat.Lock(acquisitions=7) for name in ("a", "b", "c")}
     classes["a"].sites.update({"takes_a+0x8": 3, "takes_both+0x4": 1})
     classes["b"].sites.update({"takes_b+0x8": 3, "takes_both+0x4": 1})
     rows = [
         row(1, "takes_a+0x8", 2),
         row(1, "also_takes_a+0x8", 0),
+        row(4, "also_takes_a+0x8", 0),
         row(2, "takes_b+0x8", 1),
         row(3, "takes_both+0x4", 1),
     ]
-    found = lock_stat.of_loiter(rows, classes)
+    found = lock_stat.beside(classes, rows)
     assert set(found) == {"a", "b"}
-    assert (found["a"].acquisitions, found["a"].holds.count, found["a"].waits.count) == (20, 18, 2)
-    assert found["b"].sites == {"takes_b+0x8": 1}
+    kernel, ours = found["a"]
+    assert (kernel.acquisitions, ours.acquisitions, ours.holds.count, ours.waits.count) == (7, 30, 27, 2)
+    assert ours.waits == lock_stat.Times(2, 20, 20, 20)
+    assert found["b"][1].sites == {"takes_b+0x8": 1}
 
 
 needs_images = pytest.mark.skipif(tools.find("apt-get") is None, reason="images are built with apt")
