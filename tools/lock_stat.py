@@ -125,7 +125,7 @@ def beside(classes: Mapping[str, Lock], rows: Sequence[Json]) -> dict[str, tuple
     found = {name: (classes[name], Lock()) for name in named.values()}
     for row in rows:
         if row["lock"] in named:
-            found[named[row["lock"]]][1].add(_of_row(row))
+            found[named[row["lock"]]][1].add(of_row(row))
     return found
 
 
@@ -152,7 +152,8 @@ def _unambiguous(pairs: Iterable[tuple[_Key, str]]) -> dict[_Key, str]:
     return {key: next(iter(found)) for key, found in values.items() if len(found) == 1}
 
 
-def _of_row(row: Json) -> Lock:
+def of_row(row: Json) -> Lock:
+    """What a row of `locks.parquet` says."""
     lock = Lock(acquisitions=row["acquisitions"], bounces=row["bounces"])
     lock.sites[row["site_symbol"]] = row["contentions"]
     for times, word, count in ((lock.waits, "contended", "contentions"), (lock.holds, "hold", "holds")):

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Times of spin locks between the moments at which the kernel takes them for /proc/lock_stat, from a trace.
 
-    loiter exec -m t1 --image debian-lock-stat --trace TRACE -- PROGRAM
-    tools/lock_stat_trace.py TRACE FUNCTION...
+    loiter exec -m t1 --harts 5 --image debian-lock-stat --set system.timebase_hz=1000000000 \\
+        --lock-stats --out DIR --trace TRACE -- ./lock_stat 4 40
+    tools/lock_stat_trace.py DIR TRACE FUNCTION...
 
-Of the locks that these functions acquire by `_raw_spin_lock`. What differs between them and `--lock-stats` is due to
-the moments alone, which for loiter are calls and returns.
+Of the locks that these functions acquire by `_raw_spin_lock` in the region of interest. What differs between these
+times and those of `--lock-stats` is due to the moments alone, which for loiter are calls and returns.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from lock_stat import Lock
+from lock_stat import Lock, of_row
+
+from loiter import store
 
 # From which function the kernel tells lockdep of a spin lock.
 _TOLD_BY = {
@@ -24,6 +28,7 @@ _TOLD_BY = {
     "lock_release": "_raw_spin_unlock",
 }
 _READS_CLOCK = ",time,"
+_RETURNS = ("sret", "mret")
 
 
 @dataclass
@@ -39,13 +44,15 @@ class _Hart:
     """Symbol and instruction."""
     told: str = ""
     """What lockdep has been told of and has not read its clock for."""
+    interrupted: list[str] = field(default_factory=list)
+    """The same of what traps came in between."""
     begun: list[_Acquire] = field(default_factory=list)
     held: list[_Acquire] = field(default_factory=list)
 
 
-def of_trace(lines: Iterable[str], functions: Container[str]) -> Lock:
+def of_trace(lines: Iterable[str], functions: Container[str], region: range) -> Lock:
     """Waits and holds of the spin locks that these functions acquire by `_raw_spin_lock`: between the moments at which
-    the kernel reads its clock for them."""
+    the kernel reads its clock for them, those that end in a region of cycles."""
     found = Lock()
     harts: dict[str, _Hart] = {}
     for line in lines:
@@ -54,7 +61,12 @@ def of_trace(lines: Iterable[str], functions: Container[str]) -> Lock:
         (caller, _), hart.last = hart.last, (symbol, instruction)
         name, _, offset = symbol.partition("+")
         by = caller.partition("+")[0]
-        if name == "_raw_spin_lock" and offset == "0x0":
+        if instruction.startswith("--"):
+            hart.interrupted.append(hart.told)
+            hart.told = ""
+        elif instruction.startswith(_RETURNS):
+            hart.told = hart.interrupted.pop() if hart.interrupted else ""
+        elif name == "_raw_spin_lock" and offset == "0x0":
             hart.begun.append(_Acquire(by))
         elif offset == "0x0" and by == _TOLD_BY.get(name, " ") and (hart.begun or name == "lock_release"):
             hart.told = name
@@ -63,7 +75,7 @@ def of_trace(lines: Iterable[str], functions: Container[str]) -> Lock:
                 hart.told = ""
                 hart.held.append(hart.begun.pop())
         elif hart.told and _READS_CLOCK in instruction:
-            _read(found, hart, int(cycle), functions)
+            _read(found if int(cycle) in region else Lock(), hart, int(cycle), functions)
     return found
 
 
@@ -90,11 +102,21 @@ def _read(found: Lock, hart: _Hart, cycle: int, functions: Container[str]) -> No
 
 
 def main(words: Sequence[str]) -> int:
-    path, *functions = words
+    directory, path, *functions = words
+    found = store.read(Path(directory))
+    [region] = found.regions.to_dict("records")
     with open(path, encoding="utf-8") as lines:
-        lock = of_trace(lines, functions)
-    for name, times in (("waits", lock.waits), ("holds", lock.holds)):
-        print(f"{name}: {times.count:,}, {times.least:,.0f} to {times.most:,.0f} cycles, mean {times.mean:,.1f}")
+        lock = of_trace(lines, functions, range(region["begin_cycle"], region["end_cycle"]))
+    sites = [row for row in found.rows("locks") if row["site_symbol"].partition("+")[0] in functions]
+    ours = Lock()
+    for row in sites:
+        ours.add(of_row(row))
+    for who, each in (("loiter", ours), ("trace", lock)):
+        waits, holds = (
+            f"{times.count:,} of {times.least:,.0f} to {times.most:,.0f} cycles, mean {times.mean:,.0f}"
+            for times in (each.waits, each.holds)
+        )
+        print(f"{who}: waits {waits}; holds {holds}")
     return 0
 
 
