@@ -72,6 +72,8 @@ class Lock:
 
     waits: Times = field(default_factory=Times)
     """Of acquires that contend."""
+    free: Times = field(default_factory=Times)
+    """Of acquires that do not, which the kernel does not measure."""
     holds: Times = field(default_factory=Times)
     acquisitions: int = 0
     bounces: int = 0
@@ -80,7 +82,7 @@ class Lock:
 
     def add(self, other: Lock) -> None:
         """Further locks."""
-        for mine, its in ((self.waits, other.waits), (self.holds, other.holds)):
+        for mine, its in ((self.waits, other.waits), (self.free, other.free), (self.holds, other.holds)):
             mine.add(its.count, its.total, its.least, its.most)
         self.acquisitions += other.acquisitions
         self.bounces += other.bounces
@@ -156,6 +158,12 @@ def of_row(row: Json) -> Lock:
     """What a row of `locks.parquet` says."""
     lock = Lock(acquisitions=row["acquisitions"], bounces=row["bounces"])
     lock.sites[row["site_symbol"]] = row["contentions"]
+    lock.free.add(
+        row["acquisitions"] - row["contentions"],
+        row["wait_sum_cycles"] - row["contended_sum_cycles"],
+        row["wait_min_cycles"],
+        row["wait_max_cycles"],
+    )
     for times, word, count in ((lock.waits, "contended", "contentions"), (lock.holds, "hold", "holds")):
         times.add(row[count], *(row[f"{word}_{which}_cycles"] for which in ("sum", "min", "max")))
     return lock
