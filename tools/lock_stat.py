@@ -4,8 +4,8 @@
     tools/lock_stat.py [MACHINE [HARTS [ROUNDS]]]
 
 Threads of one process duplicate and close files, and make and remove files of one directory (tools/lock_stat.c), on a
-kernel with LOCK_STAT; both count the same interval. Prints a table of the locks that threads wait for. The kernel's
-clock ticks with every cycle, so that its times are as exact as ours.
+kernel with LOCK_STAT; both count the same interval. Prints a table of the locks that threads wait for. The machine
+runs at 1 GHz and its clock ticks with every cycle, so that the kernel's times are as exact as ours.
 """
 
 from __future__ import annotations
@@ -175,8 +175,7 @@ def run(
     """Runs the threads, one a hart; on a further hart waits who begins and ends them. Builds in `directory`."""
     program = directory / "lock_stat"
     subprocess.run([f"{_CROSS}gcc", "-O2", "-static", "-pthread", "-o", program, PROGRAM], check=True)
-    on = loiter.machine(machine)
-    on = on.set(f"system.timebase_hz={on.value('system.clock_mhz')}000000")
+    on = loiter.machine(machine).set("system.clock_mhz=1000", "system.timebase_hz=1000000000")
     words = [f"/put/{program.name}", str(harts - 1), str(rounds)]
     found = loiter.exec(on, words, harts=harts, image=image, put=[program], lock_stats=lock_stats)
     if found.exit_status:
