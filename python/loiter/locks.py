@@ -21,7 +21,8 @@ KEYS = ("lock", "lock_symbol", "class", "site", "site_symbol", "hart")
 PERCENTILES = (50, 90, 99)
 """Of waits, sections and hand-overs, as upper bounds: a histogram has powers of two."""
 
-_DURATIONS = ("wait", "hold", "handover")
+# What counts them, by name.
+_DURATIONS = {"wait": "acquisitions", "contended": "contentions", "hold": "holds", "handover": "handovers"}
 
 
 @dataclass(frozen=True)
@@ -92,16 +93,18 @@ def _sums(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     def total(name: str) -> int:
         return sum(int(row[name]) for row in rows)
 
-    counts = {"wait": "acquisitions", "hold": "holds", "handover": "handovers"}
     out: dict[str, Any] = {
         "acq-bounces": total("bounces"),
         "acquisitions": total("acquisitions"),
         "contentions": total("contentions"),
         "handovers": total("handovers"),
     }
-    for name in _DURATIONS:
-        count, cycles = total(counts[name]), total(f"{name}_sum_cycles")
-        some = [row for row in rows if row[counts[name]]]
+    for name, counted in _DURATIONS.items():
+        # Native runs do not keep the waits of acquires that contend apart.
+        if f"{name}_sum_cycles" not in rows[0]:
+            continue
+        count, cycles = total(counted), total(f"{name}_sum_cycles")
+        some = [row for row in rows if row[counted]]
         histogram = _added([row[f"{name}_log2_histogram"] for row in rows])
         out[f"{name}time-min"] = min((int(row[f"{name}_min_cycles"]) for row in some), default=0)
         out[f"{name}time-max"] = max((int(row[f"{name}_max_cycles"]) for row in some), default=0)

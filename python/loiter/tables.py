@@ -132,6 +132,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             ),
             _column("bounces", _COUNT, "acquires of a lock that another hart had acquired last", "acquires"),
             *_durations("wait", "from the beginning of an acquire to its end"),
+            *_durations("contended", "from the beginning to the end of an acquire that counts in contentions"),
             _column("holds", _COUNT, "releases", "releases"),
             *_durations("hold", "from the end of an acquire to the release"),
             _column("handovers", _COUNT, "acquires by a hart that waited at the release before", "acquires"),

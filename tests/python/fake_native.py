@@ -196,7 +196,7 @@ def _lock(hart: int, end: int) -> dict[str, Any]:
     row: dict[str, Any] = {"lock": 64, "lock_symbol": "word+0x8", "site": 128, "site_symbol": "", "hart": hart}
     row |= {"acquisitions": 1, "contentions": 1, "bounces": 0}
     row |= {"holds": 1, "handovers": 1}
-    for name, cycles in (("wait", end // 2), ("hold", 7), ("handover", 3)):
+    for name, cycles in (("wait", end // 2), ("contended", end // 2), ("hold", 7), ("handover", 3)):
         histogram = [0] * (cycles.bit_length() - 1) + [1]
         row |= {f"{name}_{which}_cycles": cycles for which in ("sum", "min", "max")}
         row[f"{name}_log2_histogram"] = histogram

@@ -175,9 +175,11 @@ def test_a_key_changes_with_whatever_changes_the_image(tmp_path: Path, monkeypat
         Recipe("small-kernel"),
         Recipe("small-kernel", patches=False),
         Recipe("debian", kernel="small-kernel", patches=False),
+        Recipe("small-kernel", fragments=("lock-stat",)),
+        Recipe("debian", kernel="small-kernel", fragments=("lock-stat",)),
         Recipe("workloads"),
     ]
-    assert len({each.key() for each in [base, *others]}) == 10
+    assert len({each.key() for each in [base, *others]}) == 12
     assert Recipe("debian", packages=("b", "a", "b")).key() == Recipe("debian", packages=("a", "b")).key()
     assert base.with_mirror("http://mirror.test/debian").key() == base.key()
     before = {kind: Recipe(kind).key() for kind in kinds.NAMES}
@@ -222,6 +224,12 @@ MISTAKES = [
     (("image", "build", "--suite", "../x"), 2, ["--suite ../x"]),
     (("image", "build", "--kernel", "big"), 2, ['unknown kernel image "big"', "small-kernel"]),
     (("image", "build", "--no-patches"), 2, ["--no-patches: the stock kernel has none", "small-kernel"]),
+    (("image", "build", "--fragments", "lock-stat"), 2, ["--fragments: the stock kernel is built already"]),
+    (
+        ("image", "build", "--kernel", "small-kernel", "--fragments", "lokc-stat"),
+        2,
+        ['unknown fragment "lokc-stat"', '"lock-stat"'],
+    ),
     (("image", "build", "--size-mib", "3"), 2, ["--size-mib"]),
     (("image", "build", "a/b"), 2, ["name of an image is made of"]),
     (("image", "build", "kernel", "--kind", "debian"), 2, ['"kernel" is the name of another kind']),
@@ -281,6 +289,13 @@ def test_a_kernel_without_patches_has_a_name_of_its_own(fakes: dict[str, FakeKin
     assert images.find("small-kernel-unpatched").manifest["recipe"]["patches"] is False
     assert images.recipe_of("plain") == Recipe("debian", kernel="small-kernel", patches=False)
     assert images.is_current(images.find("plain"))
+
+
+def test_a_kernel_with_more_options_has_a_name_of_its_own(fakes: dict[str, FakeKind], loiter) -> None:
+    assert loiter("image", "build", "locks", "--kernel", "small-kernel", "--fragments", "lock-stat").status == 0
+    assert images.names() == ["locks", "small-kernel-lock-stat"]
+    assert images.recipe_of("locks") == Recipe("debian", kernel="small-kernel", fragments=("lock-stat",))
+    assert images.is_current(images.find("locks"))
 
 
 def test_a_changed_recipe_replaces_the_image_of_that_name(fakes: dict[str, FakeKind]) -> None:

@@ -16,8 +16,9 @@ pub struct LockUse {
     pub holds: Durations,
     /// From a release to the end of the acquire of this hart, which was waiting by then, where that came next.
     pub handovers: Durations,
-    /// Acquires of a lock that somebody who would not share it held at the beginning, or got meanwhile.
-    pub contended: u64,
+    /// Those of [`Self::waits`] that were for a lock which somebody who would not share it held at the beginning, or got
+    /// meanwhile.
+    pub contended_waits: Durations,
     /// Acquires of a lock that another hart had acquired last.
     pub moved: u64,
 }
@@ -237,8 +238,11 @@ impl Locks {
             hart,
         };
         self.count(user, |row| {
-            row.waits.add(elapsed(begun.began, now));
-            row.contended += u64::from(contended);
+            let waited = elapsed(begun.began, now);
+            row.waits.add(waited);
+            if contended {
+                row.contended_waits.add(waited);
+            }
             row.moved += u64::from(moved);
             if let Some(at) = released {
                 row.handovers.add(now.since(at));
@@ -343,11 +347,13 @@ mod tests {
         assert_eq!((first.waits.count, first.waits.sum_cycles), (2, 3 + 9));
         assert_eq!((first.waits.min_cycles, first.waits.max_cycles), (3, 9));
         assert_eq!((first.holds.count, first.holds.sum_cycles), (1, 47));
-        assert_eq!((first.contended, first.moved), (0, 1));
+        assert_eq!((first.contended_waits.count, first.moved), (0, 1));
         assert_eq!(first.handovers, Durations::default());
         let second = row(&locks, OTHER_SITE, 1);
         assert_eq!((second.waits.sum_cycles, second.holds.sum_cycles), (52, 38));
-        assert_eq!((second.contended, second.moved), (1, 1));
+        assert_eq!((second.contended_waits.count, second.moved), (1, 1));
+        assert_eq!(first.contended_waits, Durations::default());
+        assert_eq!(second.contended_waits, second.waits);
         assert_eq!(
             (second.handovers.count, second.handovers.sum_cycles),
             (1, 12)
@@ -392,15 +398,21 @@ mod tests {
             assert!(locks.released(at(hart, cycle, 0), reader(hart)));
         }
         locks.acquired(at(2, 54, SITE), writer);
-        assert_eq!([0, 1].map(|hart| row(&locks, SITE, hart).contended), [0, 0]);
+        assert_eq!(
+            [0, 1].map(|hart| row(&locks, SITE, hart).contended_waits.count),
+            [0, 0]
+        );
         assert_eq!(row(&locks, SITE, 0).holds.sum_cycles, (30 - 16) + (50 - 15));
         let wrote = row(&locks, SITE, 2);
-        assert_eq!((wrote.contended, wrote.handovers.sum_cycles), (1, 4));
+        assert_eq!(
+            (wrote.contended_waits.count, wrote.handovers.sum_cycles),
+            (1, 4)
+        );
         // It lets readers in, and one that was waiting has no part in that.
         locks.shared(writer);
         locks.acquire(at(0, 60, OTHER_SITE), reader(0));
         locks.acquired(at(0, 61, OTHER_SITE), reader(0));
-        assert_eq!(row(&locks, OTHER_SITE, 0).contended, 0);
+        assert_eq!(row(&locks, OTHER_SITE, 0).contended_waits.count, 0);
     }
 
     #[test]
@@ -412,7 +424,10 @@ mod tests {
         locks.acquired(at(0, 20, SITE), of(0, LOCK));
         locks.released(at(0, 30, 0), of(0, LOCK));
         locks.acquired(at(1, 33, SITE), of(1, LOCK));
-        assert_eq!([0, 1].map(|hart| row(&locks, SITE, hart).contended), [0, 1]);
+        assert_eq!(
+            [0, 1].map(|hart| row(&locks, SITE, hart).contended_waits.count),
+            [0, 1]
+        );
     }
 
     #[test]
@@ -432,7 +447,10 @@ mod tests {
         assert!(locks.released(at(1, 40, 0), task(64)));
         locks.acquired(at(0, 47, SITE), task(192));
         let row = row(&locks, SITE, 0);
-        assert_eq!((row.waits.count, row.contended, row.moved), (2, 1, 0));
+        assert_eq!(
+            (row.waits.count, row.contended_waits.count, row.moved),
+            (2, 1, 0)
+        );
         assert_eq!((row.waits.sum_cycles, row.holds.sum_cycles), (2 + 17, 28));
         assert_eq!(row.handovers.sum_cycles, 7);
         assert!(!locks.released(at(0, 50, 0), task(128)));

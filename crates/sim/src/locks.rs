@@ -32,6 +32,14 @@ pub struct LockRow {
     pub wait_max_cycles: u64,
     /// Entry n: how many were at least 2^n and less than 2^(n+1) cycles.
     pub wait_log2_histogram: Vec<u64>,
+    /// Sum of the times that [`Self::contentions`] took from the beginning of the acquire to its end.
+    pub contended_sum_cycles: u64,
+    /// The shortest.
+    pub contended_min_cycles: u64,
+    /// The longest.
+    pub contended_max_cycles: u64,
+    /// Likewise.
+    pub contended_log2_histogram: Vec<u64>,
     /// Number of releases.
     pub holds: u64,
     /// Sum of the times from the end of an acquire to the release.
@@ -69,12 +77,16 @@ fn row(system: &System, user: &LockUser, found: &LockUse) -> LockRow {
         site_symbol: symbol(user.site),
         hart: user.hart.0,
         acquisitions: found.waits.count,
-        contentions: found.contended,
+        contentions: found.contended_waits.count,
         bounces: found.moved,
         wait_sum_cycles: found.waits.sum_cycles,
         wait_min_cycles: found.waits.min_cycles,
         wait_max_cycles: found.waits.max_cycles,
         wait_log2_histogram: found.waits.log2_histogram.clone(),
+        contended_sum_cycles: found.contended_waits.sum_cycles,
+        contended_min_cycles: found.contended_waits.min_cycles,
+        contended_max_cycles: found.contended_waits.max_cycles,
+        contended_log2_histogram: found.contended_waits.log2_histogram.clone(),
         holds: found.holds.count,
         hold_sum_cycles: found.holds.sum_cycles,
         hold_min_cycles: found.holds.min_cycles,

@@ -48,6 +48,14 @@ def build(
     no_patches: Annotated[
         bool, typer.Option("--no-patches", help="The small kernel as Debian's source is, without our patches.")
     ] = False,
+    fragments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fragments",
+            metavar="A,B,...",
+            help="Options that the small kernel has beside its own, such as lock-stat. May be repeated.",
+        ),
+    ] = None,
     suite: Annotated[
         str | None,
         typer.Option("--suite", metavar="SUITE", help=f"Debian's release, {images.SUITE} (default) or later."),
@@ -72,18 +80,18 @@ def build(
 
     Example: [bold]loiter image build web --packages nginx,ruby[/]
     """
-    if not any((packages, kind, kernel, suite, size_mib, no_patches)):
+    if not any((packages, kind, kernel, suite, size_mib, no_patches, fragments)):
         # What an image of that name was built from, or the kind of that name.
         recipe = images.recipe_of(name).with_mirror(mirror)
     else:
-        words = [word.strip() for text in packages or [] for word in text.split(",")]
         recipe = Recipe(
             kind or (name if name in kinds.NAMES else "debian"),
             suite or images.SUITE,
-            tuple(word for word in words if word),
+            _words(packages),
             size_mib,
             kernel or "kernel",
             not no_patches,
+            _words(fragments),
             mirror,
         )
     before = images.lookup(name)
@@ -205,6 +213,11 @@ def remove(
         console.print(f"image {name} is removed", highlight=False)
     if downloads:
         console.print(f"downloads are removed: {images.remove_downloads() / _MIB:,.0f} MiB", highlight=False)
+
+
+def _words(texts: list[str] | None) -> tuple[str, ...]:
+    words = [word.strip() for text in texts or [] for word in text.split(",")]
+    return tuple(word for word in words if word)
 
 
 def _facts(image: Image) -> dict[str, Any]:

@@ -27,6 +27,7 @@ _COLUMNS = (
     "waittime-avg",
     "waittime-max",
     "waittime-total",
+    "contendedtime-avg",
     "holdtime-avg",
     "holdtime-max",
     "holdtime-total",

@@ -17,6 +17,7 @@ from loiter.runs.request import digest
 SUITE = "trixie"
 # Bytes of ours that go into images, or decide what does, are part of the key.
 _OUR_CODE = Path(__file__).resolve().parent
+_FRAGMENTS = "kernel/fragments/*.config"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._+-]*")
 
 
@@ -34,6 +35,8 @@ class Recipe:
     kernel: str = "kernel"
     # Whether the small kernel has our patches.
     patches: bool = True
+    # What options the small kernel has beside its own, by the names of `kernel/fragments`.
+    fragments: tuple[str, ...] = ()
     mirror: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
@@ -49,8 +52,7 @@ class Recipe:
                 raise UserFault(f"a {self.kind} image has no root file system, so no --packages and no --size-mib.")
         elif self.kernel not in kinds.KERNELS:
             raise unknown("kernel image", self.kernel, kinds.KERNELS)
-        if not self.patches and not self._has_small_kernel():
-            raise UserFault("--no-patches: the stock kernel has none; --kernel small-kernel has.")
+        self._check_small_kernel()
 
     def parameters(self) -> Json:
         """What a person chose, as manifests have it."""
@@ -62,7 +64,9 @@ class Recipe:
             "size_mib": self.size_mib,
             "kernel": self.kernel if has_root else None,
         }
-        return {**chosen, "patches": self.patches} if self._has_small_kernel() else chosen
+        if not self._has_small_kernel():
+            return chosen
+        return {**chosen, "patches": self.patches, "fragments": sorted(set(self.fragments))}
 
     def key(self) -> str:
         """Names what this recipe makes: a change of the parameters or of our own files is another image."""
@@ -76,16 +80,27 @@ class Recipe:
 
     def of_kernel(self) -> Recipe:
         """The recipe of the kernel that goes with a root file system."""
-        return Recipe(self.kernel, self.suite, patches=self.patches, mirror=self.mirror)
+        return Recipe(self.kernel, self.suite, patches=self.patches, fragments=self.fragments, mirror=self.mirror)
 
     def name_of_kernel(self) -> str:
-        """The name of that kernel's image; none takes the place of one of another suite, or with other patches."""
+        """The name of that kernel's image; none takes the place of one of another suite, or with other patches
+        or options."""
         suite = "" if self.suite == SUITE else f"-{self.suite}"
-        return f"{self.kernel}{suite}{'' if self.patches else '-unpatched'}"
+        fragments = "".join(f"-{name}" for name in sorted(set(self.fragments)))
+        return f"{self.kernel}{suite}{'' if self.patches else '-unpatched'}{fragments}"
 
     def with_mirror(self, mirror: str | None) -> Recipe:
         """The same, from another mirror, which makes no other image."""
         return replace(self, mirror=mirror)
+
+    def _check_small_kernel(self) -> None:
+        if not self.patches and not self._has_small_kernel():
+            raise UserFault("--no-patches: the stock kernel has none; --kernel small-kernel has.")
+        if self.fragments and not self._has_small_kernel():
+            raise UserFault("--fragments: the stock kernel is built already; --kernel small-kernel is built here.")
+        for name in self.fragments:
+            if name not in fragments():
+                raise unknown("fragment", name, fragments())
 
     def _has_small_kernel(self) -> bool:
         return kinds.SMALL_KERNEL in (self.kind, self.kernel if kinds.load(self.kind).HAS_ROOT else None)
@@ -100,7 +115,13 @@ def from_parameters(parameters: Json) -> Recipe:
         parameters["size_mib"],
         parameters["kernel"] or "kernel",
         parameters.get("patches", True),
+        tuple(parameters.get("fragments", ())),
     )
+
+
+def fragments() -> dict[str, Path]:
+    """Files of options that the small kernel can have beside its own, by name."""
+    return {path.stem: path for path in files((_FRAGMENTS,))}
 
 
 def files(patterns: tuple[str, ...]) -> list[Path]:

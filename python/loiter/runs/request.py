@@ -15,7 +15,7 @@ from loiter.machines import Machine
 from loiter.programs import Placement, Program
 from loiter.waiting import Table
 
-SCHEMA = 7
+SCHEMA = 8
 """Version of the result directory; results of another version are run again."""
 
 # The exit code by which a program refuses its command line (guests/runtime/loiter.h).

@@ -17,7 +17,7 @@ from loiter.images.initramfs import TIMESTAMP
 from loiter.images.kinds import Outcome, Work
 from loiter.images.kinds.kernel import FIRMWARE, SHELL
 from loiter.images.progress import Step
-from loiter.images.recipe import Recipe, files
+from loiter.images.recipe import Recipe, files, fragments
 
 DESCRIPTION = "a small kernel from Debian's source, with patches; OpenSBI and a busybox shell"
 HAS_ROOT = False
@@ -66,6 +66,7 @@ def build(work: Work) -> Outcome:
         if work.recipe.patches:
             tools.patch(tree, [resources.LINUX / path for path in files(FILES) if path.match(PATCHES)])
             configurations.append(PATCHED_CONFIGURATION)
+    configurations += [path for name, path in fragments().items() if name in work.recipe.fragments]
     wanted = work.scratch / "wanted.config"
     wanted.write_text("".join((resources.LINUX / each).read_text(encoding="utf-8") for each in configurations))
     make = _make(tree, wanted)

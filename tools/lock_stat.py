@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""`--lock-stats` beside /proc/lock_stat of the same run: what loiter and the kernel itself say of the kernel's locks.
+
+    tools/lock_stat.py [MACHINE [HARTS [ROUNDS]]]
+
+Threads of one process duplicate and close files, and make and remove files of one directory (tools/lock_stat.c), on a
+kernel with LOCK_STAT; both count the same interval. Prints a table of the locks that threads wait for. The machine
+runs at 1 GHz and its clock ticks with every cycle, so that the kernel's times are as exact as ours.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import loiter
+from loiter import images
+from loiter.engine import Json
+from loiter.images import Recipe
+from loiter.results import Result
+
+IMAGE = "debian-lock-stat"
+RECIPE = Recipe("debian", kernel="small-kernel", fragments=("lock-stat",))
+PROGRAM = Path(__file__).with_suffix(".c")
+_CROSS = "riscv64-linux-gnu-"
+
+# A class, perhaps that of its readers or of its writers, and twelve numbers.
+_CLASS = re.compile(r"^\s*(?P<name>\S.*?)(?:-[RW])?:\s+(?P<numbers>[\d.]+(?:\s+[\d.]+){11})$")
+_POINT = re.compile(r"^\s*(?P<name>\S.*?)\s+(?P<count>\d+)\s+\[<[0-9a-f]+>\]\s+(?P<site>\S+)/0x[0-9a-f]+$")
+_RULE = re.compile(r"^\s*-+$")
+# Classes of one name are numbered, and how an acquire is nested makes further ones, so that a lock may be of several.
+_NUMBERS = re.compile(r"(#\d+)?(/\d+)?$")
+
+
+_Key = TypeVar("_Key")
+
+
+@dataclass
+class Times:
+    """Durations in cycles."""
+
+    count: int = 0
+    total: float = 0
+    least: float = 0
+    most: float = 0
+
+    def add(self, count: int, total: float, least: float, most: float) -> None:
+        """Further ones."""
+        if not count:
+            return
+        self.least = min(self.least, least) if self.count else least
+        self.most = max(self.most, most)
+        self.count += count
+        self.total += total
+
+    @property
+    def mean(self) -> float:
+        """Their mean; 0 of none."""
+        return self.total / self.count if self.count else 0.0
+
+
+@dataclass
+class Lock:
+    """What is known of the locks of one class."""
+
+    waits: Times = field(default_factory=Times)
+    """Of acquires that contend."""
+    free: Times = field(default_factory=Times)
+    """Of acquires that do not, which the kernel does not measure."""
+    holds: Times = field(default_factory=Times)
+    acquisitions: int = 0
+    bounces: int = 0
+    sites: Counter[str] = field(default_factory=Counter)
+    """How often an acquire contends, by what it returns to."""
+
+    def add(self, other: Lock) -> None:
+        """Further locks."""
+        for mine, its in ((self.waits, other.waits), (self.free, other.free), (self.holds, other.holds)):
+            mine.add(its.count, its.total, its.least, its.most)
+        self.acquisitions += other.acquisitions
+        self.bounces += other.bounces
+        self.sites.update(other.sites)
+
+
+def of_kernel(text: str, cycles_per_us: float) -> dict[str, Lock]:
+    """What /proc/lock_stat says, by the name of classes."""
+    if "*WARNING*" in text:
+        raise ValueError("lockdep has found a fault of the kernel's and counts no more")
+    found: dict[str, Lock] = {}
+    rules = 0
+    for line in text.splitlines():
+        if _RULE.match(line):
+            rules += 1
+        elif match := _CLASS.match(line):
+            rules = 0
+            lock = found.setdefault(_NUMBERS.sub("", match["name"]), Lock())
+            numbers = [float(word) for word in match["numbers"].split()]
+            _, contentions, *waits = numbers[:6]
+            bounces, acquisitions, *holds = numbers[6:]
+            lock.waits.add(int(contentions), *_times(waits, cycles_per_us))
+            lock.holds.add(int(acquisitions), *_times(holds, cycles_per_us))
+            lock.bounces += int(bounces)
+            lock.acquisitions += int(acquisitions)
+        elif rules == 1 and (match := _POINT.match(line)):
+            # Behind a second rule are those that held it.
+            found[_NUMBERS.sub("", match["name"])].sites[match["site"]] += int(match["count"])
+    if not found:
+        raise ValueError("no class in /proc/lock_stat")
+    return found
+
+
+def _times(words: Sequence[float], cycles_per_us: float) -> tuple[float, float, float]:
+    least, most, total, _ = (word * cycles_per_us for word in words)
+    return total, least, most
+
+
+def beside(classes: Mapping[str, Lock], rows: Sequence[Json]) -> dict[str, tuple[Lock, Lock]]:
+    """What the kernel says of each class that is waited for, and what the rows of `--lock-stats` say."""
+    named = _named(classes, rows)
+    found = {name: (classes[name], Lock()) for name in named.values()}
+    for row in rows:
+        if row["lock"] in named:
+            found[named[row["lock"]]][1].add(of_row(row))
+    return found
+
+
+def _named(classes: Mapping[str, Lock], rows: Sequence[Json]) -> dict[int, str]:
+    """The classes of locks, by address: a lock belongs to the class whose contended sites acquire it. So does one that
+    is never waited for, but is acquired at further sites of such locks."""
+    of_sites = [(site, name) for name, lock in classes.items() for site in lock.sites]
+    found: dict[int, str] = {}
+    while True:
+        owner = _unambiguous(of_sites)
+        of_locks = [(row["lock"], owner[row["site_symbol"]]) for row in rows if row["site_symbol"] in owner]
+        more = _unambiguous(of_locks)
+        if more.keys() == found.keys():
+            return found
+        found = more
+        of_sites += [(row["site_symbol"], found[row["lock"]]) for row in rows if row["lock"] in found]
+
+
+def _unambiguous(pairs: Iterable[tuple[_Key, str]]) -> dict[_Key, str]:
+    """What has one value only, with that."""
+    values: dict[_Key, set[str]] = {}
+    for key, value in pairs:
+        values.setdefault(key, set()).add(value)
+    return {key: next(iter(found)) for key, found in values.items() if len(found) == 1}
+
+
+def of_row(row: Json) -> Lock:
+    """What a row of `locks.parquet` says."""
+    lock = Lock(acquisitions=row["acquisitions"], bounces=row["bounces"])
+    lock.sites[row["site_symbol"]] = row["contentions"]
+    lock.free.add(
+        row["acquisitions"] - row["contentions"],
+        row["wait_sum_cycles"] - row["contended_sum_cycles"],
+        row["wait_min_cycles"],
+        row["wait_max_cycles"],
+    )
+    for times, word, count in ((lock.waits, "contended", "contentions"), (lock.holds, "hold", "holds")):
+        times.add(row[count], *(row[f"{word}_{which}_cycles"] for which in ("sum", "min", "max")))
+    return lock
+
+
+def run(
+    directory: Path, machine: str, harts: int, rounds: int, image: str = IMAGE, *, lock_stats: bool = True
+) -> Result:
+    """Runs the threads, one a hart; on a further hart waits who begins and ends them. Builds in `directory`."""
+    program = directory / "lock_stat"
+    subprocess.run([f"{_CROSS}gcc", "-O2", "-static", "-pthread", "-o", program, PROGRAM], check=True)
+    on = loiter.machine(machine).set("system.clock_mhz=1000", "system.timebase_hz=1000000000")
+    words = [f"/put/{program.name}", str(harts - 1), str(rounds)]
+    found = loiter.exec(on, words, harts=harts, image=image, put=[program], lock_stats=lock_stats)
+    if found.exit_status:
+        raise RuntimeError(f"the program failed: {found.stderr}")
+    return found
+
+
+def held_against(found: Result) -> dict[str, tuple[Lock, Lock]]:
+    """The kernel's statistics and ours of a run."""
+    return beside(of_kernel(found.stdout, found.manifest["clock_mhz"]), found.rows("locks"))
+
+
+def table(pairs: Mapping[str, tuple[Lock, Lock]]) -> list[str]:
+    """Them as lines of a Markdown table, those first on which most time was waited."""
+    lines = ["| Class | | acquisitions | contentions | bounces | wait avg | wait max | hold avg | hold max |"]
+    lines.append("|---|---" + "|--:" * 7 + "|")
+    for name, pair in sorted(pairs.items(), key=lambda each: -each[1][0].waits.total):
+        for who, lock in zip(("kernel", "loiter"), pair, strict=True):
+            counts = (lock.acquisitions, lock.waits.count, lock.bounces)
+            times = (lock.waits.mean, lock.waits.most, lock.holds.mean, lock.holds.most)
+            cells = " | ".join(f"{value:,.0f}" for value in (*counts, *times))
+            lines.append(f"| {f'`{name}`' if who == 'kernel' else ''} | {who} | {cells} |")
+    return lines
+
+
+def main(words: Sequence[str]) -> int:
+    machine, harts, rounds = [*words, *("t1", "5", "100")[len(words) :]]
+    images.build(IMAGE, RECIPE)
+    with tempfile.TemporaryDirectory() as directory:
+        found = run(Path(directory), machine, int(harts), int(rounds))
+    print("\n".join(table(held_against(found))))
+    [region] = found.regions.to_dict("records")
+    print(f"\n{region['cycles']:,} cycles")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
