@@ -10,6 +10,7 @@ runs at 1 GHz and its clock ticks with every cycle, so that the kernel's times a
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from typing import TypeVar
 import loiter
 from loiter import images
 from loiter.engine import Json
+from loiter.errors import UserFault
 from loiter.images import Recipe
 from loiter.results import Result
 
@@ -202,10 +204,20 @@ def table(pairs: Mapping[str, tuple[Lock, Lock]]) -> list[str]:
 
 
 def main(words: Sequence[str]) -> int:
-    machine, harts, rounds = [*words, *("t1", "5", "100")[len(words) :]]
+    parser = argparse.ArgumentParser(description="--lock-stats beside /proc/lock_stat of the same run.")
+    parser.add_argument("machine", nargs="?", default="t1")
+    parser.add_argument("harts", nargs="?", type=int, default=5, help="one more than there are threads")
+    parser.add_argument("rounds", nargs="?", type=int, default=100)
+    asked = parser.parse_args(words)
+    try:
+        contexts = loiter.machine(asked.machine).contexts
+    except UserFault as fault:
+        parser.error(str(fault))
+    if not 2 <= asked.harts <= contexts:
+        parser.error(f"{asked.harts} harts: take 2 to {contexts}")
     images.build(IMAGE, RECIPE)
     with tempfile.TemporaryDirectory() as directory:
-        found = run(Path(directory), machine, int(harts), int(rounds))
+        found = run(Path(directory), asked.machine, asked.harts, asked.rounds)
     print("\n".join(table(held_against(found))))
     [region] = found.regions.to_dict("records")
     print(f"\n{region['cycles']:,} cycles")
