@@ -1,6 +1,6 @@
 # make demo     set up, then the T1 study in its quick form: table here, PNG and report.html in results/demo
 # make debian   set up, then Debian's packages as an image to boot: about a minute, and 130 MB from Debian's mirror
-# make test     set up, then every check, cheapest first
+# make test     set up, then every check but the slow ones, cheapest first
 # make test-slow  tests of a good part of a minute each: continuous integration runs both
 # make test-long  what takes too long for every change: boots of timing cores and of many harts, and the mutants (an hour)
 # make mutants  which test catches which fault: a table in docs/mutants.md

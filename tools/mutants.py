@@ -223,12 +223,7 @@ def build(tree: Path, named: set[str] | None) -> dict[str, Path]:
     env = dict(os.environ)
     # Cargo takes crates of the copy for those of the checkout, so they must not have one folder.
     env["CARGO_TARGET_DIR"] = str(WORK / "target")
-    # Whole-program optimisation would take longer than the tests.
-    env |= {
-        "CARGO_PROFILE_RELEASE_LTO": "off",
-        "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "8",
-        "CARGO_PROFILE_RELEASE_DEBUG": "0",
-    }
+    env["CARGO_PROFILE_CHECKED_DEBUG"] = "0"
     command = ["cargo", "test", "--profile", "checked", "--lib", "--tests", "--no-run", "--message-format=json"]
     if named is None:
         command += ["--workspace", "--exclude", "loiter-python"]

@@ -158,8 +158,7 @@ impl Future {
                 .collect();
             let acquired = acquired(model, program, liveness);
             let leads = |pc, to| leads(program, pc, to);
-            let code = liveness.code().map(|(pc, _)| pc);
-            let code: Vec<u64> = code.collect();
+            let code: Vec<u64> = liveness.code().map(|(pc, _)| pc).collect();
             let those = |is: &dyn Fn(u64) -> bool| -> FxHashSet<u64> {
                 code.iter().copied().filter(|&pc| is(pc)).collect()
             };

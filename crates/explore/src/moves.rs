@@ -174,7 +174,7 @@ impl Search<'_> {
         numbers.map(|n| self.thread(node, n)).collect()
     }
 
-    /// What threads await.
+    /// What threads wait for.
     fn waits(&mut self, node: Node) -> Result<Waits, Halt> {
         if let Some((of, waits)) = &self.waits
             && *of == node

@@ -191,7 +191,7 @@ pub(crate) struct Node {
     pub(crate) threads: [u32; MOST_THREADS],
 }
 
-/// What each thread awaits.
+/// What each thread waits for.
 pub(crate) type Waits = SmallVec<[Option<Wait>; MOST_THREADS]>;
 
 /// How a state was reached first.
@@ -216,7 +216,7 @@ pub(crate) struct Search<'a> {
     /// By thread, its state and that of memory.
     pub(crate) certified: FxHashMap<(u8, u32, u32), bool>,
     pub(crate) promises: FxHashMap<(u8, u32, u32), Rc<[Message]>>,
-    /// What threads await in the state that was asked for last.
+    /// What threads wait for in the state that was looked at last.
     pub(crate) waits: Option<(Node, Waits)>,
     /// Whether a step that nothing depends on goes before all others.
     pub(crate) puts_first: bool,

@@ -24,8 +24,8 @@ pub(crate) use record::{Growth, Moving, Record, Taking};
 
 /// For so many cycles a core does nothing but read its first level before it is looked at closely.
 const FIRST_WAIT_CYCLES: u64 = 128;
-/// A record of so many words takes the host about as long as an instruction. A core is recorded only when it has waited for so
-/// many instructions as its record will take, so that looking closely never costs more than going through what it may save.
+/// A record of so many words is taken to cost the host as much as an instruction. A core is recorded only when it has waited for
+/// as many instructions as its record is worth, so that looking closely costs no more than was gone through anyway.
 const WORDS_AN_INSTRUCTION: usize = 64;
 /// As many as a record is taken to be worth before one has been made.
 pub(crate) const FIRST_WORTH_INSTRUCTIONS: u64 = 1 << 8;
