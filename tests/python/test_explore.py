@@ -11,6 +11,7 @@ import explored
 import pytest
 
 from commands import Said, run
+from explore_programs import DEADLOCK, MESSAGE_PASSING, program_of
 
 pytestmark = pytest.mark.simulator
 
@@ -137,29 +138,8 @@ def test_a_node_that_is_reused_too_early_is_a_deadlock(tmp_path: Path) -> None:
     assert "deadlock" in done.err
 
 
-def program_of(tmp_path: Path, text: str) -> Path:
-    source = tmp_path / "program.c"
-    source.write_text('#include "explore.h"\n#include <stdint.h>\n' + text)
-    program = tmp_path / "program.elf"
-    explored.compile_guest([source], program)
-    return program
-
-
-PASSING = """
-static int data, flag;
-void thread(unsigned long hart) {
-    if (hart == 0) {
-        __atomic_store_n(&data, 1, __ATOMIC_RELAXED);
-        __atomic_store_n(&flag, 1, __ATOMIC_RELAXED);
-    } else if (__atomic_load_n(&flag, __ATOMIC_RELAXED)) {
-        EXPLORE_ASSERT(__atomic_load_n(&data, __ATOMIC_RELAXED));
-    }
-}
-"""
-
-
 def test_the_failing_execution_is_a_table(tmp_path: Path) -> None:
-    program = program_of(tmp_path, PASSING)
+    program = program_of(tmp_path, MESSAGE_PASSING)
     assert loiter(program, "--model", "sc").status == 0
     assert loiter(program, "--model", "tso").status == 0
     done = loiter(program, "--model", "rvwmo")
@@ -177,14 +157,7 @@ def test_the_failing_execution_is_a_table(tmp_path: Path) -> None:
 
 
 def test_harts_that_wait_for_one_another_are_a_deadlock(tmp_path: Path) -> None:
-    text = """
-    static int flags[2];
-    void thread(unsigned long hart) {
-        while (!__atomic_load_n(&flags[1 - hart], __ATOMIC_ACQUIRE)) {}
-        __atomic_store_n(&flags[hart], 1, __ATOMIC_RELEASE);
-    }
-    """
-    done = loiter(program_of(tmp_path, text))
+    done = loiter(program_of(tmp_path, DEADLOCK))
     assert done.status == 1
     assert "deadlock" in done.err
     assert "hart 0 is at" in done.out
@@ -282,6 +255,7 @@ def test_an_atomic_that_others_can_change_may_avoid_a_wait(tmp_path: Path) -> No
 
 def test_setup_comes_first_and_check_last(tmp_path: Path) -> None:
     text = """
+    #include <stdint.h>
     static unsigned char counts[8];
     void setup(unsigned long harts) { counts[7] = (unsigned char)harts; }
     void thread(unsigned long hart) { counts[hart] = (unsigned char)(counts[7] + hart); }
@@ -316,7 +290,7 @@ def test_what_cannot_be_explored_says_why(body: str, message: str | None, tmp_pa
 
 
 def test_what_the_command_line_gets_wrong(tmp_path: Path) -> None:
-    program = program_of(tmp_path, PASSING)
+    program = program_of(tmp_path, MESSAGE_PASSING)
     for arguments, message in (
         ([program, "--model", "tos"], "tso"),
         ([program, "--harts", "9"], "8"),

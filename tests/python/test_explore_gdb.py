@@ -7,55 +7,21 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import explored
 import pytest
+
+from explore_programs import DEADLOCK, MESSAGE_PASSING, program_of
 
 pytestmark = pytest.mark.simulator
 
 COMMAND = [sys.executable, "-c", "from loiter.cli import main; main()", "explore"]
 SECONDS = 60
-# That of docs/explore.md.
-PASSING = """
-#include "explore.h"
-
-static int data, flag;
-
-void thread(unsigned long hart) {
-    if (hart == 0) {
-        __atomic_store_n(&data, 1, __ATOMIC_RELAXED);
-        __atomic_store_n(&flag, 1, __ATOMIC_RELAXED);
-    } else if (__atomic_load_n(&flag, __ATOMIC_RELAXED)) {
-        EXPLORE_ASSERT(__atomic_load_n(&data, __ATOMIC_RELAXED));
-    }
-}
-"""
-DEADLOCK = """
-#include "explore.h"
-
-static int flags[2];
-
-void thread(unsigned long hart) {
-    while (!__atomic_load_n(&flags[1 - hart], __ATOMIC_ACQUIRE)) {}
-    __atomic_store_n(&flags[hart], 1, __ATOMIC_RELEASE);
-}
-"""
 CHECKED = """
-#include "explore.h"
-
 static unsigned char counts[2];
 
 void thread(unsigned long hart) { counts[hart] = (unsigned char)(hart + 1); }
 
 void check(unsigned long harts) { EXPLORE_ASSERT(counts[0] == harts); }
 """
-
-
-def program_of(tmp_path: Path, text: str) -> Path:
-    source = tmp_path / "program.c"
-    source.write_text(text)
-    program = tmp_path / "program.elf"
-    explored.compile_guest([source], program)
-    return program
 
 
 class Replay:
@@ -99,7 +65,7 @@ def replay(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Replay]:
     replay.process.communicate()
 
 
-@pytest.mark.parametrize("replay", [PASSING], indirect=True)
+@pytest.mark.parametrize("replay", [MESSAGE_PASSING], indirect=True)
 def test_gdb_goes_to_the_failure_and_back(replay: Replay) -> None:
     fails, pc, data, flag, early, harts, begin, before, again, memory, register, unchanged, _ = replay.gdb(
         "continue",
@@ -135,7 +101,7 @@ def test_gdb_goes_to_the_failure_and_back(replay: Replay) -> None:
     assert "hart 1 fails an assertion" in told
 
 
-@pytest.mark.parametrize("replay", [PASSING], indirect=True)
+@pytest.mark.parametrize("replay", [MESSAGE_PASSING], indirect=True)
 def test_steps_follow_the_execution(replay: Replay) -> None:
     forward = ["stepi"] * 30
     backward = ["reverse-stepi"] * 30
@@ -152,7 +118,7 @@ def test_steps_follow_the_execution(replay: Replay) -> None:
     assert replay.end()[0] == 1
 
 
-@pytest.mark.parametrize("replay", [PASSING], indirect=True)
+@pytest.mark.parametrize("replay", [MESSAGE_PASSING], indirect=True)
 def test_breakpoints_and_lines(replay: Replay) -> None:
     _, hit, value, line, back, *_ = replay.gdb(
         "break thread if hart == 1", "continue", "output hart", "next", "reverse-continue", "kill"
@@ -182,7 +148,7 @@ def test_a_failing_check_is_one_more_thread(replay: Replay) -> None:
 
 
 def test_where_nothing_fails_there_is_nothing_to_replay(tmp_path: Path) -> None:
-    program = program_of(tmp_path, PASSING)
+    program = program_of(tmp_path, MESSAGE_PASSING)
     command = [*COMMAND, str(program), "--model", "sc", "--gdb", "0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done.stderr
@@ -190,7 +156,7 @@ def test_where_nothing_fails_there_is_nothing_to_replay(tmp_path: Path) -> None:
 
 
 def test_an_address_that_is_none_is_told_first(tmp_path: Path) -> None:
-    program = program_of(tmp_path, PASSING)
+    program = program_of(tmp_path, MESSAGE_PASSING)
     for address, message in (("70000", "65535"), ("nowhere.invalid:1", "cannot listen")):
         done = subprocess.run(
             [*COMMAND, str(program), "--gdb", address], capture_output=True, text=True, timeout=SECONDS
