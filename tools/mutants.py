@@ -217,6 +217,16 @@ def copy_tree(mutants: list[Mutant]) -> Path:
     return tree
 
 
+def package(tree: Path, program: str) -> Path:
+    """The folder of the crate that a test program is of, in which it runs."""
+    crates = tree / "crates"
+    of_crate = [test.parents[1] for test in crates.glob(f"*/tests/{program}")]
+    found = [crates / program] if (crates / program).is_dir() else of_crate
+    if len(found) != 1:
+        raise Wrong(f"test program {program}: {len(found)} crates have it")
+    return found[0]
+
+
 def build(tree: Path, named: set[str] | None) -> dict[str, Path]:
     """Builds all tests, or those of the `named` programs; the programs by name: `hart` for the unit tests of a crate,
     `analytic` for others."""
@@ -228,7 +238,7 @@ def build(tree: Path, named: set[str] | None) -> dict[str, Path]:
     if named is None:
         command += ["--workspace", "--exclude", "loiter-python"]
     else:
-        crates = {name if (tree / "crates" / name).is_dir() else "sim" for name in named}
+        crates = {package(tree, name).name for name in named}
         command += [word for crate in sorted(crates) for word in ("--package", f"loiter-{crate}")]
     result = subprocess.run(command, cwd=tree, env=env, stdout=subprocess.PIPE, text=True, check=False)
     if result.returncode:
@@ -253,11 +263,6 @@ class Runner:
         # Seconds that a selection of tests takes without a mutant.
         self.healthy: dict[str, float] = {}
 
-    def package(self, binary: str) -> Path:
-        """The folder in which tests of `binary` run."""
-        folder = self.tree / "crates" / binary
-        return folder if folder.is_dir() else self.tree / "crates" / "sim"
-
     def run(self, mutant: int, selection: str, limit: float) -> tuple[str, list[str], int]:
         """Runs the tests of `selection`: a program, filters, and `-filter` for what is left out. Returns what
         happened, who failed, and how many tests ran."""
@@ -269,7 +274,7 @@ class Runner:
             command += ["--skip", word[1:]] if word.startswith("-") else [word]
         with subprocess.Popen(
             command,
-            cwd=self.package(binary),
+            cwd=package(self.tree, binary),
             env=os.environ | {VARIABLE: str(mutant), "RUST_BACKTRACE": "0"},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -4,6 +4,7 @@ mod axioms;
 mod parts;
 mod random;
 mod shapes;
+mod waits;
 
 use std::collections::BTreeSet;
 

@@ -91,3 +91,56 @@ fn a_store_follows_all_that_a_load_of_its_bytes_does() {
     assert_eq!(verdicts(&test("x10")), [false, false, true]);
     assert_eq!(verdicts(&test("x6")), [false, false, false]);
 }
+
+/// Rule 2, while others may still read what is old there, and the same hart what is old elsewhere.
+#[test]
+fn what_was_read_new_is_not_read_old() {
+    let test = |second: &str| {
+        format!(
+            "RISCV CoRR2\n{{ 0:x5=1; 0:x6=x; 0:x7=y; 1:x6=x; 1:x7=y; 1:x11=z; 2:x6=x; }}\n P0 | P1 | P2 ;\n sw x5,0(x7) | lw \
+             x8,0(x6) | lw x8,0(x6) ;\n fence w,w | lw x9,0({second}) | ;\n sw x5,0(x6) | lw x10,0(x7) | ;\nexists (1:x8=1 /\\ \
+             1:x9=0 /\\ 2:x8=0)"
+        )
+    };
+    assert_eq!(verdicts(&test("x11")), [true, true, true]);
+    assert_eq!(verdicts(&test("x6")), [false, false, false]);
+}
+
+/// Rule 3: what an `sc` writes is read only once it is in memory; what a store writes, before others can.
+#[test]
+fn a_load_follows_the_sc_that_it_reads_from() {
+    let early = |write: &str, asked: &str| {
+        format!(
+            "RISCV MP+rfi\n{{ 0:x5=1; 0:x6=x; 0:x7=y; 1:x6=x; 1:x7=y; }}\n P0 | P1 ;\n lr.w x8,(x6) | lw x8,0(x7) ;\n {write} | \
+             fence r,r ;\n lw x10,0(x6) | lw x9,0(x6) ;\n sw x10,0(x7) | ;\nexists ({asked}1:x8=1 /\\ 1:x9=0)"
+        )
+    };
+    assert_eq!(verdicts(&early("sw x5,0(x6)", "")), [false, false, true]);
+    let of_sc = early("sc.w x9,x5,(x6)", "0:x9=0 /\\ ");
+    assert_eq!(verdicts(&of_sc), [false, false, false]);
+    let late = |write: &str, asked: &str| {
+        format!(
+            "RISCV SB+rfi\n{{ 0:x5=1; 0:x6=x; 0:x7=y; 1:x5=1; 1:x6=x; 1:x7=y; }}\n P0 | P1 ;\n lr.w x8,(x6) | sw x5,0(x7) ;\n \
+             {write} | fence rw,rw ;\n lw x10,0(x6) | lw x8,0(x6) ;\n fence r,r | ;\n lw x11,0(x7) | ;\nexists ({asked}0:x10=1 \
+             /\\ 0:x11=0 /\\ 1:x8=0)"
+        )
+    };
+    assert_eq!(verdicts(&late("sw x5,0(x6)", "")), [false, true, true]);
+    let of_sc = late("sc.w x9,x5,(x6)", "0:x9=0 /\\ ");
+    assert_eq!(verdicts(&of_sc), [false, false, false]);
+}
+
+/// Rule 11: a store follows what a branch before it depends on, whatever a fence has ordered meanwhile, and though it could
+/// have come early had the branch read something else.
+#[test]
+fn a_fence_of_reads_leaves_what_a_branch_orders() {
+    let test = |compared: &str| {
+        format!(
+            "RISCV LB+ctrl+data\n{{ 0:x5=1; 0:x6=x; 0:x7=y; 0:x11=z; 1:x5=1; 1:x6=x; 1:x7=y; 1:x11=z; }}\n P0 | P1 ;\n lw \
+             x10,0(x11) | lw x8,0(x6) ;\n lw x8,0(x7) | sw x8,0(x7) ;\n bne {compared},x0,L | sw x5,0(x11) ;\n L: | ;\n fence \
+             r,r | ;\n sw x5,0(x6) | ;\nexists (0:x8=1 /\\ 1:x8=1)"
+        )
+    };
+    assert_eq!(verdicts(&test("x5")), [false, false, true]);
+    assert_eq!(verdicts(&test("x8")), [false, false, false]);
+}

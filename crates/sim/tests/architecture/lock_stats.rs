@@ -21,6 +21,8 @@ const ACQUIRED: u16 = 0x06;
 const RELEASED: u16 = 0x07;
 const HARTS: usize = 4;
 const ROUNDS: i64 = 150;
+/// Of a loop while a lock is held: longer than some turns of the reference engine.
+const HELD_ROUNDS: i64 = 10_000;
 const TICKS: i32 = 20;
 /// Offset of the first lock from the shared data, and where the stacks are.
 const LOCK: i32 = FREE;
@@ -168,6 +170,71 @@ fn calls_say_what_probes_around_them_say() {
                     assert!(call.handovers * 2 > call.acquisitions, "{what}");
                 }
             }
+        }
+    }
+}
+
+/// Hart 1 acquires a lock that is free, and again, from another place, while hart 0 has it.
+#[test]
+fn only_what_contends_has_contended() {
+    let mut guest = Guest::new(&[0, 1]);
+    let lock = lock_function(&mut guest, "_raw_spin_lock");
+    for hart in 0..2 {
+        guest.role(hart);
+        stack(&mut guest, hart);
+        if hart == 1 {
+            call(&mut guest, lock, 0);
+            unlock(&mut guest);
+        }
+        guest.barrier(2);
+        if hart == 0 {
+            call(&mut guest, lock, 0);
+        }
+        guest.barrier(2);
+        if hart == 0 {
+            guest.repeat(S1, HELD_ROUNDS, |_| ());
+            guest.address(A0, LOCK);
+        } else {
+            call(&mut guest, lock, 0);
+        }
+        unlock(&mut guest);
+        guest.barrier(2);
+        if hart == 0 {
+            guest.pass();
+        } else {
+            guest.sleep_for_ever();
+        }
+    }
+    let elf = guest.elf();
+    for machine in MACHINES {
+        let result = run_to_end(&requested(machine, true), &elf);
+        let mut rows: Vec<&LockRow> = result.locks.iter().collect();
+        rows.sort_by_key(|row| (row.hart, row.site));
+        assert_eq!(rows.len(), 3, "{machine:?}: {rows:?}");
+        for (row, contends) in rows.into_iter().zip([false, false, true]) {
+            let what = format!("{machine:?}: {row:?}");
+            let counts = [row.acquisitions, row.contentions];
+            assert_eq!(counts, [1, u64::from(contends)], "{what}");
+            assert!(row.wait_min_cycles > 0, "{what}");
+            // A round takes a cycle at least, and some may pass before hart 1 comes.
+            let least = HELD_ROUNDS as u64 / 2;
+            assert_eq!(row.wait_max_cycles >= least, contends, "{what}");
+            let waited = [
+                row.wait_sum_cycles,
+                row.wait_min_cycles,
+                row.wait_max_cycles,
+            ];
+            let contended = [
+                row.contended_sum_cycles,
+                row.contended_min_cycles,
+                row.contended_max_cycles,
+            ];
+            let (expected, histogram) = match contends {
+                true => (waited, &row.wait_log2_histogram[..]),
+                false => ([0; 3], &[][..]),
+            };
+            assert_eq!(contended, expected, "{what}");
+            assert_eq!(row.contended_log2_histogram, histogram, "{what}");
         }
     }
 }
