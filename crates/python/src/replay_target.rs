@@ -24,7 +24,7 @@ use gdbstub::target::{Target, TargetError, TargetResult};
 use gdbstub_arch::riscv::Riscv64;
 use gdbstub_arch::riscv::reg::RiscvCoreRegs;
 use gdbstub_arch::riscv::reg::id::RiscvRegId;
-use loiter_sim::{Debugged, program_description};
+use loiter_sim::{Debugged, copy_part, program_description};
 
 use crate::replay::{Replayed, Wish, hart_of, thread};
 
@@ -227,9 +227,7 @@ impl ReverseStep<Tid> for Replayed {
 impl ThreadExtraInfo for Replayed {
     fn thread_extra_info(&self, tid: Tid, buf: &mut [u8]) -> Result<usize, Self::Error> {
         let text = self.says(hart_of(tid));
-        let length = text.len().min(buf.len());
-        buf[..length].copy_from_slice(&text.as_bytes()[..length]);
-        Ok(length)
+        Ok(copy_part(text.as_bytes(), 0, buf.len(), buf))
     }
 }
 
@@ -263,9 +261,6 @@ impl TargetDescriptionXmlOverride for Replayed {
             return Err(TargetError::NonFatal);
         }
         let xml = program_description();
-        let rest = xml.as_bytes().get(offset as usize..).unwrap_or_default();
-        let length = rest.len().min(length).min(buf.len());
-        buf[..length].copy_from_slice(&rest[..length]);
-        Ok(length)
+        Ok(copy_part(xml.as_bytes(), offset, length, buf))
     }
 }

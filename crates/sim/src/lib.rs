@@ -35,7 +35,7 @@ mod waiting;
 
 pub use config::{Description, MachineFile, ParameterDescription};
 pub use debug::{
-    DebugServer, Debugged, PipelineRequest, Served, TraceRequest, program_description,
+    DebugServer, Debugged, PipelineRequest, Served, TraceRequest, copy_part, program_description,
 };
 pub use error::Error;
 pub use inspect::{Inspection, inspect};

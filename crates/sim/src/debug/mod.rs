@@ -28,7 +28,7 @@ pub(crate) use pipeline::Pipeline;
 pub use pipeline::PipelineRequest;
 pub(crate) use profiler::Profiler;
 pub use registers::program_description;
-pub use server::{DebugServer, Debugged, Served};
+pub use server::{DebugServer, Debugged, Served, copy_part};
 pub(crate) use timeline::Timeline;
 pub(crate) use trace::Trace;
 pub use trace::TraceRequest;

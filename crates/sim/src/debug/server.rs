@@ -31,6 +31,16 @@ pub trait Debugged: Target<Arch = Riscv64, Error = &'static str> + 'static {
     fn release(&mut self);
 }
 
+/// Copies to `to` what of `from` is at `offset`, at most `length` bytes, as GDB reads texts and files part by part. Returns how
+/// many.
+pub fn copy_part(from: &[u8], offset: u64, length: usize, to: &mut [u8]) -> usize {
+    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+    let rest = from.get(offset..).unwrap_or_default();
+    let length = rest.len().min(length).min(to.len());
+    to[..length].copy_from_slice(&rest[..length]);
+    length
+}
+
 /// Serves one debugger after the other.
 pub struct DebugServer<T: Debugged> {
     listener: TcpListener,

@@ -9,20 +9,13 @@ use gdbstub::target::ext::host_io::{
     HostIoResult, HostIoStat,
 };
 
+use super::server::copy_part;
 use super::symbol_elf::NAME;
 use crate::session::Session;
 
 /// The number of the only file.
 const FILE: u32 = 1;
 const BLOCK_BYTES: u64 = 512;
-
-fn copy(from: &[u8], offset: u64, length: usize, to: &mut [u8]) -> usize {
-    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-    let rest = from.get(offset..).unwrap_or_default();
-    let length = rest.len().min(length).min(to.len());
-    to[..length].copy_from_slice(&rest[..length]);
-    length
-}
 
 impl Session {
     fn open_file(&self, fd: u32) -> HostIoResult<&[u8], Self> {
@@ -41,7 +34,7 @@ impl ExecFile for Session {
         length: usize,
         buf: &mut [u8],
     ) -> TargetResult<usize, Self> {
-        Ok(copy(NAME.as_bytes(), offset, length, buf))
+        Ok(copy_part(NAME.as_bytes(), offset, length, buf))
     }
 }
 
@@ -94,7 +87,7 @@ impl HostIoPread for Session {
         offset: u64,
         buf: &mut [u8],
     ) -> HostIoResult<usize, Self> {
-        Ok(copy(self.open_file(fd)?, offset, count, buf))
+        Ok(copy_part(self.open_file(fd)?, offset, count, buf))
     }
 }
 

@@ -27,6 +27,7 @@ use gdbstub_arch::riscv::reg::id::RiscvRegId;
 use loiter_types::{HartId, PAGE_BYTES, PhysAddr, VirtAddr};
 
 use super::inspector::{Inspector, Watchpoint};
+use super::server::copy_part;
 use super::{monitor, registers};
 use crate::session::Session;
 
@@ -298,9 +299,7 @@ impl MultiThreadSchedulerLocking for Session {
 impl ThreadExtraInfo for Session {
     fn thread_extra_info(&self, tid: Tid, buf: &mut [u8]) -> Result<usize, Self::Error> {
         let text = self.mode_and_sleep(hart_of(tid));
-        let length = text.len().min(buf.len());
-        buf[..length].copy_from_slice(&text.as_bytes()[..length]);
-        Ok(length)
+        Ok(copy_part(text.as_bytes(), 0, buf.len(), buf))
     }
 }
 
@@ -390,9 +389,6 @@ impl TargetDescriptionXmlOverride for Session {
         }
         let system = &self.system;
         let xml = registers::description(&system.harts[0], &system.machine);
-        let rest = xml.as_bytes().get(offset as usize..).unwrap_or_default();
-        let length = rest.len().min(length).min(buf.len());
-        buf[..length].copy_from_slice(&rest[..length]);
-        Ok(length)
+        Ok(copy_part(xml.as_bytes(), offset, length, buf))
     }
 }
