@@ -42,7 +42,7 @@ def write_figures(study: str, path: Path) -> int:
     """The figures of a study, and the causes beside them: a new figure may make one stale."""
     table = path.read_text(encoding="utf-8").strip()
     document = causes.DOCUMENT.read_text(encoding="utf-8")
-    if not table.startswith("| Value"):
+    if not table.startswith(("| Value", "| Statement")):
         return _complain([f"{path}: not the figures of a study, but: {table.splitlines()[0]}"])
     pattern = causes.marks(f"figures of {study}")
     if not pattern.search(document):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
@@ -13,7 +13,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
 
-from loiter.studies.base import Chart, Mark
+from loiter.studies.base import Chart, Curves, Mark
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,6 +48,12 @@ def draw(chart: Chart) -> dict[str, bytes]:
         found = {kind: _bytes(figure, kind) for kind in ("png", "svg")}
         plt.close(figure)
     return found
+
+
+def draw_figure(curves: Curves) -> dict[str, bytes]:
+    """Curves of a study as `png` and `svg`."""
+    facts = (curves.title, curves.across, curves.unit, curves.points, False)
+    return {kind: draw_curves(*facts, kind, models=curves.models) for kind in ("png", "svg")}
 
 
 def draw_shares(names: Sequence[str], shares: Sequence[tuple[str, Mapping[str, float]]], unit: str, kind: str) -> bytes:
@@ -92,9 +98,10 @@ def draw_curves(
     by_powers: bool,
     kind: str,
     spans: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+    models: Collection[str] = (),
 ) -> bytes:
     """Curves through points, as `png`, `svg` or `pdf`; with `by_powers`, by powers of two across and of ten up. `spans`
-    has the least and the most of each point."""
+    has the least and the most of each point. `models` are curves that are worked out, which have no points."""
     with matplotlib.rc_context(_STYLE):
         figure, axes = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
         for index, (name, points) in enumerate(curves.items()):
@@ -104,6 +111,9 @@ def draw_curves(
             xs, ys = [x for x, _ in points], [y for _, y in points]
             if spans is not None:
                 axes.vlines(xs, *zip(*spans[name], strict=True), color=colour, linewidth=1.2)
+            if name in models:
+                axes.plot(xs, ys, linestyle=(0, (5, 3)), linewidth=1.2, color=colour, label=name)
+                continue
             axes.plot(xs, ys, marker="o", markersize=3.5, linestyle=stroke, color=colour, label=name)
         if by_powers:
             axes.set_xscale("log", base=2)

@@ -8,7 +8,7 @@ from typing import Any
 
 from loiter import plots
 from loiter.plots import COLOURS, PUBLISHED
-from loiter.studies.base import Chart
+from loiter.studies.base import Chart, Curves
 
 Spec = dict[str, Any]
 
@@ -64,6 +64,54 @@ def of_chart(chart: Chart, command: Callable[[str], str | None]) -> Spec:
             "xOffset": {"field": "series", "type": "nominal", "sort": list(chart.series)},
         },
         "layer": layers,
+        "width": "container",
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "height": _HEIGHT_PX,
+    }
+
+
+def of_curves(curves: Curves, command: Callable[[str], str | None]) -> Spec:
+    """A curve for each series; its points have the run that they are from. Models are dashed, without points."""
+    values: list[Spec] = []
+    for series, points in curves.points.items():
+        kind = "model" if series in curves.models else "measured"
+        for x, y in points:
+            run = curves.runs.get((series, x))
+            found: Spec = {"x": x, "value": y, "series": series, "kind": kind}
+            values.append(found | ({"run": run, "command": command(run)} if run else {}))
+    at = sorted({value["x"] for value in values})
+    shown: list[Spec] = [
+        {"field": "x", "title": curves.across},
+        {"field": "series", "title": "series"},
+        {"field": "value", "title": curves.unit, "format": ",.4~g"},
+    ]
+    shown += [{"field": "run"}, {"field": "command"}] if curves.runs else []
+    measured = "datum.kind == 'measured'"
+    return {
+        "$schema": _SCHEMA,
+        "description": f"{curves.title}: {curves.unit} over {curves.across}",
+        "data": {"values": values},
+        "encoding": {
+            "x": {
+                "field": "x",
+                "type": "quantitative",
+                "title": curves.across,
+                "axis": {"values": at} if len(at) <= _MOST_TICKS else {},
+            },
+            "y": {"field": "value", "type": "quantitative", "title": curves.unit},
+            "color": _colour(list(curves.points), None),
+            "opacity": {"condition": {"param": "picked", "value": 1}, "value": 0.15},
+        },
+        "layer": [
+            {"transform": [{"filter": measured}], "mark": {"type": "line"}},
+            {"transform": [{"filter": "datum.kind == 'model'"}], "mark": {"type": "line", "strokeDash": [5, 3]}},
+            {
+                "transform": [{"filter": measured}],
+                "mark": {"type": "point", "filled": True, "size": 50, "cursor": "pointer"},
+                "params": [_PICKED],
+                "encoding": {"tooltip": shown},
+            },
+        ],
         "width": "container",
         "autosize": {"type": "fit-x", "contains": "padding"},
         "height": _HEIGHT_PX,

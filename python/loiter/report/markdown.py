@@ -9,13 +9,14 @@ from loiter.studies.base import Findings, Point, Statement
 def render(findings: Findings) -> str:
     """Warnings, every point beside the published one, then every statement of the paper."""
     lines = [line for warning in findings.warnings for line in (f"Warning: {warning}.", "")]
-    lines += ["| Value | Unit | Published | Ours | Difference | Verdict |", "|---|---|---|---|---|---|"]
-    lines += [_point(point) for point in findings.points]
+    if findings.points:
+        lines += ["| Value | Unit | Published | Ours | Difference | Verdict |", "|---|---|---|---|---|---|"]
+        lines += [*(_point(point) for point in findings.points), ""]
     held = [statement for statement in findings.statements if statement.holds is not None]
     if held:
-        lines += ["", "| Statement | Holds | Measured |", "|---|---|---|"]
+        lines += ["| Statement | Holds | Measured |", "|---|---|---|"]
         lines += [_statement(line) for line in held]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def _point(point: Point) -> str:

@@ -65,7 +65,8 @@ def of_study(study: Study, findings: Findings, provenance: Provenance, results: 
     return _render(
         "study.html.j2",
         study.title,
-        {chart.id: charts.of_chart(chart, commands.get) for chart in findings.charts},
+        {chart.id: charts.of_chart(chart, commands.get) for chart in findings.charts}
+        | {each.id: charts.of_curves(each, commands.get) for each in findings.curves},
         study=study,
         findings=findings,
         counts={verdict.name: sum(point.verdict is verdict for point in findings.points) for verdict in Verdict},

@@ -187,6 +187,23 @@ class Chart:
 
 
 @dataclass(frozen=True)
+class Curves:
+    """Values over a number, such as that of threads: a curve for each series."""
+
+    id: str
+    title: str
+    caption: str
+    across: str
+    unit: str
+    points: Mapping[str, Sequence[tuple[float, float]]]
+    """By series."""
+    models: frozenset[str] = frozenset()
+    """Series that are worked out, not measured."""
+    runs: Mapping[tuple[str, float], str] = field(default_factory=dict)
+    """Label of the run that a point is from, by series and number."""
+
+
+@dataclass(frozen=True)
 class Grid:
     """A table of the paper or of ours, ready to print. The first `words` columns are words, the others numbers."""
 
@@ -208,6 +225,7 @@ class Findings:
     charts: Sequence[Chart]
     rows: Sequence[Mapping[str, Any]]
     warnings: Sequence[str] = field(default=())
+    curves: Sequence[Curves] = field(default=())
 
 
 class Study(Protocol):

@@ -187,6 +187,7 @@ def _write(
     from loiter.report import markdown, page
 
     pictures = {chart.id: plots.draw(chart) for chart in findings.charts}
+    pictures |= {each.id: plots.draw_figure(each) for each in findings.curves}
     files = []
     for name, kinds in pictures.items():
         for kind, data in kinds.items():
@@ -203,7 +204,7 @@ def _write(
     )
     html = page.of_study(order.study, findings, provenance, results)
     texts = {"report.html": html}
-    if findings.points:
+    if findings.points or findings.statements:
         texts |= {"points.json": _points_json(findings.points, order.changes), "points.md": markdown.render(findings)}
     for name, text in texts.items():
         save_text(order.out / name, text)
