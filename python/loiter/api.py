@@ -108,6 +108,11 @@ def run(
         waiting=waiting,
         lock_stats=lock_stats,
     )
+    return carry_out(asked, progress)
+
+
+def carry_out(asked: Request, progress: Progress | None = None) -> Result:
+    """Carries a request out, or finds that it has been."""
     engine = engines.load()
     return _found_or_run(
         asked.program.name,

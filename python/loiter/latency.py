@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from loiter import api
 from loiter.errors import UserFault
 from loiter.machines import Machine
+from loiter.results import Result
+from loiter.runs.request import Request
 
 OPERATIONS = ("load", "store", "fetch and add", "swap", "compare and swap")
 """In the order of the program's argument `operation`."""
@@ -113,17 +115,39 @@ def measure(machine: Machine, done: Callable[[float], None] = lambda share: None
     return Latencies(machine, tuple(table), cores, matrix)
 
 
+def transfers_request(machine: Machine) -> Request:
+    """The run of the matrix, for who plans runs of their own: loads by each core of lines that another has modified."""
+    per_core = machine.contexts_per_core
+    return _request(machine, Place.of(machine), range(0, machine.contexts, per_core), (0, 0), 0)
+
+
+def transfer_cycles(machine: Machine, result: Result) -> float:
+    """The mean of that matrix: how long a core waits for a line that another one has modified."""
+    found = _read(machine, 0, result)
+    each = [cycles for asker, row in found.items() for holder, cycles in row.items() if holder != asker]
+    return sum(each) / len(each)
+
+
 def _run(
     machine: Machine, place: Place, contexts: Sequence[int], access: tuple[int, int], askers: int
 ) -> Mapping[int, dict[int, float]]:
     """Cycles of an access, an operation on lines in a state, by asker and holder."""
+    request = _request(machine, place, contexts, access, askers)
+    return _read(machine, access[0], api.carry_out(request))
+
+
+def _request(machine: Machine, place: Place, contexts: Sequence[int], access: tuple[int, int], askers: int) -> Request:
     operation, state = access
     step = FAR_BYTES if state == _UNCACHED else 64
     arguments = {"operation": operation, "state": state, "lines": LINES, "askers": askers, "line_bytes": step}
     arguments |= {"node_harts": place.node_contexts, "node_bytes": place.node_bytes}
     # Whoever is not asked sleeps, and wakes up from an idle state for each of its turns.
     placed = {"core": list(contexts)}
-    result = api.run(machine, "latency", place=placed, arguments=arguments, max_cycles=_MOST_CYCLES)
+    return api.request(machine, "latency", place=placed, arguments=arguments, max_cycles=_MOST_CYCLES)
+
+
+def _read(machine: Machine, operation: int, result: Result) -> Mapping[int, dict[int, float]]:
+    """What a run gave: cycles by asker and holder."""
     rows = [(int(row["hart"]), str(row["name"]), int(row["value"])) for row in result.rows("reports")]
     alu_cycles = machine.count("latency.alu_cycles", 1)
     loops: dict[int, int] = {}

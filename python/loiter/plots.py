@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
@@ -98,10 +98,11 @@ def draw_curves(
     by_powers: bool,
     kind: str,
     spans: Mapping[str, Sequence[tuple[float, float]]] | None = None,
-    models: Collection[str] = (),
+    models: Mapping[str, str] | None = None,
 ) -> bytes:
     """Curves through points, as `png`, `svg` or `pdf`; with `by_powers`, by powers of two across and of ten up. `spans`
-    has the least and the most of each point. `models` are curves that are worked out, which have no points."""
+    has the least and the most of each point. `models` are curves that are worked out, without points,
+    each in the colour of the curve that it is a model of."""
     with matplotlib.rc_context(_STYLE):
         figure, axes = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
         for index, (name, points) in enumerate(curves.items()):
@@ -111,7 +112,8 @@ def draw_curves(
             xs, ys = [x for x, _ in points], [y for _, y in points]
             if spans is not None:
                 axes.vlines(xs, *zip(*spans[name], strict=True), color=colour, linewidth=1.2)
-            if name in models:
+            if models and name in models:
+                colour = COLOURS[list(curves).index(models[name]) % len(COLOURS)]
                 axes.plot(xs, ys, linestyle=(0, (5, 3)), linewidth=1.2, color=colour, label=name)
                 continue
             axes.plot(xs, ys, marker="o", markersize=3.5, linestyle=stroke, color=colour, label=name)

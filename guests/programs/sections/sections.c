@@ -6,6 +6,7 @@
 //     T. E. Anderson, "The Performance of Spin Lock Alternatives for Shared-Memory Multiprocessors", IEEE TPDS 1(1), 1990
 //     J. M. Mellor-Crummey and M. L. Scott, "Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors",
 //     ACM TOCS 9(1), 1991
+//     S. Boyd-Wickizer et al., "Non-scalable locks are dangerous", Linux Symposium 2012
 //
 // Where waiters delay, `repeat` pauses are the first delay, and `limit` the longest. With `slot` a thread always delays for
 // the slot of its hart, as many pauses as `slot` times the hart's number, and one.
@@ -16,8 +17,9 @@
 // Reports of a hart, both threads together: "acquisitions", "cycles" from the first acquire to the end of the last work
 // outside, "switches" by the timer; "loop" as in the program `locks`, whose section and whose work these are.
 #define KINDS_THREADS 512
-#define KINDS_PLACES 1
-#define KINDS_PLACE_OF(thread) ((void)(thread), 0)
+#define KINDS_PLACES 64
+#define KINDS_PLACE_OF(thread) place_by_thread[thread]
+static unsigned place_by_thread[KINDS_THREADS];
 
 #include "loiter.h"
 #include "software_threads.h"
@@ -33,9 +35,10 @@ LOITER_ARGUMENT(lines, "lines", 1, "lines that the section writes");
 LOITER_ARGUMENT(checks, "checks", 1, "1: the section looks whether another thread is inside; 0: it is as empty as it can be");
 LOITER_ARGUMENT(repeat, "repeat", 1, "pauses of the first delay");
 LOITER_ARGUMENT(limit, "limit", 1024, "pauses of the longest delay");
-LOITER_ARGUMENT(own_slot, "slot", 0, "pauses from the delay of one hart to that of the next, which are constant then; 0: delays grow");
+LOITER_ARGUMENT(own_slot, "slot", 0, "pauses from one hart's delay to the next hart's, which do not grow then; 0: they do");
 LOITER_ARGUMENT(threads, "threads", 1, "of each hart: 1, or 2 that take turns");
 LOITER_ARGUMENT(slice, "slice", 10000, "ticks of mtime for which a thread has its hart");
+LOITER_ARGUMENT(place_harts, "place_harts", 0, "harts of a node of the machine, for locks that know nodes; 0: all are in one");
 LOITER_ARGUMENT(seed, "seed", 1, "of the work outside");
 
 static unsigned char here[LOITER_MAX_HARTS];
@@ -95,6 +98,15 @@ static void check_arguments(void) {
     (void)loiter_value_at_least(&acquisitions, 1);
     (void)loiter_value_at_least(&repeat, 1);
     (void)loiter_value_at_least(&slice, 1);
+    if (loiter_value(&place_harts) && loiter_hart() / loiter_value(&place_harts) >= KINDS_PLACES)
+        loiter_refuse("place_harts=%lu: there is room for %u nodes", loiter_value(&place_harts), KINDS_PLACES);
+}
+
+static void place_threads(void) {
+    unsigned each = (unsigned)loiter_value(&place_harts), thread = 0;
+    for (unsigned n = 0; n < LOITER_MAX_HARTS; n++)
+        for (unsigned nth = 0; here[n] && nth < loiter_value(&threads); nth++)
+            place_by_thread[thread++] = each ? n / each : 0;
 }
 
 // Sets the lock up and waits for all harts.
@@ -105,6 +117,7 @@ static void begin(void (*init)(unsigned threads)) {
         while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) < loiter_placed(false))
             loiter_pause();
         asked.limit = (uint32_t)loiter_value(&limit);
+        place_threads();
         init(threads_of_all());
         // Until they sleep.
         loiter_pauses(1000);
@@ -165,20 +178,24 @@ static void run_hart(void (*init)(unsigned threads), void (*run)(void *thread)) 
 
 // ---- the locks -------------------------------------------------------------------------------------------------------
 
-#define TASK(name, kind, how, way)                                                                                     \
+#define TASK(name, memory, kind, how, way)                                                                                     \
     static __attribute__((noinline, flatten)) void run_##name(void *thread) {                                          \
         const struct loiter_policy policy = how;                                                                       \
-        enter_and_leave(thread, &kind, &policy, way, release_##kind);                                                  \
+        enter_and_leave(thread, &memory, &policy, way, release_##kind);                                                  \
     }                                                                                                                  \
     LOITER_TASK(name) { run_hart(init_##kind, run_##name); }
 #define SPINNING                                                                                                       \
     { LOITER_SPIN, 1, 0, 0 }
 
-TASK(test_and_set, test_and_set, SPINNING, acquire_test_and_set)
-TASK(test_and_test_and_set, test_and_test_and_set, SPINNING, acquire_test_and_test_and_set)
-TASK(test_and_set_delay, test_and_set, delay_of(loiter_hart()), acquire_test_and_set)
-TASK(delay_after_release, delay, delay_of(loiter_hart()), acquire_noticed)
-TASK(delay_between_references, delay, delay_of(loiter_hart()), acquire_between_references)
-TASK(ticket, ticket, SPINNING, acquire_ticket)
-TASK(anderson, anderson, SPINNING, acquire_anderson)
-TASK(mcs, mcs, SPINNING, acquire_mcs)
+TASK(test_and_set, test_and_set, test_and_set, SPINNING, acquire_test_and_set)
+TASK(test_and_test_and_set, test_and_test_and_set, test_and_test_and_set, SPINNING, acquire_test_and_test_and_set)
+TASK(test_and_set_delay, test_and_set, test_and_set, delay_of(loiter_hart()), acquire_test_and_set)
+TASK(delay_after_release, delay, delay, delay_of(loiter_hart()), acquire_noticed)
+TASK(delay_between_references, delay, delay, delay_of(loiter_hart()), acquire_between_references)
+TASK(ticket, ticket, ticket, SPINNING, acquire_ticket)
+TASK(ticket_proportional, ticket, ticket, SPINNING, acquire_proportional)
+TASK(anderson, anderson, anderson, SPINNING, acquire_anderson)
+TASK(mcs, mcs, mcs, SPINNING, acquire_mcs)
+TASK(clh, clh, clh, SPINNING, acquire_clh)
+TASK(k42, k42, k42, SPINNING, acquire_k42)
+TASK(hclh, hclh_lock, hclh, SPINNING, acquire_hclh)

@@ -99,7 +99,7 @@ def of_curves(curves: Curves, command: Callable[[str], str | None]) -> Spec:
                 "axis": {"values": at} if len(at) <= _MOST_TICKS else {},
             },
             "y": {"field": "value", "type": "quantitative", "title": curves.unit},
-            "color": _colour(list(curves.points), None),
+            "color": _colour(list(curves.points), None, curves.models),
             "opacity": {"condition": {"param": "picked", "value": 1}, "value": 0.15},
         },
         "layer": [
@@ -299,8 +299,10 @@ def _line(value: float, label: str) -> Spec:
     }
 
 
-def _colour(series: Sequence[str], title: str | None) -> Spec:
-    colours = [COLOURS[index % len(COLOURS)] for index in range(len(series))]
+def _colour(series: Sequence[str], title: str | None, same: Mapping[str, str] | None = None) -> Spec:
+    """Each series has a colour of its own; those in `same` have that of another one."""
+    names = [(same or {}).get(name, name) for name in series]
+    colours = [COLOURS[series.index(name) % len(COLOURS)] for name in names]
     return {
         "field": "series",
         "type": "nominal",

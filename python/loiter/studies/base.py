@@ -197,8 +197,8 @@ class Curves:
     unit: str
     points: Mapping[str, Sequence[tuple[float, float]]]
     """By series."""
-    models: frozenset[str] = frozenset()
-    """Series that are worked out, not measured."""
+    models: Mapping[str, str] = field(default_factory=dict)
+    """Series that are worked out, not measured, and the series of what they are models of."""
     runs: Mapping[tuple[str, float], str] = field(default_factory=dict)
     """Label of the run that a point is from, by series and number."""
 

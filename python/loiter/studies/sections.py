@@ -39,6 +39,7 @@ class Cell:
     slot: int = 0
     threads: int = 1
     slice: int = 1000
+    place_harts: int = 0
 
     @property
     def label(self) -> str:
@@ -46,25 +47,27 @@ class Cell:
         words = [f"{self.lock}.{self.cpus}"]
         words += [f"slot{self.slot}" if self.slot else f"limit{self.limit}"] if "delay" in self.lock else []
         words += [f"threads{self.threads}"] if self.threads > 1 else []
-        return "-".join([*words, f"hold{self.hold}"])
+        return "-".join([*words, f"hold{self.hold}", f"think{self.think}"])
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """The words of the program's command line."""
-        names = ("acquisitions", "hold", "think", "lines", "checks", "repeat", "limit", "slot", "threads", "slice")
+        names = ["acquisitions", "hold", "think", "lines", "checks", "repeat", "limit", "slot", "threads", "slice"]
+        names += ["place_harts"] if self.place_harts else []
         return tuple(f"{name}={getattr(self, name)}" for name in names)
 
 
-def jobs(engine: Engine, machine: Machine, cells: Sequence[Cell]) -> list[Job]:
-    """A run for each cell. CPUs are spread evenly over the machine, so that the slots of few are those of any few."""
+def jobs(engine: Engine, machine: Machine, cells: Sequence[Cell], *, spread: bool) -> list[Job]:
+    """A run for each cell. CPUs are the first ones, or are spread evenly over the machine: the slots of few are then
+    those of any few."""
     program = programs.load(engine, PROGRAM)
     plan = str(engine.describe_phases(_PHASES)["plan"])
-    return [_job(machine, program, plan, cell) for cell in dict.fromkeys(cells)]
+    return [_job(machine, program, plan, cell, spread) for cell in dict.fromkeys(cells)]
 
 
-def _job(machine: Machine, program: Program, plan: str, cell: Cell) -> Job:
-    harts = ",".join(str(n * machine.contexts // cell.cpus) for n in range(cell.cpus))
-    placement = programs.place([f"{cell.lock}={harts}"], program, machine)
+def _job(machine: Machine, program: Program, plan: str, cell: Cell, spread: bool) -> Job:
+    harts = [n * machine.contexts // cell.cpus if spread else n for n in range(cell.cpus)]
+    placement = programs.place([f"{cell.lock}={','.join(map(str, harts))}"], program, machine)
     request = Request(machine, program, placement, cell.arguments, max_cycles=_MOST_CYCLES, phases=plan)
     return Job(cell.label, request, weight=cell.cpus * cell.acquisitions * cell.threads**3)
 
@@ -82,6 +85,13 @@ class Measurements:
         if acquired != cell.acquisitions:
             raise RunFault(f"{cell.label}: {acquired} acquisitions, not {cell.acquisitions}")
         return float(max(row["value"] for row in reports if row["name"] == "cycles") / acquired)
+
+    def throughput(self, cell: Cell) -> float:
+        """Acquisitions in 1000 cycles: the sum of what each CPU has reached until its share was done. CPUs whose work
+        outside happened to be short are done early, which does not count as time without work here."""
+        rows = self._results[cell.label].rows("reports")
+        acquired = {row["hart"]: row["value"] for row in rows if row["name"] == "acquisitions"}
+        return float(sum(1000 * acquired[row["hart"]] / row["value"] for row in rows if row["name"] == "cycles"))
 
     def seconds(self, cell: Cell, acquisitions: int) -> float:
         """What so many acquisitions take at this rate."""

@@ -47,7 +47,7 @@ class Anderson1990:
     def plan(self, engine: Engine, scale: str, exhibit: str | None) -> list[Job]:
         """One run for each lock, number of CPUs and slot; those that exhibits share run once."""
         machine = machines.load(engine, grid.MACHINE)
-        return sections.jobs(engine, machine, _cells(scale, exhibit))
+        return sections.jobs(engine, machine, _cells(scale, exhibit), spread=True)
 
     def evaluate(self, results: Mapping[str, Result], scale: str, exhibit: str | None) -> Findings:
         """Curves of all locks, and what they say of the paper's statements."""

@@ -38,7 +38,7 @@ class Mcs1991:
 
     def plan(self, engine: Engine, scale: str, exhibit: str | None) -> list[Job]:
         """One run for each lock and number of CPUs; those that exhibits share run once."""
-        return sections.jobs(engine, machines.load(engine, grid.MACHINE), _cells(scale, exhibit))
+        return sections.jobs(engine, machines.load(engine, grid.MACHINE), _cells(scale, exhibit), spread=True)
 
     def evaluate(self, results: Mapping[str, Result], scale: str, exhibit: str | None) -> Findings:
         """Figure 17, what locks cost alone, who uses the bus, and what that says of the statements."""
