@@ -23,6 +23,7 @@ _ENDS_SHOWN = {
     "mark": {"type": "rule"},
     "encoding": {"y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}},
 }
+_MODELS = {"transform": [{"filter": "datum.kind == 'model'"}], "mark": {"type": "line", "strokeDash": [5, 3]}}
 _HEIGHT_PX = 300
 _STEP_PX = 46
 _MOST_TICKS = 24
@@ -104,7 +105,7 @@ def of_curves(curves: Curves, command: Callable[[str], str | None]) -> Spec:
         },
         "layer": [
             {"transform": [{"filter": measured}], "mark": {"type": "line"}},
-            {"transform": [{"filter": "datum.kind == 'model'"}], "mark": {"type": "line", "strokeDash": [5, 3]}},
+            *([_MODELS] if curves.models else []),
             {
                 "transform": [{"filter": measured}],
                 "mark": {"type": "point", "filled": True, "size": 50, "cursor": "pointer"},

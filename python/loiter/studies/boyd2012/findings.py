@@ -64,7 +64,7 @@ def _figure(found: Throughputs, name: str, title: str, kinds: Mapping[str, tuple
         points[series] = list(measured.items())
         runs |= {(series, n): grid.cell(found.scale, TICKET, *kind, n).label for n in measured}
         points[f"model, {series}"] = list(found.modelled(*kind).items())
-    caption = "Dashed: the Markov model. Its parameters are measured: of one core alone, and by `loiter latency`."
+    caption = "Dashed: the Markov model. Its parameters are measured, of one core alone and by loiter latency."
     models = {f"model, {series}": series for series in kinds}
     return Curves(name, title, caption, "cores", UNIT, points, models, runs)
 
