@@ -102,6 +102,15 @@ def placement_cases() -> list[Case]:
     ]
 
 
+def section_cases() -> list[Case]:
+    """Locks of one and of two threads a hart; the program fails by itself where one loses an acquisition."""
+    locks = ["test_and_set", "test_and_test_and_set", "delay_between_references", "ticket", "k42", "hclh"]
+    one = [Case("sections", f"task.{lock}=0,1,2,3 acquisitions=2000", ()) for lock in locks]
+    two = [Case("sections", f"task.{lock}=0,1 acquisitions=20001 threads=2 slice=300", ()) for lock in locks[:3]]
+    too_many = "task.mcs=0,1 threads=3"
+    return [*one, *two, Case("sections", too_many, ("^error: threads=3: a hart has 1 or 2",), code=2)]
+
+
 def error_cases() -> list[Case]:
     def error(bootargs: str, *expected: str, memory: str = "2G", code: int = 2) -> Case:
         return Case("spinloops", bootargs, expected, code=code, memory=memory)
@@ -169,7 +178,7 @@ def main() -> int:
     if shutil.which(QEMU) is None:
         print(f"{QEMU} is missing: install the package qemu-system-misc", file=sys.stderr)
         return 2
-    cases = [c for c in active_cases() + placement_cases() + error_cases() if options.only in str(c)]
+    cases = [c for c in active_cases() + placement_cases() + section_cases() + error_cases() if options.only in str(c)]
     if not cases:
         print(f"no case contains '{options.only}'", file=sys.stderr)
         return 2

@@ -12,6 +12,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from loiter.studies.base import Chart, Curves, Mark
 
@@ -123,6 +124,8 @@ def draw_curves(
         else:
             axes.set_xlim(left=0)
             axes.set_ylim(bottom=0)
+            if all(float(x).is_integer() for points in curves.values() for x, _ in points):
+                axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_title(title)
         axes.set_xlabel(across)
         axes.set_ylabel(up)

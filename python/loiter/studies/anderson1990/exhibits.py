@@ -12,6 +12,7 @@ from loiter.studies.anderson1990.grid import (
     QUEUE,
     TEST_AND_SET,
     TEST_AND_TEST_AND_SET,
+    Lock,
 )
 from loiter.studies.anderson1990.statements import Judge
 from loiter.studies.base import Chart, Curves, Grid
@@ -80,18 +81,23 @@ def _delays(judge: Judge, cpus: int) -> Curves:
 
 
 def _preempted(judge: Judge) -> Chart:
-    groups = tuple(lock.name for lock in LOCKS)
+    groups = tuple(_short(lock) for lock in LOCKS)
     series = {f"{count} CPUs": count for count in (LIGHT_CPUS, CPUS)}
     values, runs = {}, {}
     for lock in LOCKS:
         for name, count in series.items():
-            values[lock.name, name] = (judge.preempted(lock, count), 0.0)
+            values[_short(lock), name] = (judge.preempted(lock, count), 0.0)
             cell = grid.cell(judge.scale, lock, count, judge.scale.middle_slot, 2)
-            runs[lock.name, name] = (cell.label,)
+            runs[_short(lock), name] = (cell.label,)
     caption = (
         f"Elapsed time with two threads a CPU, which change every {grid.SLICE_US / 1000:g} ms, over that with one."
     )
     return Chart("preempted", "What preemption costs", caption, "times", groups, tuple(series), values, runs=runs)
+
+
+def _short(lock: Lock) -> str:
+    """Its name where there is little room."""
+    return lock.name.removeprefix("delay ")
 
 
 def _table(judge: Judge) -> Grid:
