@@ -80,6 +80,7 @@ def files(tmp_path: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> tu
     monkeypatch.setattr(causes, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(causes, "read", lambda read=causes.read: read(experiments))
     monkeypatch.setattr(engines, "load", lambda: engine)
+    monkeypatch.setattr(studies, "NAMES", ("cakarevic2008", "opensparc_t1", "redstone2002"))
     return document, experiments
 
 
