@@ -6,7 +6,7 @@
 //! by [`crate::Exec`] when they are the oldest.
 
 use loiter_isa::{
-    Class, CsrOperand, Executor, FpContext, Inst, Lock, RoundingMode, SINK, System, Width, dispatch,
+    CsrOperand, Executor, FpContext, Inst, Lock, RoundingMode, SINK, System, Width, dispatch,
 };
 
 use crate::hart::Hart;
@@ -222,16 +222,7 @@ impl Hart {
         if inst.rd != SINK {
             self.write(inst.rd, done.value);
         }
-        let is_fp = matches!(
-            inst.op.class(),
-            Class::FpAdd
-                | Class::FpMul
-                | Class::FpFma
-                | Class::FpDiv
-                | Class::FpSqrt
-                | Class::FpMove
-        );
-        if is_fp || matches!(inst.rd, 32..SINK) {
+        if inst.op.class().is_fp() || matches!(inst.rd, 32..SINK) {
             self.csr.fflags |= done.fflags;
             self.csr.mark_fp_dirty();
         }

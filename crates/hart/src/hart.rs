@@ -89,6 +89,7 @@ impl Hart {
             regs,
             pc,
             retired,
+            // The flags of floating point are those that one period raises.
             csr: _,
             state,
             blocked,

@@ -106,6 +106,12 @@ impl Inst {
         self.op.class() == Class::Atomic && self.rm() & 1 != 0
     }
 
+    /// Whether it does nothing but order accesses.
+    #[must_use]
+    pub const fn only_orders(&self) -> bool {
+        matches!(self.op, Op::Fence | Op::FenceTso)
+    }
+
     /// Whether a fence orders earlier stores (or device output) before later ones. True of all that is not a fence.
     #[must_use]
     pub const fn orders_stores(&self) -> bool {
@@ -206,6 +212,18 @@ pub enum Class {
     Nap,
     /// Probe HINT: no slot, no time.
     Probe,
+}
+
+impl Class {
+    /// Whether it computes in floating point; loads and stores of such registers do not.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_fp(self) -> bool {
+        matches!(
+            self,
+            Self::FpAdd | Self::FpMul | Self::FpFma | Self::FpDiv | Self::FpSqrt | Self::FpMove
+        )
+    }
 }
 
 /// Bytes of the line of flags that [`Lock::Wait`] looks at: eight doublewords.

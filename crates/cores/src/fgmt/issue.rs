@@ -10,7 +10,7 @@ use loiter_types::{Cycle, HartId, PhysAddr};
 
 use super::context::{Context, DataAddr, Waits};
 use super::core::CoreState;
-use super::units::{ChipFpu, is_fp};
+use super::units::ChipFpu;
 use crate::shared::Before;
 use crate::store_buffer::{Forward, StoreBuffer};
 use crate::walker::Granted;
@@ -420,7 +420,7 @@ impl Context {
         if matches!(class, Class::FpDiv | Class::FpSqrt) {
             cycles = latency.fp_long_cycles(&self.inst, class);
         }
-        core.counters.fp_operations += u64::from(is_fp(class));
+        core.counters.fp_operations += u64::from(class.is_fp());
         core.counters.multiplies += u64::from(class == Class::Mul);
         core.counters.divides += u64::from(class == Class::Div);
         let pipelined = matches!(

@@ -194,14 +194,6 @@ pub(super) struct CoreUnits {
     fp_multiplier_free: Cycle,
 }
 
-/// Whether a class goes to the floating-point unit.
-pub(super) fn is_fp(class: Class) -> bool {
-    matches!(
-        class,
-        Class::FpAdd | Class::FpMul | Class::FpFma | Class::FpDiv | Class::FpSqrt | Class::FpMove
-    )
-}
-
 fn wanted_by_class(does_integer: bool) -> [u8; CLASSES] {
     let integer = if does_integer { FLOATING_POINT } else { 0 };
     let mut wanted = [0; CLASSES];
@@ -290,7 +282,7 @@ impl CoreUnits {
         match class {
             Class::Mul => self.multiplier.free,
             Class::Div => self.divider.free,
-            class if is_fp(class) && self.per_chip => self.fp.free,
+            class if class.is_fp() && self.per_chip => self.fp.free,
             Class::FpDiv | Class::FpSqrt => self.divider.free,
             Class::FpAdd => self.adder_free,
             Class::FpMul => self.fp_multiplier_free,
@@ -329,7 +321,7 @@ impl CoreUnits {
         let unit = match class {
             Class::Mul => &mut self.multiplier,
             Class::Load | Class::Store if fp_register && self.moves_registers => &mut self.fp,
-            class if is_fp(class) && self.per_chip => &mut self.fp,
+            class if class.is_fp() && self.per_chip => &mut self.fp,
             Class::Div | Class::FpDiv | Class::FpSqrt => &mut self.divider,
             // A pipelined unit is free again in a cycle or two, whoever waits.
             _ => {
@@ -367,7 +359,7 @@ impl CoreUnits {
                 let free = now.after(self.integer_mul_busy_cycles);
                 self.multiplier.claim(seat, free, done);
             }
-            class if is_fp(class) && self.per_chip => {
+            class if class.is_fp() && self.per_chip => {
                 let start = chip.start(class, now, cycles);
                 let done = start.after(cycles);
                 self.fp.claim(seat, self.released(done), done);

@@ -16,7 +16,6 @@ use super::counters::Counted;
 use super::lines::lines;
 use super::params::SmtLatencyParams;
 use super::registers::NONE;
-use super::rename::is_fp;
 use super::squash;
 use crate::store_buffer::Forward;
 use crate::{Observer, Shared};
@@ -154,7 +153,7 @@ impl Context {
         shared: &mut Shared<'_, O>,
     ) {
         // Nothing else asks for it.
-        let frm = match is_fp(self.entry(n).class) {
+        let frm = match self.entry(n).class.is_fp() {
             true => shared.harts[self.hart_index].csr.frm(),
             false => 0,
         };

@@ -12,7 +12,6 @@ use loiter_types::{Cycle, HartId, PhysAddr, VirtAddr};
 use super::context::{Context, How, Oldest};
 use super::core::{CoreState, Event, PerformedStore};
 use super::registers::NONE;
-use super::rename::is_fp;
 use super::retire::Oldness;
 use super::squash;
 use super::translate::{oldest_addr, oldest_kind};
@@ -310,7 +309,7 @@ impl Context {
         let entry = self.entry(n);
         let (inst, class) = (entry.inst, entry.class);
         core.active = true;
-        core.changes += u64::from(class != Class::Pause);
+        core.changes += u64::from(class != Class::Pause && !inst.only_orders());
         if class == Class::Csr || is_lock(inst.op) {
             shared.set_clock(self.seated(), now);
             // The hart's own timer may change.
@@ -363,7 +362,7 @@ impl Context {
         counters.atomics += u64::from(class == Class::Atomic);
         counters.loads += u64::from(class == Class::Load);
         counters.stores += u64::from(class == Class::Store);
-        counters.fp_operations += u64::from(is_fp(class));
+        counters.fp_operations += u64::from(class.is_fp());
         let access = match buffered {
             true => Accessed::Buffered,
             false => Accessed::Now,

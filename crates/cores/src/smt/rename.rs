@@ -107,7 +107,7 @@ impl Context {
         let (inst, class, how, seq) = (entry.inst, entry.class, entry.how, entry.seq);
         let purpose = entry.purpose;
         let apart = how.is_apart();
-        let queue = usize::from(is_fp(class));
+        let queue = usize::from(class.is_fp());
         let of_queue = self.queued[queue] >= core.shares.queues[queue];
         let limits = &core.params.core;
         match class {
@@ -175,13 +175,4 @@ impl Context {
         self.renamed += 1;
         Ok(())
     }
-}
-
-/// Whether an instruction goes to the floating-point queue.
-#[inline(always)]
-pub(super) fn is_fp(class: Class) -> bool {
-    matches!(
-        class,
-        Class::FpAdd | Class::FpMul | Class::FpFma | Class::FpDiv | Class::FpSqrt | Class::FpMove
-    )
 }

@@ -9,7 +9,6 @@ use loiter_types::{AddressSpace, Cycle, PhysAddr, VirtAddr};
 use super::context::{Context, Fetch, How, Oldest, Progress};
 use super::core::{Core, CoreState, PerformedStore};
 use super::registers::{File, NONE};
-use super::rename::is_fp;
 use super::squash;
 use crate::shared::Before;
 use crate::wait::Wakes;
@@ -258,12 +257,7 @@ impl Context {
             }
             Class::Mul => core.modes[self.mode].multiplies += 1,
             Class::Div => core.modes[self.mode].divides += 1,
-            class => {
-                let fp = u64::from(is_fp(class));
-                core.modes[self.mode].fp_operations += fp;
-                // It may raise flags.
-                core.changes += fp;
-            }
+            class => core.modes[self.mode].fp_operations += u64::from(class.is_fp()),
         }
         let entry = self.entry(n);
         let hart = &mut shared.harts[self.hart_index];

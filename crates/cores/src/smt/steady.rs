@@ -207,8 +207,8 @@ impl Context {
         names: &mut Names,
         visitor: &mut impl StateVisitor,
     ) {
-        // Of their kind there are none while a context only spins.
-        visitor.require(self.stores.is_empty() && self.barriers.is_empty());
+        // There are none while a context only spins. Its barriers are fences, which follow from the entries.
+        visitor.require(self.stores.is_empty());
         visitor.value(self.tail - self.head);
         visitor.value(self.tail - self.renamed);
         for register in &self.map[..loiter_isa::SINK as usize] {

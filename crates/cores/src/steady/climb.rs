@@ -76,7 +76,7 @@ impl Walk<'_> {
         let operands = Operands {
             sources,
             pc: self.hart.pc,
-            frm: 0,
+            frm: self.hart.csr.frm(),
         };
         let done = compute(inst, &operands);
         if !done.complete {
@@ -92,6 +92,8 @@ impl Walk<'_> {
             }
             Class::Alu | Class::Branch | Class::Jump | Class::Mul | Class::Div if !grows => 0,
             Class::Fence | Class::Pause => 0,
+            // What is in floating-point registers does not grow.
+            class if class.is_fp() && !grows => 0,
             Class::Load if growth[0] == 0 => {
                 value = self.loads(inst, done.value)?;
                 0

@@ -98,3 +98,12 @@ fn what_does_more_with_a_count_than_add_is_not_followed() {
     assert_eq!(follows(&DOWN, &[(T1, 50, -2)]), 0);
     assert_eq!(follows(&DOWN, &[(T1, 50, -1), (T2, 0, 1)]), 0);
 }
+
+/// Floating-point operations beside a count are followed, and one of the count is not.
+#[test]
+fn a_loop_that_counts_may_compute_in_floating_point() {
+    // addi t1, t1, -1; fdiv.d fa4, fa4, fa5, or fcvt.d.w fa5, t1; bnez t1, 0
+    let with = |word| [DOWN[0], word, 0xfe03_1ce3];
+    assert_eq!(follows(&with(0x1af7_7753), &[(T1, 100, -1)]), 99);
+    assert_eq!(follows(&with(0xd203_07d3), &[(T1, 100, -1)]), 0);
+}

@@ -37,6 +37,8 @@ const MOST_WAIT_CYCLES: u64 = 1 << 16;
 const HUNT_CYCLES: u64 = 1 << 13;
 /// So many states that look alike are compared before it waits again.
 const COMPARISONS: u32 = 8;
+/// A core that looks the same for so many cycles may have a period of one.
+const STILL_CYCLES: u64 = 64;
 /// A core that repeats itself is advanced by no more cycles at once, so that nobody waits for a long time for news of it.
 pub(crate) const MOST_SKIPPED_CYCLES: u64 = 1 << 16;
 
@@ -56,6 +58,40 @@ pub(crate) struct Repetition {
     pub(crate) record: Record,
 }
 
+/// Comes back to what a core looked like. While it waits for a divide, say, it looks the same in one cycle after the other
+/// and is not: only the first of them is worth a record.
+#[derive(Clone, Copy, Debug)]
+struct Sight {
+    looks: u64,
+    /// Since when it has looked so, or been compared, without a break.
+    since: Cycle,
+    /// It has looked otherwise since.
+    gone: bool,
+}
+
+impl Sight {
+    fn of(looks: u64, now: Cycle) -> Self {
+        Self {
+            looks,
+            since: now,
+            gone: false,
+        }
+    }
+
+    /// Whether the core, which now looks like `looks`, has come back to it.
+    fn returns(&mut self, looks: u64, now: Cycle) -> bool {
+        if looks != self.looks {
+            self.gone = true;
+            return false;
+        }
+        let returns = self.gone || now.since(self.since) >= STILL_CYCLES;
+        if returns {
+            *self = Self::of(looks, now);
+        }
+        returns
+    }
+}
+
 #[derive(Debug)]
 enum Phase {
     /// For a time in which it reads its first level only.
@@ -63,13 +99,13 @@ enum Phase {
     /// For a state that looks like that of cycle `anchor`.
     Hunts {
         anchor: Cycle,
-        looks: u64,
+        sight: Sight,
         up_to: u64,
     },
     /// States that look like that of cycle `anchor` with that.
     Compares {
         anchor: Cycle,
-        looks: u64,
+        sight: Sight,
         record: Record,
         left: u32,
     },
@@ -198,12 +234,14 @@ impl Watch {
         let with_registers = self.with_registers;
         match &mut self.phase {
             Phase::Waits => self.hunt(now, core, 64),
-            &mut Phase::Hunts {
+            Phase::Hunts {
                 anchor,
-                looks,
+                sight,
                 up_to,
             } => {
-                if core.looks(with_registers) == looks {
+                let (anchor, up_to) = (*anchor, *up_to);
+                if sight.returns(core.looks(with_registers), now) {
+                    let sight = *sight;
                     let record = core.record(self.spare.pop().unwrap_or_default());
                     *worth_instructions = (record.words() / WORDS_AN_INSTRUCTION) as u64;
                     match record.steady {
@@ -211,7 +249,7 @@ impl Watch {
                             let left = COMPARISONS;
                             self.phase = Phase::Compares {
                                 anchor: now,
-                                looks,
+                                sight,
                                 record,
                                 left,
                             };
@@ -230,12 +268,12 @@ impl Watch {
             }
             Phase::Compares {
                 anchor,
-                looks,
+                sight,
                 record,
                 left,
             } => {
                 let length = now.since(*anchor);
-                if core.looks(with_registers) == *looks {
+                if sight.returns(core.looks(with_registers), now) {
                     let found = core.record(self.spare.pop().unwrap_or_default());
                     if found.repeats(record) {
                         let growth = found.growth_since(record);
@@ -300,7 +338,7 @@ impl Watch {
         self.from = now;
         self.phase = Phase::Hunts {
             anchor: now,
-            looks: core.looks(self.with_registers),
+            sight: Sight::of(core.looks(self.with_registers), now),
             up_to,
         };
     }

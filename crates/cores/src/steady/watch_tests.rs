@@ -2,9 +2,11 @@ use loiter_types::{Cycle, StateVisitor};
 
 use super::{FIRST_WORTH_INSTRUCTIONS, Growth, Record, Taking, View, WORDS_AN_INSTRUCTION, Watch};
 
-/// A core that does the same in each cycle, and what has been asked of it.
+/// A core with a period, and what has been asked of it.
 struct Spinner {
     now: Cycle,
+    /// Cycles of its period, in the first of which it looks otherwise than in the rest; 1: it looks the same in each.
+    period: u64,
     state_words: usize,
     /// Instructions that it retires in a hundred cycles.
     retires: u64,
@@ -22,13 +24,14 @@ impl View for Spinner {
     }
 
     fn looks(&self, _: bool) -> u64 {
-        0
+        u64::from(self.now.0.is_multiple_of(self.period))
     }
 
     fn record(&mut self, room: Record) -> Record {
         self.records += 1;
         let mut taking = Taking::new(self.now, room);
-        (0..self.state_words).for_each(|word| taking.value(word as u64));
+        (1..self.state_words).for_each(|word| taking.value(word as u64));
+        taking.value(self.now.0 % self.period);
         taking.record()
     }
 
@@ -60,6 +63,7 @@ fn waits(mut core: Spinner, worth: &mut u64, waits: u64, cycles: u64) -> (u32, u
 fn spinner(state_words: usize, retires: u64) -> Spinner {
     Spinner {
         now: Cycle(0),
+        period: 1,
         state_words,
         retires,
         changes: 0,
@@ -95,4 +99,18 @@ fn a_small_state_is_recorded_at_once() {
     let mut worth = 1;
     let (records, found) = waits(spinner(64, 100), &mut worth, 50, 400);
     assert_eq!((records, found), (100, 50));
+}
+
+/// While it divides it looks the same, and is not: a record of the first of these cycles is enough.
+#[test]
+fn a_core_that_stands_still_is_recorded_once_a_period() {
+    for period in [2, 20, 40, 60] {
+        let mut worth = 1;
+        let core = Spinner {
+            period,
+            ..spinner(64, 100)
+        };
+        let (records, found) = waits(core, &mut worth, 50, 1_000);
+        assert_eq!((records, found), (100, 50), "period {period}");
+    }
 }

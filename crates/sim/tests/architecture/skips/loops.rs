@@ -39,7 +39,7 @@ const PAIRS: [(Machine, usize); 7] = [
 const SINGLE: [(Machine, usize); 2] = [(Machine::Smt8, 8), (Machine::PCore, 2)];
 
 /// A program of `harts` harts, each with a role of its own.
-fn program(harts: usize, mut role: impl FnMut(&mut Guest, usize)) -> Vec<u8> {
+pub(super) fn program(harts: usize, mut role: impl FnMut(&mut Guest, usize)) -> Vec<u8> {
     let all: Vec<usize> = (0..harts).collect();
     let mut guest = Guest::new(&all);
     for hart in all {
@@ -50,7 +50,7 @@ fn program(harts: usize, mut role: impl FnMut(&mut Guest, usize)) -> Vec<u8> {
 }
 
 /// At least one in `parts` cycles of cores was skipped.
-fn assert_skipped(result: &RunResult, cores: usize, parts: u64, what: &str) {
+pub(super) fn assert_skipped(result: &RunResult, cores: usize, parts: u64, what: &str) {
     let (skipped, all) = (result.skipped_cycles, result.cycles * cores as u64);
     assert!(
         skipped * parts > all,

@@ -1,6 +1,7 @@
 //! Cores that only spin are skipped by whole periods: everything that a run finds out is the same as if every cycle had
 //! been gone through, and each period is what the proof says.
 
+mod delays;
 mod loops;
 
 use loiter_isa::Op;
