@@ -36,7 +36,7 @@ METRICS = {
 }
 """What can be shown: the column of the table, and its meaning with its unit."""
 
-_PHASES = "reference until probe:work_begin, timing"
+PHASES = "reference until probe:work_begin, timing"
 """The program times its work before the region of interest."""
 _MOST_CYCLES = 1_000_000_000
 _MOST_WINDOWS = 1000
@@ -158,7 +158,7 @@ def measure(
         machine,
         PROGRAM,
         arguments=asked.arguments(machine),
-        phases=_PHASES,
+        phases=PHASES,
         max_cycles=_MOST_CYCLES + _MOST_WINDOWS * asked.window_cycles,
         workers=workers,
         quiet=quiet,
