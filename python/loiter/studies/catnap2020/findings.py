@@ -46,12 +46,13 @@ class Measured:
         return min(ends), max(ends)
 
     def harmless_us(self, threads: int) -> float | None:
-        """The shortest holding time of the map from which on catnap does no harm; none where the longest one does."""
+        """The shortest holding time of the map, as measured with a pause, from which on catnap does no harm; none where
+        the longest one does."""
         harmless = None
         for hold in reversed(self.scale.map_holds):
             if self.speed(CATNAP, threads, hold) < HARMLESS:
                 break
-            harmless = hold / CLOCK_MHZ
+            harmless = self.measurements.hold(self.scale.of(PAUSE, threads, hold)) / CLOCK_MHZ
         return harmless
 
     def waits_over_formula(self, threads: int) -> float:
@@ -122,7 +123,7 @@ def _map(found: Measured) -> Grid:
         rows.append((str(n), *(f"{found.speed(CATNAP, n, hold):.3f}" for hold in holds), last))
     caption = (
         "Catnap's throughput over that of qspinlock with a pause. The last column is the shortest time from which on "
-        f"it leaves {HARMLESS:g} or more, us."
+        f"it leaves {HARMLESS:g} or more, us, as measured: siblings make it longer."
     )
     columns = ("threads", *(f"{hold:,} cycles" for hold in holds), "harmless from")
     return Grid("figure_7", "Figure 7: catnap by threads and holding time", caption, columns, tuple(rows))
