@@ -115,12 +115,19 @@ impl Context {
                 return Oldness::Waits;
             }
         }
+        if self.entry(n).inst.only_orders() && self.is_held_up(c, n, core, now) {
+            return Oldness::Waits;
+        }
         self.run_by_hart(c, core, now, shared)
     }
 
-    /// Whether the oldest instruction, an atomic, still takes what it takes beside its access.
+    /// Whether the oldest instruction, an atomic or a fence, still takes what it takes beside its access and its order.
     fn is_held_up(&mut self, c: usize, n: u64, core: &mut CoreState, now: Cycle) -> bool {
-        let cycles = core.params.latency.atomic_extra_cycles;
+        let latency = &core.params.latency;
+        let cycles = match self.entry(n).class {
+            Class::Fence => latency.fence_extra_cycles,
+            _ => latency.atomic_extra_cycles,
+        };
         let seq = self.entry(n).seq;
         if cycles == 0 || self.held_up == seq {
             return false;

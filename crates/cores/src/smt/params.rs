@@ -124,6 +124,8 @@ params! {
         load_cycles: int(1..=100),
         /// What an atomic takes beside the access to its line.
         atomic_extra_cycles: int(0..=1000) = 0,
+        /// What a fence that orders stores before loads takes when earlier stores have performed. Its context continues then.
+        fence_extra_cycles: int(0..=1000) = 0,
         /// Floating-point add, subtract, compare, convert.
         fp_add_cycles: int(1..=100),
         /// Floating-point multiply.

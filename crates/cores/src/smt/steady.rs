@@ -96,6 +96,8 @@ impl Context {
         if !dormant {
             self.settle(core.charged_to);
         }
+        let is_oldest = |seq| !self.is_empty() && self.entry(self.head).seq == seq;
+        let (refused, held_up) = (is_oldest(self.oldest_refused), is_oldest(self.held_up));
         let Self {
             id: _,
             hart,
@@ -128,7 +130,7 @@ impl Context {
             empty,
             oldest,
             oldest_from,
-            // Ages of instructions that were refused, or that take their time: of atomics and accesses to devices.
+            // Ages of an instruction that was refused, of atomics and accesses to devices, or that takes its time.
             oldest_refused: _,
             held_up: _,
             oldest_granted,
@@ -181,7 +183,7 @@ impl Context {
         for at in [drain_from, fetch_from, oldest_from, awake_from] {
             visitor.cycle(at);
         }
-        let flags = [*fenced, *check_interrupts, *retired_now];
+        let flags = [*fenced, *check_interrupts, *retired_now, refused, held_up];
         flags.iter().for_each(|&flag| visitor.value(flag.into()));
         visitor.value(u64::from(*unissued));
         for count in queued.iter().chain(renamings.iter()) {

@@ -49,6 +49,26 @@ fn a_chain_costs_the_latency_of_each_link() {
     }
 }
 
+/// A fence that orders stores before loads takes what it takes from when the one before has retired. Others take nothing.
+#[test]
+fn a_full_fence_takes_its_time() {
+    for (fence, counts) in [
+        ("fence rw, rw", true),
+        ("fence w, r", true),
+        ("fence r, rw", false),
+        ("fence.tso", false),
+    ] {
+        let cycles = |extra: u64| {
+            let set = format!("latency.fence_extra_cycles={extra}");
+            steady(&[&set], "", fence)
+        };
+        for extra in [1, 20, 33] {
+            let expected = if counts { COUNT * extra } else { cycles(0) };
+            assert_eq!(cycles(extra), expected, "{fence}, {extra}");
+        }
+    }
+}
+
 #[test]
 fn independent_instructions_are_limited_by_the_narrowest_stage() {
     // x5 to x10 and x28 to x31, none of which the loop uses.
