@@ -31,7 +31,7 @@ enum Served {
 impl Core {
     /// Fetches from the contexts that the policy prefers.
     pub(super) fn fetch<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
-        let front = self.fetchable(now);
+        let (front, full) = self.fetchable(now);
         let state = &mut self.state;
         let count = state.order.len() as u64;
         state.counters.fetchable_contexts += count;
@@ -42,7 +42,7 @@ impl Core {
             Some(_) => core.fetch_width,
             None => core.fetch_buffer_entries - front,
         };
-        state.front_full = room == 0;
+        state.front_full = full || room == 0;
         let most = core.fetch_width.min(room);
         let (mut left, first_seq) = (most, state.next_seq);
         let mut contexts = state.params.core.fetch_contexts;
@@ -52,7 +52,8 @@ impl Core {
             && let Some(c) = self.state.order.take_first()
         {
             let c = c as usize;
-            let served = self.contexts[c].fetch(c, &mut self.state, now, left, &mut banks, shared);
+            let most = left.min(self.contexts[c].front_room(&self.state));
+            let served = self.contexts[c].fetch(c, &mut self.state, now, most, &mut banks, shared);
             let fetched = match served {
                 Served::Fetched(count) => count,
                 Served::Misses | Served::Conflicts => 0,
@@ -79,25 +80,38 @@ impl Core {
     }
 
     /// Puts the contexts that can be fetched from in order, the preferred first. Returns the
-    /// instructions in the front end.
-    fn fetchable(&mut self, now: Cycle) -> u64 {
+    /// instructions in the front end, and whether a context has its share of it full.
+    fn fetchable(&mut self, now: Cycle) -> (u64, bool) {
         let Core { state, contexts } = self;
         state.order.clear();
-        let mut front = 0;
+        let (mut front, mut full) = (0, false);
         for (turn, c) in state.awake.from(state.turn).enumerate() {
             let context = &mut contexts[c];
             front += context.in_front();
             if context.is_fetchable(now) {
+                if context.front_room(state) == 0 {
+                    full = true;
+                    continue;
+                }
                 context.is_led();
                 let rank = state.fetch_policy.rank(context);
                 state.order.insert(rank << 8 | turn as u64, c as u8);
             }
         }
-        front
+        (front, full)
     }
 }
 
 impl Context {
+    /// Instructions that can be fetched before this context has its share of the front end.
+    #[inline(always)]
+    fn front_room(&self, core: &CoreState) -> u64 {
+        match core.stages {
+            Some(_) => core.params.core.fetch_width,
+            None => u64::from(core.shares.front).saturating_sub(self.in_front()),
+        }
+    }
+
     /// Fetches at most `most` instructions of one line. `banks` are those of the instruction cache that
     /// are taken in this cycle.
     fn fetch<O: Observer>(

@@ -29,6 +29,8 @@ params! {
         /// Instructions in the front end, up to renaming, of all contexts, where that is a queue: when they
         /// are so many, nobody is fetched from.
         fetch_buffer_entries: int(1..=256),
+        /// Who may have how much of that: shared is all that is free; partitioned an equal part for each context.
+        fetch_buffer_sharing: choice("shared", "partitioned") = "shared",
         /// From fetch of an instruction to its entry into a queue.
         front_cycles: int(1..=32),
         /// Cycles without fetch after a taken branch whose target only decode found.

@@ -31,9 +31,11 @@ impl FetchPolicy {
     }
 }
 
-/// What of queues and registers a context may have.
+/// What of the front end, of queues and of registers a context may have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shares {
+    /// Instructions before renaming.
+    pub(super) front: u32,
     /// Entries of the integer queue and of the floating-point queue.
     pub(super) queues: [u32; 2],
     /// Integer and floating-point registers beside those of the architecture.
@@ -56,6 +58,8 @@ impl Shares {
         let queue = |all| share(&core.queue_sharing, core.queue_cap_entries, all);
         let registers = |all| share(&core.register_sharing, core.register_cap, all);
         Self {
+            // There is nothing to be capped at.
+            front: share(&core.fetch_buffer_sharing, 0, core.fetch_buffer_entries),
             queues: [
                 queue(core.integer_queue_entries),
                 queue(core.fp_queue_entries),
@@ -69,6 +73,11 @@ impl Shares {
 
     /// What contexts would have nothing of, if they would.
     pub(super) fn missing(&self) -> Option<&'static str> {
+        if self.front == 0 {
+            return Some(
+                "fetch_buffer_sharing = \"partitioned\" leaves a context no entry of the front end",
+            );
+        }
         if self.queues.contains(&0) {
             return Some("queue_sharing = \"partitioned\" leaves a context no entry of a queue");
         }

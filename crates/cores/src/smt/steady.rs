@@ -11,6 +11,7 @@ use loiter_types::{Cycle, StateVisitor};
 use super::context::{Context, Entry, Fetch, NOTHING_OPEN, Oldest, Progress};
 use super::core::{Core, CoreState, InstructionEvent};
 use super::counters::Histograms;
+use super::policy::Shares;
 use super::ports::DataPorts;
 use super::registers::{NONE, Registers};
 
@@ -415,8 +416,13 @@ impl CoreState {
             visitor.value(queues.occupancy(queue));
         }
         in_queue.iter().for_each(|&count| visitor.value(count));
-        for share in shares.queues.iter().chain(&shares.registers) {
-            visitor.value(u64::from(*share));
+        let Shares {
+            front,
+            queues: of_queues,
+            registers: of_registers,
+        } = *shares;
+        for share in [front].into_iter().chain(of_queues).chain(of_registers) {
+            visitor.value(share.into());
         }
         visitor.value(*without_share);
         visitor.value(*retired_now);

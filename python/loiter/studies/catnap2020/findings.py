@@ -160,7 +160,7 @@ def _waits(found: Measured) -> Grid:
 
 def _requests(found: Measured) -> Grid:
     """Who leaves the tile while it waits."""
-    counts = (found.scale.threads[0], grid.CORES)
+    counts = grid.COUNTED_THREADS
     rows = tuple(
         (each.name if each is not PAUSE else "qspinlock", *(f"{requests(found, each, n):.1f}" for n in counts))
         for each in COUNTED

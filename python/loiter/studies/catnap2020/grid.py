@@ -49,6 +49,8 @@ TICKET = BackOff("ticket", task="ticket")
 TEST_AND_SET = BackOff("test-and-set", task="test_and_set")
 COUNTED = (TEST_AND_SET, TICKET, PAUSE)
 """Of which accesses are counted; all pause."""
+COUNTED_THREADS = (16, CORES)
+"""With how many: the fewest are in so many tiles that most hand-overs leave theirs."""
 
 
 @dataclass(frozen=True, order=True)
@@ -128,11 +130,11 @@ class Scale:
 SCALES = {
     "quick": Scale(1, 64, (4, 64, 128), (4, 64), (600, 1200, 1800, 2400), (4, 64)),
     "default": Scale(
-        4,
-        1_000,
+        2,
+        500,
         (4, 8, 16, 32, 64, 96, 128, 160, 192, 224, 255),
         (4, 8, 16, 32, 64, 128, 192, 255),
-        (300, 600, 900, 1200, 1500, 1800, 2100, 2400, 3000, 4800),
+        (300, 600, 900, 1200, 1500, 1800, 2400, 4800),
         (2, 4, 8, 16, 32, 64, 128, 255),
     ),
 }
@@ -154,5 +156,5 @@ def cells(scale: Scale, exhibit: str) -> list[Cell]:
         case "waiting_time":
             return [once(n) for n in scale.once]
         case _:
-            counted = [scale.of(each, n, SHORT) for each in COUNTED for n in (scale.threads[0], CORES)]
+            counted = [scale.of(each, n, SHORT) for each in COUNTED for n in COUNTED_THREADS]
             return [*counted, *(scale.of(each, 1, SHORT) for each in (TICKET, PAUSE))]

@@ -184,12 +184,12 @@ def _fence_hurts(found: Measured) -> Judgement:
 def _local(found: Measured) -> Judgement:
     """From few threads to one a core, a queued lock makes as many requests for each acquisition, within a half, and a
     ticket and a test-and-set lock at least twice as many."""
-    few = found.scale.threads[0]
-    growth = {each.name: requests(found, each, CORES) / requests(found, each, few) for each in grid.COUNTED}
+    few, many = grid.COUNTED_THREADS
+    growth = {each.name: requests(found, each, many) / requests(found, each, few) for each in grid.COUNTED}
     holds = growth[PAUSE.name] <= 1.5 and growth[TICKET.name] >= 2 and growth[TEST_AND_SET.name] >= 2
     names = {PAUSE.name: "qspinlock"}
     told = ", ".join(f"{names.get(name, name)} {value:.1f}" for name, value in growth.items())
-    return holds, f"times the requests with {CORES} threads as with {few}: {told}"
+    return holds, f"times the requests with {many} threads as with {few}: {told}"
 
 
 def _pending(found: Measured) -> Judgement:

@@ -184,6 +184,43 @@ fn what_does_not_fit_stops_all_that_was_fetched_after_it_where_renaming_is_in_or
     assert_rate(beside, INSTRUCTIONS, "by context");
 }
 
+/// The same where the front end has less room than a window: what cannot be renamed fills it, and nothing else comes in,
+/// unless it is divided among contexts.
+#[test]
+fn a_front_end_that_is_divided_lets_others_pass() {
+    let (divides, latency) = divides();
+    let both = |sharing: &str| {
+        let sharing = format!("core.fetch_buffer_sharing={sharing}");
+        let set = [
+            sharing.as_str(),
+            "core.rename_order=by_context",
+            "core.fetch_policy=round_robin",
+            "core.fp_queue_entries=2",
+            "core.reorder_entries=256",
+            "core.front_end=queue",
+            "core.fetch_buffer_entries=128",
+        ];
+        let counts = [1, 2].map(|times| {
+            let bench = bench(&set).for_cycles(times * CYCLES);
+            let outcome = bench.hart(0, &divides).hart(1, LOOP).run();
+            let full = outcome.counter("core0", "front_full_cycles");
+            let [divided, beside] = [0, 1].map(|hart| retired(&outcome, hart, INSTRUCTIONS));
+            [divided, beside, full]
+        });
+        [0, 1, 2].map(|n| counts[1][n] - counts[0][n])
+    };
+    let expected = INSTRUCTIONS * CYCLES / (3 * latency);
+    for (sharing, passes) in [("shared", false), ("partitioned", true)] {
+        let [divided, beside, full] = both(sharing);
+        assert!(divided.abs_diff(expected) <= 2 * INSTRUCTIONS, "{divided}");
+        assert!(2 * full > CYCLES, "{sharing}: {full}");
+        match passes {
+            true => assert_rate(beside, INSTRUCTIONS, sharing),
+            false => assert!(beside < 4 * divided, "{beside} beside {divided}"),
+        }
+    }
+}
+
 /// What one cycle fetched, eight and then seven of a line, passes as a whole: the next come when the last of them has
 /// been renamed. In a queue any of the next follow in the same cycle.
 #[test]
