@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,13 @@ from loiter.studies.runner import Order, carry_out
 from loiter.studies.sections import Cell, Measurements
 
 NAMES = ("anderson1990", "mcs1991", "boyd2012")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LOITER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 class Told(Measurements):

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 SIZES = {"phone": (390, 844), "tablet": (820, 1180), "desk": (1440, 900)}
 SCHEMES = ("light", "dark")
 MOST_BYTES = 5_000_000
-KINDS = ("study", "wait", "sweep", "locks", "compare")
+KINDS = ("study", "curves", "wait", "sweep", "locks", "compare")
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +49,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         assert done.returncode == 0, done.stderr
 
     call("study", "run", "cakarevic2008", "--scale", "quick", "--figure", "figure_6", "--out", "study")
+    call("study", "run", "mcs1991", "--scale", "quick", "--figure", "figure_17", "--out", "curves")
     call("wait", "-m", "t1", "--scale", "quick", "--methods", "default,pause", "--beside", "add,sort", "--out", "wait")
     call(
         *("sweep", "-m", "t1", "-p", "spinloops", "--place", "add=0", "--grid", "argument.iterations=5..40+5"),
