@@ -1,6 +1,6 @@
 //! Computed apart and executed on a hart, an instruction comes to the same.
 
-use loiter_isa::{Op, decode, dispatch};
+use loiter_isa::{Class, Op, decode, dispatch};
 use loiter_machine::{Machine, MachineConfig};
 use loiter_types::{HartId, PhysAddr};
 
