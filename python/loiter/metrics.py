@@ -293,7 +293,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "front_full_percent",
         _PERCENT,
-        "Share of a core's cycles in which no context was fetched from because the front end was full.",
+        "Share of a core's cycles in which the front end was full, or a context's share of it.",
         _cycles_percent("front_full_cycles"),
     ),
     Metric(

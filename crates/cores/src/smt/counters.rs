@@ -13,7 +13,7 @@ counters! {
         issued: "instructions",
         /// Cycles in which nothing was fetched.
         zero_fetch_cycles: "cycles",
-        /// Cycles in which no context was fetched from because the front end had no room.
+        /// Cycles in which the front end had no room, or not for a context that has its share of it.
         front_full_cycles: "cycles",
         /// Cycles in which nothing was issued.
         zero_issue_cycles: "cycles",
