@@ -330,7 +330,7 @@ def test_every_lock_gives_so_many_sections_in_equal_shares(lock: str, threads: i
 
 @pytest.mark.simulator
 def test_a_hart_alone_takes_its_sections_and_the_work_outside() -> None:
-    """The mean of the work outside is what was asked for, and the section what it works."""
+    """The mean of the work outside is its target, and the section takes at least the cycles of its work."""
     cycles = {}
     for think in (0, 1000):
         result = run("ticket", 1, acquisitions=1000, hold=200, think=think, lines=0, checks=0)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
 from loiter.engine import Engine
+from loiter.errors import unknown
 from loiter.results import Result
 from loiter.runs.worker import Job
 
@@ -226,6 +227,23 @@ class Findings:
     rows: Sequence[Mapping[str, Any]]
     warnings: Sequence[str] = field(default=())
     curves: Sequence[Curves] = field(default=())
+
+
+def chosen(exhibits: Sequence[Exhibit], exhibit: str | None) -> list[str]:
+    """The exhibits that are wanted: the one that is named, or all. Raises `UserFault` for one that there is not."""
+    known = [each.id for each in exhibits]
+    if exhibit is not None and exhibit not in known:
+        raise unknown("figure", exhibit, known)
+    return known if exhibit is None else [exhibit]
+
+
+def judged(
+    key: str, text: str, exhibit: str | None, needs: Sequence[str], rule: Callable[[], tuple[bool, str]]
+) -> Statement:
+    """A statement as its rule says, or as not measured where none of the exhibits that have its runs is wanted."""
+    there = exhibit is None or exhibit in needs
+    holds, told = rule() if there else (None, f"not measured: not in --figure {exhibit}")
+    return Statement(text, holds, told, key)
 
 
 class Study(Protocol):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from loiter import programs
+from loiter import contention, programs
 from loiter.engine import Engine
 from loiter.errors import RunFault
 from loiter.machines import Machine
@@ -17,9 +17,7 @@ from loiter.runs.worker import Job
 
 PROGRAM = "sections"
 
-_PHASES = "reference until probe:work_begin, timing"
-"""The program times its work before the region of interest."""
-_MOST_CYCLES = 20_000_000_000
+MOST_CYCLES = 20_000_000_000
 """A run that takes longer has come to a stop."""
 
 
@@ -61,14 +59,14 @@ def jobs(engine: Engine, machine: Machine, cells: Sequence[Cell], *, spread: boo
     """A run for each cell. CPUs are the first ones, or are spread evenly over the machine: the slots of few are then
     those of any few."""
     program = programs.load(engine, PROGRAM)
-    plan = str(engine.describe_phases(_PHASES)["plan"])
+    plan = str(engine.describe_phases(contention.PHASES)["plan"])
     return [_job(machine, program, plan, cell, spread) for cell in dict.fromkeys(cells)]
 
 
 def _job(machine: Machine, program: Program, plan: str, cell: Cell, spread: bool) -> Job:
     harts = [n * machine.contexts // cell.cpus if spread else n for n in range(cell.cpus)]
     placement = programs.place([f"{cell.lock}={','.join(map(str, harts))}"], program, machine)
-    request = Request(machine, program, placement, cell.arguments, max_cycles=_MOST_CYCLES, phases=plan)
+    request = Request(machine, program, placement, cell.arguments, max_cycles=MOST_CYCLES, phases=plan)
     return Job(cell.label, request, weight=cell.cpus * cell.acquisitions * cell.threads**3)
 
 

@@ -106,10 +106,7 @@ impl Context {
     /// Instructions that can be fetched before this context has its share of the front end.
     #[inline(always)]
     fn front_room(&self, core: &CoreState) -> u64 {
-        match core.stages {
-            Some(_) => core.params.core.fetch_width,
-            None => u64::from(core.shares.front).saturating_sub(self.in_front()),
-        }
+        u64::from(core.shares.front).saturating_sub(self.in_front())
     }
 
     /// Fetches at most `most` instructions of one line. `banks` are those of the instruction cache that

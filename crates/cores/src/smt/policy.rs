@@ -34,7 +34,7 @@ impl FetchPolicy {
 /// What of the front end, of queues and of registers a context may have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shares {
-    /// Instructions before renaming.
+    /// Instructions before renaming; no bound where they are not divided, or stand in stages.
     pub(super) front: u32,
     /// Entries of the integer queue and of the floating-point queue.
     pub(super) queues: [u32; 2],
@@ -58,8 +58,10 @@ impl Shares {
         let queue = |all| share(&core.queue_sharing, core.queue_cap_entries, all);
         let registers = |all| share(&core.register_sharing, core.register_cap, all);
         Self {
-            // There is nothing to be capped at.
-            front: share(&core.fetch_buffer_sharing, 0, core.fetch_buffer_entries),
+            front: match (core.front_end.as_str(), core.fetch_buffer_sharing.as_str()) {
+                ("queue", "partitioned") => (core.fetch_buffer_entries / awake) as u32,
+                _ => u32::MAX,
+            },
             queues: [
                 queue(core.integer_queue_entries),
                 queue(core.fp_queue_entries),

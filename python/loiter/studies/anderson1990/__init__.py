@@ -7,14 +7,13 @@ from typing import Any
 
 from loiter import machines, reference
 from loiter.engine import Engine
-from loiter.errors import unknown
 from loiter.results import Result
 from loiter.runs.worker import Job
 from loiter.studies import sections
 from loiter.studies.anderson1990 import exhibits, grid, statements
 from loiter.studies.anderson1990.grid import SCALES, TEST_AND_SET
 from loiter.studies.anderson1990.statements import Judge
-from loiter.studies.base import Findings, Point, Tolerance
+from loiter.studies.base import Findings, Point, Tolerance, chosen
 from loiter.studies.sections import Cell, Measurements
 
 
@@ -64,10 +63,7 @@ class Anderson1990:
 
 
 def _cells(scale: str, exhibit: str | None) -> list[Cell]:
-    known = [each.id for each in grid.EXHIBITS]
-    if exhibit is not None and exhibit not in known:
-        raise unknown("figure", exhibit, known)
-    wanted = known if exhibit is None else [exhibit]
+    wanted = chosen(grid.EXHIBITS, exhibit)
     return list(dict.fromkeys(cell for each in wanted for cell in grid.cells(SCALES[scale], each)))
 
 

@@ -6,6 +6,7 @@ Two times differ where one is more than `MARGIN` of the other away from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from loiter import reference
 from loiter.studies.anderson1990 import grid
@@ -22,7 +23,7 @@ from loiter.studies.anderson1990.grid import (
     Lock,
     Scale,
 )
-from loiter.studies.base import Statement
+from loiter.studies.base import Statement, judged
 from loiter.studies.sections import Cell, Measurements
 
 MARGIN = 0.01
@@ -189,7 +190,6 @@ def of(judge: Judge, exhibit: str | None) -> list[Statement]:
     for key, (needs, rule) in JUDGES.items():
         text = str(reference.lookup(grid.REFERENCE, key))
         # The runs of `elapsed` have those of `delays` among them.
-        there = exhibit is None or exhibit == needs or (exhibit, needs) == ("elapsed", "delays")
-        holds, told = rule(judge) if there else (None, f"not measured: not in --figure {exhibit}")
-        found.append(Statement(text, holds, told, key))
+        exhibits = (needs, "elapsed") if needs == "delays" else (needs,)
+        found.append(judged(key, text, exhibit, exhibits, partial(rule, judge)))
     return found

@@ -8,11 +8,10 @@ from typing import Any
 from loiter import engine as engines
 from loiter import latency, machines, reference
 from loiter.engine import Engine
-from loiter.errors import unknown
 from loiter.results import Result
 from loiter.runs.worker import Job
 from loiter.studies import sections
-from loiter.studies.base import Findings, Point, Tolerance
+from loiter.studies.base import Findings, Point, Tolerance, chosen
 from loiter.studies.boyd2012 import findings, grid
 from loiter.studies.boyd2012.findings import Throughputs
 from loiter.studies.boyd2012.grid import PERCENT, SCALES, SHORT, TICKET
@@ -69,10 +68,7 @@ class Boyd2012:
 
 
 def _cells(scale: str, exhibit: str | None) -> list[Cell]:
-    known = [each.id for each in grid.EXHIBITS]
-    if exhibit is not None and exhibit not in known:
-        raise unknown("figure", exhibit, known)
-    wanted = known if exhibit is None else [exhibit]
+    wanted = chosen(grid.EXHIBITS, exhibit)
     return list(dict.fromkeys(cell for each in wanted for cell in grid.cells(SCALES[scale], each)))
 
 

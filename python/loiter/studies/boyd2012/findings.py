@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from loiter import reference
-from loiter.studies.base import Curves, Grid, Statement
+from loiter.studies.base import Curves, Grid, Statement, judged
 from loiter.studies.boyd2012 import grid, model
 from loiter.studies.boyd2012.grid import CORES, LOCKS, LONG, PERCENT, SCALABLE, SHORT, TICKET, Lock, Scale
 from loiter.studies.boyd2012.model import Parameters
@@ -209,10 +210,9 @@ ON_LINUX = ("statements.collapse_total", "statements.collapse_visible")
 
 def statements(found: Throughputs, exhibit: str | None) -> list[Statement]:
     """All of them; those of other exhibits are named as not measured."""
-    judged = []
-    for key, (needs, rule) in JUDGES.items():
-        there = exhibit is None or exhibit in needs
-        holds, told = rule(found) if there else (None, f"not measured: not in --figure {exhibit}")
-        judged.append(Statement(str(reference.lookup(grid.REFERENCE, key)), holds, told, key))
+    all_of_them = [
+        judged(key, str(reference.lookup(grid.REFERENCE, key)), exhibit, needs, partial(rule, found))
+        for key, (needs, rule) in JUDGES.items()
+    ]
     told = "not measured: of Linux under load"
-    return judged + [Statement(str(reference.lookup(grid.REFERENCE, key)), None, told, key) for key in ON_LINUX]
+    return all_of_them + [Statement(str(reference.lookup(grid.REFERENCE, key)), None, told, key) for key in ON_LINUX]

@@ -6,18 +6,15 @@ from collections.abc import Mapping
 
 from loiter import contention, machines, programs
 from loiter.engine import Engine
-from loiter.errors import unknown
 from loiter.results import Result
 from loiter.runs.request import Request
 from loiter.runs.worker import Job
-from loiter.studies.base import Findings
+from loiter.studies.base import Findings, chosen
 from loiter.studies.catnap2020 import findings, grid, statements
 from loiter.studies.catnap2020.findings import Measured
 from loiter.studies.catnap2020.grid import SCALES, Cell
 from loiter.studies.catnap2020.measurements import Measurements
-
-_MOST_CYCLES = 20_000_000_000
-"""A run that takes longer has come to a stop."""
+from loiter.studies.sections import MOST_CYCLES
 
 
 class Catnap2020:
@@ -54,7 +51,7 @@ class Catnap2020:
         def job(cell: Cell) -> Job:
             harts = ",".join(map(str, order[: cell.threads]))
             placement = programs.place([f"{cell.task}={harts}"], program, machine)
-            request = Request(machine, program, placement, cell.arguments, max_cycles=_MOST_CYCLES, phases=phases)
+            request = Request(machine, program, placement, cell.arguments, max_cycles=MOST_CYCLES, phases=phases)
             return Job(
                 cell.label, request, weight=cell.threads * (cell.window_cycles + cell.threads * cell.hold_cycles)
             )
@@ -76,10 +73,7 @@ class Catnap2020:
 
 
 def _cells(scale: str, exhibit: str | None) -> list[Cell]:
-    known = [each.id for each in grid.EXHIBITS]
-    if exhibit is not None and exhibit not in known:
-        raise unknown("figure", exhibit, known)
-    wanted = known if exhibit is None else [exhibit]
+    wanted = chosen(grid.EXHIBITS, exhibit)
     return list(dict.fromkeys(cell for each in wanted for cell in grid.cells(SCALES[scale], each)))
 
 

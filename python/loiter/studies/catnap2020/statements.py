@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 
 from loiter import reference
-from loiter.studies.base import Limit, Point, Side, Statement, Tolerance
+from loiter.studies.base import Limit, Point, Side, Statement, Tolerance, judged
 from loiter.studies.catnap2020 import grid
 from loiter.studies.catnap2020.findings import ALIKE, HARMLESS, Measured, requests
 from loiter.studies.catnap2020.grid import (
@@ -219,10 +220,10 @@ def statements(found: Measured, exhibit: str | None) -> list[Statement]:
     out = []
     texts: dict[str, str] = reference.lookup(PAPER, "statements")
     for key, text in texts.items():
-        holds, told = None, "not measured: of a kernel under load"
+        name = f"statements.{key}"
         if key in JUDGES:
             needs, rule = JUDGES[key]
-            there = exhibit is None or exhibit in needs
-            holds, told = rule(found) if there else (None, f"not measured: not in --figure {exhibit}")
-        out.append(Statement(str(text), holds, told, f"statements.{key}"))
+            out.append(judged(name, text, exhibit, needs, partial(rule, found)))
+        else:
+            out.append(Statement(text, None, "not measured: of a kernel under load", name))
     return out

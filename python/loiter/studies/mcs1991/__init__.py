@@ -7,11 +7,10 @@ from typing import Any
 
 from loiter import machines
 from loiter.engine import Engine
-from loiter.errors import unknown
 from loiter.results import Result
 from loiter.runs.worker import Job
 from loiter.studies import sections
-from loiter.studies.base import Findings
+from loiter.studies.base import Findings, chosen
 from loiter.studies.mcs1991 import findings, grid
 from loiter.studies.mcs1991.findings import Findings17
 from loiter.studies.mcs1991.grid import SCALES
@@ -57,10 +56,7 @@ class Mcs1991:
 
 
 def _cells(scale: str, exhibit: str | None) -> list[Cell]:
-    known = [each.id for each in grid.EXHIBITS]
-    if exhibit is not None and exhibit not in known:
-        raise unknown("figure", exhibit, known)
-    wanted = known if exhibit is None else [exhibit]
+    wanted = chosen(grid.EXHIBITS, exhibit)
     return list(dict.fromkeys(cell for each in wanted for cell in grid.cells(SCALES[scale], each)))
 
 

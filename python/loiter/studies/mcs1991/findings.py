@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from loiter import reference
-from loiter.studies.base import Curves, Grid, Statement
+from loiter.studies.base import Curves, Grid, Statement, judged
 from loiter.studies.mcs1991 import grid
 from loiter.studies.mcs1991.grid import BACK_OFF, COUNTED, CPUS, FEW_CPUS, LOCKS, MCS, PLAIN, QUEUES, Lock, Scale
 from loiter.studies.sections import Cell, Measurements
@@ -122,8 +123,7 @@ JUDGES: dict[str, tuple[str, Callable[[Findings17], Judgement]]] = {
 
 def statements(found: Findings17, exhibit: str | None) -> list[Statement]:
     """All of them; those of other exhibits are named as not measured."""
-    judged = []
-    for key, (needs, rule) in JUDGES.items():
-        holds, told = rule(found) if exhibit in (None, needs) else (None, f"not measured: not in --figure {exhibit}")
-        judged.append(Statement(str(reference.lookup(grid.REFERENCE, key)), holds, told, key))
-    return judged
+    return [
+        judged(key, str(reference.lookup(grid.REFERENCE, key)), exhibit, (needs,), partial(rule, found))
+        for key, (needs, rule) in JUDGES.items()
+    ]

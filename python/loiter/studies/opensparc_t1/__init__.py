@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 from loiter import machines, programs
 from loiter.engine import Engine
-from loiter.errors import unknown
 from loiter.results import Result
 from loiter.runs.request import Request
 from loiter.runs.worker import Job
-from loiter.studies.base import Exhibit, Findings, Grid
+from loiter.studies.base import Exhibit, Findings, Grid, chosen
 from loiter.studies.opensparc_t1.figures import CELLS, ROUNDS, Cell, Measurements, beyond, points
 
 PROGRAM = "spinloops"
@@ -36,9 +35,7 @@ class OpensparcT1:
 
     def plan(self, engine: Engine, scale: str, exhibit: str | None) -> list[Job]:
         """One run for each cell."""
-        known = [each.id for each in self.exhibits]
-        if exhibit is not None and exhibit not in known:
-            raise unknown("figure", exhibit, known)
+        chosen(self.exhibits, exhibit)
         machine = machines.load(engine, "t1", ["system.cores=2", "system.ram_mib=128"])
         program = programs.load(engine, PROGRAM)
 

@@ -11,6 +11,8 @@ use crate::machines::{Machine, on_all_processors};
 /// Machines with out-of-order cores, and harts for a core and one context of another.
 const MACHINES: [(Machine, usize); 2] = [(Machine::Opteron48, 2), (Machine::Knl, 5)];
 
+/// The register in which a waiter counts its reads.
+const COUNT: u8 = 18;
 /// The floating-point unit is on.
 const FS: i64 = 3 << 13;
 /// fence.tso
@@ -62,5 +64,3 @@ fn delays_are_skipped() {
         assert_skipped(&result, 2, 4, &format!("{machine:?}, {name}"));
     });
 }
-
-const COUNT: u8 = 18;
