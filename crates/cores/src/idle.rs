@@ -18,13 +18,14 @@
 //! has to hear of their loss.
 
 use loiter_hart::Nap;
-use loiter_memory::{Caches, Emptied, Flush};
+use loiter_memory::{Caches, Emptied, Flush, FlushOf};
 use loiter_types::{Cycle, counters, params};
 
 /// What a core forgets of translations.
 pub(crate) const EVERYTHING: Flush = Flush {
     addr: None,
     asid: None,
+    of: FlushOf::Everybody,
 };
 
 /// Most idle states of a core.

@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 
 use loiter_hart::{Access, Hart, Page, PageWalk, WalkStep};
-use loiter_isa::Inst;
-use loiter_memory::{Flush, Request, RequestKind, Tlb, Translation, WalkerCounters, WalkerParams};
+use loiter_isa::{Inst, Op};
+use loiter_memory::{Flush, FlushOf, Request, RequestKind, Tlb, Translation, WalkerCounters, WalkerParams};
 use loiter_types::{
     AddressSpace, ContextId, CoreId, Cycle, PAGE_BYTES, PhysAddr, StateVisitor, VirtAddr,
 };
@@ -57,12 +57,27 @@ impl Granted {
     }
 }
 
-/// The translations that `inst`, an `sfence.vma` which `hart` is about to run or has run, names.
+/// The translations that `inst`, a fence of translations which `hart` is about to run or has run, names.
 pub(crate) fn flush_of(inst: &Inst, hart: &Hart) -> Flush {
     let value = |slot: u8| (slot != 0).then(|| hart.regs[slot as usize]);
+    let of_hypervisor = AddressSpace {
+        guest: hart.page_tables_of_guest(),
+        ..AddressSpace::PHYSICAL
+    };
+    let guest = of_hypervisor.vmid().map_or(FlushOf::Host, FlushOf::Guest);
+    if inst.op == Op::HfenceGvma {
+        // Entries are known by addresses of the guest, and not of its memory.
+        return Flush {
+            addr: None,
+            asid: None,
+            of: value(inst.rs2).map_or(FlushOf::Guests, |vmid| FlushOf::Guest(vmid as u16)),
+        };
+    }
+    let in_guest = inst.op == Op::HfenceVvma || hart.csr.in_guest();
     Flush {
         addr: value(inst.rs1).map(VirtAddr),
         asid: value(inst.rs2).map(|asid| asid as u16),
+        of: if in_guest { guest } else { FlushOf::Host },
     }
 }
 

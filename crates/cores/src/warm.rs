@@ -1,7 +1,7 @@
 //! Warming: what the reference engine runs leaves its traces in caches and translation buffers.
 
 use loiter_hart::{Access, Retired, access_width};
-use loiter_isa::{Class, Op};
+use loiter_isa::Class;
 use loiter_memory::{Memory, RequestKind, Tlb, Translation};
 use loiter_types::{AddressSpace, CoreId, PhysAddr, VirtAddr};
 
@@ -48,7 +48,7 @@ impl Traces<'_> {
                 self.access(event, Access::Load, self.reserves);
             }
             Class::Atomic => self.access(event, Access::Store, self.atomics),
-            Class::Fence if inst.op == Op::SfenceVma => {
+            Class::Fence if inst.op.fences_translations() => {
                 let flush = flush_of(inst, event.hart);
                 forget(self.itlb, |tlb| tlb.flush(flush));
                 forget(self.dtlb, |tlb| tlb.flush(flush));

@@ -133,6 +133,10 @@ impl Environment for Port {
     fn set_supervisor_timer(&mut self, _: HartId, _: u64) -> u64 {
         0
     }
+
+    fn set_guest_timer(&mut self, _: HartId, _: u64, _: u64) -> u64 {
+        0
+    }
 }
 
 /// The CSR with the number of the hart.

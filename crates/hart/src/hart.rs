@@ -77,9 +77,9 @@ impl Hart {
 
     /// To be called after anything that changes how accesses are translated.
     pub(crate) fn mode_changed(&mut self) {
-        let csr = &self.csr;
-        self.tlb
-            .enter(csr.fetch_mode(), csr.data_mode(), csr.satp());
+        let (fetch, data) = (self.csr.fetch_mode(), self.csr.data_mode());
+        let spaces = (self.space_of(fetch), self.space_of(data));
+        self.tlb.enter((fetch, spaces.0), (data, spaces.1));
     }
 
     /// Shows `visitor` what instructions that access no CSR, do not trap and do not wait may depend on and change.
@@ -174,7 +174,12 @@ impl Hart {
     /// [`Unhandled`], with the hart unchanged, when the handler address holds no memory.
     pub fn take_trap(&mut self, trap: Trap, machine: &Machine) -> Result<(), Unhandled> {
         let (handler, privilege) = self.csr.handler(trap);
-        let physical = privilege == Privilege::Machine || self.csr.paging() == Paging::Bare;
+        let physical = match privilege {
+            Some(Privilege::Machine) => true,
+            Some(_) => self.csr.paging() == Paging::Bare,
+            // Its hypervisor hears of what its memory does not have.
+            None => false,
+        };
         if physical && !machine.is_ram(PhysAddr(handler), 2) {
             return Err(Unhandled {
                 trap,

@@ -1,6 +1,6 @@
 //! Looking at a hart from outside and changing it, as a debugger does.
 
-use loiter_isa::csr::number::{MSTATUS, SATP, SSTATUS, STIMECMP};
+use loiter_isa::csr::number::{HGATP, MSTATUS, SATP, SSTATUS, STIMECMP, VSATP, VSSTATUS};
 use loiter_machine::Machine;
 use loiter_types::{PhysAddr, VirtAddr};
 
@@ -11,14 +11,19 @@ use crate::hart::Hart;
 impl Hart {
     /// Writes CSR `number`, which exists and may be written, with all that follows.
     pub(crate) fn write_csr<E: Environment>(&mut self, around: &mut E, number: u16, value: u64) {
-        if number == STIMECMP {
+        if number == STIMECMP && !self.csr.in_guest() {
             let lines = around.set_supervisor_timer(self.id, value);
             self.csr.set_lines(lines);
         } else {
             self.csr.write(number, value, self.retired);
         }
+        if self.csr.is_guest_timer(number) {
+            let (value, ahead) = self.csr.guest_timer();
+            let lines = around.set_guest_timer(self.id, value, ahead);
+            self.csr.set_lines(lines);
+        }
         match number {
-            MSTATUS | SSTATUS | SATP => self.mode_changed(),
+            MSTATUS | SSTATUS | SATP | VSSTATUS | VSATP | HGATP => self.mode_changed(),
             _ if is_protection(number) => self.tlb.flush(),
             _ => {}
         }
@@ -32,22 +37,24 @@ impl Hart {
             return exists.then(|| machine.supervisor_timer(self.id));
         }
         let mut csr = self.csr.clone();
-        csr.privilege = Privilege::Machine;
+        csr.enter(Privilege::Machine, false);
         csr.clock.time = machine.time();
         csr.read(number, self.retired, false)
     }
 
     /// Writes CSR `number` as machine mode would. Returns whether it could.
     pub fn set_csr_from_outside(&mut self, machine: &mut Machine, number: u16, value: u64) -> bool {
-        let privilege = std::mem::replace(&mut self.csr.privilege, Privilege::Machine);
+        let (privilege, in_guest) = (self.csr.privilege, self.csr.in_guest());
+        self.csr.enter(Privilege::Machine, false);
         let exists = match number {
             STIMECMP => self.csr.extensions.sstc,
             _ => self.csr.read(number, self.retired, true).is_some(),
         };
-        self.csr.privilege = privilege;
         if exists {
             self.write_csr(machine, number, value);
         }
+        self.csr.enter(privilege, in_guest);
+        self.mode_changed();
         exists
     }
 
@@ -56,6 +63,12 @@ impl Hart {
     #[must_use]
     pub fn page_tables(&self) -> u64 {
         self.csr.satp()
+    }
+
+    /// Which tables of a guest's memory, as [`loiter_types::AddressSpace::guest`] has them.
+    #[must_use]
+    pub fn page_tables_of_guest(&self) -> u64 {
+        loiter_types::AddressSpace::guest_of(self.csr.hgatp())
     }
 
     /// Puts the hart into another mode.

@@ -8,7 +8,7 @@
 
 use loiter_isa::Width;
 use loiter_machine::{News, Pages};
-use loiter_types::{HartId, PAGE_BYTES, PhysAddr, VirtAddr};
+use loiter_types::{AddressSpace, HartId, PAGE_BYTES, PhysAddr, VirtAddr};
 
 use crate::csr::{AccessMode, Privilege};
 use crate::translate::{Access, PAGE_LOG2};
@@ -30,6 +30,9 @@ mod key {
     pub(super) const SUM: u64 = 1 << 5;
     pub(super) const MXR: u64 = 1 << 6;
     pub(super) const SPACE_SHIFT: u32 = 7;
+    pub(super) const GUEST_MXR: u64 = 1 << 11;
+    /// Nothing is remembered, nor found.
+    pub(super) const NOTHING: u64 = 1;
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,9 +57,8 @@ pub(crate) struct Tlb {
     fetch_key: u64,
     data: [DataEntry; DATA_ENTRIES],
     fetch: [FetchEntry; FETCH_ENTRIES],
-    /// The `satp` of each numbered address space; number 0 is translation switched off.
-    spaces: [u64; SPACES],
-    space: usize,
+    /// The numbered address spaces; number 0 is translation switched off.
+    spaces: [AddressSpace; SPACES],
     next_space: usize,
     /// What it has heard of.
     news: News,
@@ -79,8 +81,7 @@ impl Tlb {
             fetch_key: 0,
             data: [data; DATA_ENTRIES],
             fetch: [fetch; FETCH_ENTRIES],
-            spaces: [0; SPACES],
-            space: 0,
+            spaces: [AddressSpace::PHYSICAL; SPACES],
             next_space: 0,
             news: News::default(),
         }
@@ -97,36 +98,37 @@ impl Tlb {
         }
     }
 
-    /// Accesses are made in these modes from now on, in the address space of `satp`.
-    pub(crate) fn enter(&mut self, fetch: AccessMode, data: AccessMode, satp: u64) {
-        if self.spaces[self.space] != satp {
-            self.enter_space(satp);
-        }
-        self.fetch_key = self.key(fetch);
-        self.data_key = self.key(data);
+    /// Accesses are made in these modes and address spaces from now on.
+    pub(crate) fn enter(
+        &mut self,
+        fetch: (AccessMode, AddressSpace),
+        data: (AccessMode, AddressSpace),
+    ) {
+        let fetches = self.number_of(fetch.1, 0);
+        let accesses = match data.1 == fetch.1 {
+            true => fetches,
+            false => self.number_of(data.1, fetches),
+        };
+        self.fetch_key = key_of(fetch.0, fetches);
+        self.data_key = key_of(data.0, accesses);
     }
 
-    #[cold]
-    fn enter_space(&mut self, satp: u64) {
-        if let Some(space) = self.spaces.iter().position(|&known| known == satp) {
-            self.space = space;
-            return;
+    /// The number of `space`, which takes another's place if it has none, but not that of number `taken`.
+    fn number_of(&mut self, space: AddressSpace, taken: usize) -> usize {
+        if let Some(number) = self.spaces.iter().position(|&known| known == space) {
+            return number;
         }
-        self.next_space = self.next_space % (SPACES - 1) + 1;
-        self.space = self.next_space;
-        if std::mem::replace(&mut self.spaces[self.space], satp) != 0 {
+        for _ in 0..2 {
+            self.next_space = self.next_space % (SPACES - 1) + 1;
+            if self.next_space != taken {
+                break;
+            }
+        }
+        let before = std::mem::replace(&mut self.spaces[self.next_space], space);
+        if before != AddressSpace::PHYSICAL {
             self.flush();
         }
-    }
-
-    fn key(&self, mode: AccessMode) -> u64 {
-        let privilege = (mode.privilege as u64) << key::PRIVILEGE_SHIFT;
-        if mode.privilege == Privilege::Machine {
-            return privilege;
-        }
-        let sum = if mode.sum { key::SUM } else { 0 };
-        let mxr = if mode.mxr { key::MXR } else { 0 };
-        privilege | sum | mxr | (self.space as u64) << key::SPACE_SHIFT
+        self.next_space
     }
 
     /// Forgets what no longer holds.
@@ -223,6 +225,9 @@ impl Tlb {
         access: Access,
         pages: &Pages,
     ) {
+        if access != Access::Fetch && self.data_key & key::NOTHING != 0 {
+            return;
+        }
         let page = addr & !PAGE_MASK;
         let delta = physical.0.wrapping_sub(addr);
         if access == Access::Fetch {
@@ -244,6 +249,22 @@ impl Tlb {
             _ => entry.load = tag,
         }
     }
+}
+
+fn key_of(mode: AccessMode, space: usize) -> u64 {
+    let privilege = (mode.privilege as u64) << key::PRIVILEGE_SHIFT;
+    if mode.of_code {
+        return key::NOTHING;
+    }
+    if mode.privilege == Privilege::Machine {
+        return privilege;
+    }
+    let bit = |set, bit| if set { bit } else { 0 };
+    privilege
+        | bit(mode.sum, key::SUM)
+        | bit(mode.mxr, key::MXR)
+        | bit(mode.guest_mxr, key::GUEST_MXR)
+        | (space as u64) << key::SPACE_SHIFT
 }
 
 #[inline(always)]

@@ -10,8 +10,8 @@ use crate::walk::Page;
 
 /// log2 of the bytes of a page.
 pub(crate) const PAGE_LOG2: u32 = PAGE_BYTES.trailing_zeros();
-/// Most levels of tables.
-const MAX_LEVELS: usize = 4;
+/// Most entries that a walk reads: four levels, each found by four of a guest's memory, and its page by four more.
+const MOST_ENTRIES: usize = 4 * (1 + 4) + 4;
 
 /// What an address is translated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,10 @@ impl Hart {
         self.tlb.sync(&machine.pages);
         match self.tlb.find(addr.0, access) {
             Some(found) => Ok(found),
-            None => self.walk_and_remember(machine, addr, bytes, access),
+            None => {
+                let found = self.walk_and_remember(machine, addr, bytes, access);
+                found.map_err(|trap| self.seen_from_outside(trap, access))
+            }
         }
     }
 
@@ -106,7 +109,10 @@ impl Hart {
         self.tlb.sync(&machine.pages);
         match self.tlb.find(addr.0, access) {
             Some(found) => Ok(found),
-            None => self.walk_without_marks(machine, addr, bytes, access),
+            None => {
+                let found = self.walk_without_marks(machine, addr, bytes, access);
+                found.map_err(|trap| self.seen_from_outside(trap, access))
+            }
         }
     }
 
@@ -129,6 +135,12 @@ impl Hart {
         }
     }
 
+    /// What an access raises: one that is made as a guest makes it, from outside the guest, says so.
+    fn seen_from_outside(&self, trap: Trap, access: Access) -> Trap {
+        let from_outside = self.access_mode(access).guest && !self.csr.in_guest();
+        if from_outside { trap.of_guest() } else { trap }
+    }
+
     /// Remembers what it finds only where nothing has to be marked for that.
     #[cold]
     fn walk_without_marks(
@@ -142,7 +154,7 @@ impl Hart {
         let found = self.find(machine, addr, bytes, access, |entry| {
             known &= machine.pages.is_table_of(self.id, entry);
         })?;
-        let sets = found.page.filter(|page| page.sets != 0);
+        let sets = found.page.filter(|page| !page.marks.is_empty());
         let may_mark = sets.is_none_or(|page| self.may_mark(&page));
         if !found.verdict.allowed || !may_mark {
             return Err(access.access_fault(addr.0));
@@ -162,14 +174,14 @@ impl Hart {
         bytes: u64,
         access: Access,
     ) -> Result<PhysAddr, Trap> {
-        let mut tables = [None; MAX_LEVELS];
+        let mut tables = [None; MOST_ENTRIES];
         let mut places = tables.iter_mut();
         let found = self.find(machine, addr, bytes, access, |entry| {
-            *places.next().expect("as many as levels") = Some(entry);
+            *places.next().expect("as many as a walk reads") = Some(entry);
         })?;
         let fault = access.access_fault(addr.0);
         if let Some(page) = found.page
-            && page.sets != 0
+            && !page.marks.is_empty()
         {
             self.mark(machine, &page).ok_or(fault)?;
         }
@@ -221,17 +233,22 @@ impl Hart {
     }
 
     fn may_mark(&self, page: &Page) -> bool {
-        let verdict = self
-            .csr
-            .protection(page.at.0, 8, Privilege::Supervisor, Access::Store);
-        verdict.allowed
+        let may = |at: PhysAddr| {
+            let protection = self.csr.protection(at.0, 8, Privilege::Supervisor, Access::Store);
+            protection.allowed
+        };
+        page.marks.iter().all(|(at, _)| may(at))
     }
 
-    /// Marks a page as accessed or written; `None` when the hart may not write to its entry.
+    /// Marks a page as accessed or written; `None` when the hart may not write to its entries.
     fn mark(&self, machine: &mut Machine, page: &Page) -> Option<()> {
-        self.may_mark(page)
-            .then(|| machine.extend_table_entry(self.id, page.at, page.entry | page.sets))?
-            .ok()
+        if !self.may_mark(page) {
+            return None;
+        }
+        for (at, entry) in page.marks.iter() {
+            machine.extend_table_entry(self.id, at, entry).ok()?;
+        }
+        Some(())
     }
 }
 

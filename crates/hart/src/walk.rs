@@ -1,4 +1,8 @@
 //! A walk of the page tables, entry by entry (privileged manual, "Virtual Address Translation Process").
+//!
+//! Where a guest accesses, addresses of its memory are translated once more ("Two-Stage Address Translation"): those of the entries of
+//! its tables, and that of what it accesses. A walk then reads the entries of both kinds of table in the order in which that asks
+//! for them.
 
 use loiter_isa::Width;
 use loiter_machine::Machine;
@@ -7,10 +11,18 @@ use loiter_types::{AddressSpace, PhysAddr, VirtAddr};
 use crate::csr::{AccessMode, Paging, Privilege};
 use crate::hart::Hart;
 use crate::translate::{Access, PAGE_LOG2};
-use crate::trap::Trap;
+use crate::trap::{Cause, GuestAccess, Trap};
 
 /// log2 of the entries of a table.
 const INDEX_BITS: u32 = 9;
+/// log2 of how many times as many the outermost table of a guest's memory has.
+const GUEST_BITS: u32 = 2;
+/// A page of all that there is.
+const WHOLE_MEMORY_LOG2: u32 = 63;
+/// `htinst` of a read of 64 bits from a guest's page table (privileged manual, "Transformed Instruction or Pseudoinstruction").
+const READS_TABLE: u64 = 0x3000;
+/// The same of a write.
+const WRITES_TABLE: u64 = 0x3020;
 
 pub(crate) const VALID: u64 = 1;
 pub(crate) const READ: u64 = 1 << 1;
@@ -30,10 +42,89 @@ const PPN_MASK: u64 = (1 << 44) - 1;
 pub struct PageWalk {
     addr: VirtAddr,
     access: Access,
-    table: u64,
-    /// log2 of the bytes that an entry of the table maps.
-    shift: u32,
+    /// Where it stands in the tables of the address space.
+    at: Level,
     global: bool,
+    /// Of a guest.
+    guest: Option<GuestWalk>,
+}
+
+/// A table, and what an entry of it maps.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    table: u64,
+    /// log2 of the bytes that an entry maps.
+    shift: u32,
+    /// log2 of the entries of the table.
+    index_bits: u32,
+}
+
+impl Level {
+    /// The outermost table of the register that names it, of so many levels.
+    fn outermost(register: u64, levels: u32, index_bits: u32) -> Self {
+        Self {
+            table: (register & PPN_MASK) << PAGE_LOG2,
+            shift: PAGE_LOG2 + (levels - 1) * INDEX_BITS,
+            index_bits,
+        }
+    }
+
+    fn entry(&self, addr: u64) -> u64 {
+        self.table + 8 * (addr >> self.shift & ((1 << self.index_bits) - 1))
+    }
+
+    /// The table that `entry` leads to.
+    fn next(&self, entry: u64) -> Self {
+        Self {
+            table: (entry >> PPN_SHIFT & PPN_MASK) << PAGE_LOG2,
+            shift: self.shift - INDEX_BITS,
+            index_bits: INDEX_BITS,
+        }
+    }
+}
+
+/// What a walk of a guest knows beside.
+#[derive(Clone, Copy, Debug)]
+struct GuestWalk {
+    /// Which address of its memory is being translated: that of an entry of its tables, or that of what it accesses once its own
+    /// tables have granted that; and where it stands in the tables of its memory.
+    translates: Option<(u64, Level)>,
+    /// Where the entry of the guest's tables lies that is read next, when that is known.
+    entry: Option<PhysAddr>,
+    /// Its address in the guest's memory, and what maps that, if anything has to.
+    entry_map: Option<(u64, Leaf)>,
+    /// What its own tables have granted.
+    page: Option<Page>,
+    /// Entries that are to be marked.
+    marks: Marks,
+}
+
+/// Entries of tables that an access sets bits in.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks {
+    /// Where each lies, and what it becomes.
+    entries: [Option<(PhysAddr, u64)>; MOST_MARKS],
+}
+
+/// A guest's entries of four levels and its page, each translated once more, and the last of its entries itself.
+const MOST_MARKS: usize = 6;
+
+impl Marks {
+    fn add(&mut self, at: PhysAddr, entry: u64) {
+        let known = |mark: &&mut Option<(PhysAddr, u64)>| mark.is_none_or(|(known, _)| known == at);
+        let place = self.entries.iter_mut().find(known);
+        let place = place.expect("as many places as entries");
+        let before = place.map_or(0, |(_, before)| before);
+        *place = Some((at, entry | before));
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PhysAddr, u64)> {
+        self.entries.iter().flatten().copied()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries[0].is_none()
+    }
 }
 
 /// What a walk has found in an entry.
@@ -50,21 +141,37 @@ pub enum WalkStep {
 /// A page that grants an access.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
-    /// Where its entry lies.
-    pub(crate) at: PhysAddr,
-    /// Its entry.
-    pub(crate) entry: u64,
+    /// Its first address.
+    base: u64,
     /// log2 of its bytes.
     pub size_log2: u32,
     /// It is mapped like this in all address spaces of the hart.
     pub global: bool,
     /// It may be written but is not marked as written yet; after the access of the walk.
     pub clean: bool,
-    /// Bits that the access sets in the entry.
-    pub(crate) sets: u64,
+    /// Entries that the access marks.
+    pub(crate) marks: Marks,
 }
 
 impl Page {
+    fn offset_mask(&self) -> u64 {
+        (1 << self.size_log2) - 1
+    }
+
+    pub(crate) fn physical(&self, addr: VirtAddr) -> PhysAddr {
+        PhysAddr(self.base & !self.offset_mask() | addr.0 & self.offset_mask())
+    }
+}
+
+/// An entry of a table that maps a page.
+#[derive(Clone, Copy, Debug)]
+struct Leaf {
+    at: PhysAddr,
+    entry: u64,
+    size_log2: u32,
+}
+
+impl Leaf {
     fn base(&self) -> u64 {
         (self.entry >> PPN_SHIFT & PPN_MASK) << PAGE_LOG2
     }
@@ -73,8 +180,17 @@ impl Page {
         (1 << self.size_log2) - 1
     }
 
-    pub(crate) fn physical(&self, addr: VirtAddr) -> PhysAddr {
-        PhysAddr(self.base() | addr.0 & self.offset_mask())
+    fn is_aligned(&self) -> bool {
+        self.base() & self.offset_mask() == 0
+    }
+
+    fn physical(&self, addr: u64) -> u64 {
+        self.base() | addr & self.offset_mask()
+    }
+
+    /// Bits that an access sets.
+    fn sets(&self, stores: bool) -> u64 {
+        (ACCESSED | if stores { DIRTY } else { 0 }) & !self.entry
     }
 }
 
@@ -82,11 +198,33 @@ impl Hart {
     /// The address space in which an access is translated now.
     #[must_use]
     pub fn address_space(&self, access: Access) -> AddressSpace {
-        match self.csr.paging() {
-            Paging::Levels(_) if self.access_mode(access).privilege != Privilege::Machine => {
-                AddressSpace(self.csr.satp())
-            }
-            _ => AddressSpace::PHYSICAL,
+        self.space_of(self.access_mode(access))
+    }
+
+    /// The address space of accesses in this mode.
+    pub(crate) fn space_of(&self, mode: AccessMode) -> AddressSpace {
+        let csr = &self.csr;
+        let tables = |register| match Paging::of(register) {
+            Paging::Levels(_) => register,
+            Paging::Bare => 0,
+        };
+        if mode.guest {
+            let tables = tables(csr.vsatp());
+            let bare = tables == 0 && Paging::of(csr.hgatp()) == Paging::Bare;
+            return match bare {
+                true => AddressSpace::PHYSICAL,
+                false => AddressSpace {
+                    tables,
+                    guest: AddressSpace::guest_of(csr.hgatp()),
+                },
+            };
+        }
+        match mode.privilege {
+            Privilege::Machine => AddressSpace::PHYSICAL,
+            _ => AddressSpace {
+                tables: tables(csr.satp()),
+                guest: 0,
+            },
         }
     }
 
@@ -95,20 +233,96 @@ impl Hart {
     /// # Errors
     /// The exception that the access raises because no table can hold the address.
     pub fn begin_walk(&self, addr: VirtAddr, access: Access) -> Result<PageWalk, Trap> {
-        let Paging::Levels(levels) = self.csr.paging() else {
-            unreachable!("a walk where addresses are physical");
+        self.begin_walk_of(addr, access, self.access_mode(access).guest)
+    }
+
+    fn begin_walk_of(&self, addr: VirtAddr, access: Access, guest: bool) -> Result<PageWalk, Trap> {
+        let register = match guest {
+            true => self.csr.vsatp(),
+            false => self.csr.satp(),
         };
-        let unused = 64 - (PAGE_LOG2 + levels * INDEX_BITS);
-        if (addr.0 << unused) as i64 >> unused != addr.0 as i64 {
-            return Err(access.page_fault(addr.0));
-        }
-        Ok(PageWalk {
+        let mut walk = PageWalk {
             addr,
             access,
-            table: (self.csr.satp() & PPN_MASK) << PAGE_LOG2,
-            shift: PAGE_LOG2 + (levels - 1) * INDEX_BITS,
+            at: Level::outermost(register, 1, INDEX_BITS),
             global: false,
-        })
+            guest: guest.then_some(GuestWalk {
+                translates: None,
+                entry: None,
+                entry_map: None,
+                page: None,
+                marks: Marks::default(),
+            }),
+        };
+        match Paging::of(register) {
+            Paging::Levels(levels) => {
+                let unused = 64 - (PAGE_LOG2 + levels * INDEX_BITS);
+                if (addr.0 << unused) as i64 >> unused != addr.0 as i64 {
+                    return Err(access.page_fault(addr.0));
+                }
+                walk.at = Level::outermost(register, levels, INDEX_BITS);
+                self.finds_guest_entry(&mut walk)?;
+            }
+            Paging::Bare => {
+                debug_assert!(guest, "a walk where addresses are physical");
+                let page = Page {
+                    base: addr.0,
+                    size_log2: WHOLE_MEMORY_LOG2,
+                    global: false,
+                    clean: false,
+                    marks: Marks::default(),
+                };
+                self.finds_guest_page(&mut walk, page)?;
+            }
+        }
+        Ok(walk)
+    }
+
+    /// A walk of a guest goes for its next own entry: where that lies has to be translated first.
+    fn finds_guest_entry(&self, walk: &mut PageWalk) -> Result<(), Trap> {
+        let at = walk.at.entry(walk.addr.0);
+        let Some(guest) = &mut walk.guest else {
+            return Ok(());
+        };
+        match self.guest_memory(at) {
+            Ok(None) => (guest.entry, guest.entry_map) = (Some(PhysAddr(at)), None),
+            Ok(Some(level)) => guest.translates = Some((at, level)),
+            Err(()) => return Err(guest_fault(walk, at, READS_TABLE)),
+        }
+        Ok(())
+    }
+
+    /// The own tables of a guest have granted the access: where that leads has to be translated. Returns the page if it has not.
+    fn finds_guest_page(&self, walk: &mut PageWalk, page: Page) -> Result<Option<Page>, Trap> {
+        let addr = page.physical(walk.addr).0;
+        let Some(guest) = &mut walk.guest else {
+            return Ok(Some(page));
+        };
+        guest.page = Some(page);
+        match self.guest_memory(addr) {
+            Ok(None) => {
+                let marks = guest.marks;
+                Ok(Some(Page { marks, ..page }))
+            }
+            Ok(Some(level)) => {
+                guest.translates = Some((addr, level));
+                Ok(None)
+            }
+            Err(()) => Err(guest_fault(walk, addr, 0)),
+        }
+    }
+
+    /// The outermost table of the memory of the guest, if that is translated; an error if no table can hold `addr`.
+    fn guest_memory(&self, addr: u64) -> Result<Option<Level>, ()> {
+        let register = self.csr.hgatp();
+        let Paging::Levels(levels) = Paging::of(register) else {
+            return Ok(None);
+        };
+        let index_bits = INDEX_BITS + GUEST_BITS;
+        if addr >> (PAGE_LOG2 + levels * INDEX_BITS + GUEST_BITS) != 0 {
+            return Err(());
+        }
+        Ok(Some(Level::outermost(register, levels, index_bits)))
     }
 
     /// Where the entry lies that `walk` reads next.
@@ -116,8 +330,16 @@ impl Hart {
     /// # Errors
     /// The exception that the access raises because the hart may not read there.
     pub fn next_entry(&self, machine: &Machine, walk: &PageWalk) -> Result<PhysAddr, Trap> {
-        let index = walk.addr.0 >> walk.shift & ((1 << INDEX_BITS) - 1);
-        let at = PhysAddr(walk.table + 8 * index);
+        let at = match &walk.guest {
+            Some(GuestWalk {
+                translates: Some((addr, level)),
+                ..
+            }) => PhysAddr(level.entry(*addr)),
+            Some(GuestWalk {
+                entry: Some(entry), ..
+            }) => *entry,
+            Some(_) | None => PhysAddr(walk.at.entry(walk.addr.0)),
+        };
         let readable = self
             .csr
             .protection(at.0, 8, Privilege::Supervisor, Access::Load);
@@ -131,55 +353,137 @@ impl Hart {
     /// Reads the next entry. Nothing changes but the walk.
     #[must_use]
     pub fn step_walk(&self, machine: &Machine, walk: &mut PageWalk) -> WalkStep {
-        match self.read_entry(machine, walk) {
+        let translates = walk.guest.and_then(|guest| guest.translates);
+        let step = match translates {
+            Some((addr, level)) => self.step_in_guest_memory(machine, walk, addr, level),
+            None => self.step_in_tables(machine, walk),
+        };
+        match step {
             Ok(None) => WalkStep::Table,
-            Ok(Some(leaf)) => self.judge(leaf, walk),
+            Ok(Some(page)) => WalkStep::Page(page),
             Err(trap) => WalkStep::Fault(trap),
         }
     }
 
-    /// The page of the next entry, whatever it grants; `None` when there is a further table.
-    fn read_entry(&self, machine: &Machine, walk: &mut PageWalk) -> Result<Option<Page>, Trap> {
+    fn step_in_tables(&self, machine: &Machine, walk: &mut PageWalk) -> Result<Option<Page>, Trap> {
         let at = self.next_entry(machine, walk)?;
-        let Some(entry) = machine.ram.read(at, Width::D) else {
-            unreachable!("next_entry returns addresses of RAM");
-        };
         let fault = walk.access.page_fault(walk.addr.0);
-        if entry & VALID == 0 || entry & (READ | WRITE) == WRITE || entry & RESERVED != 0 {
-            return Err(fault);
+        match read_entry(machine, at, &mut walk.at, &mut walk.global).ok_or(fault)? {
+            None => {
+                self.finds_guest_entry(walk)?;
+                Ok(None)
+            }
+            Some(leaf) => {
+                let page = self.judge(leaf, walk)?;
+                self.finds_guest_page(walk, page)
+            }
         }
-        walk.global |= entry & GLOBAL != 0;
-        if entry & (READ | EXECUTE) != 0 {
-            return Ok(Some(Page {
-                at,
-                entry,
-                size_log2: walk.shift,
-                global: walk.global,
-                clean: entry & (WRITE | DIRTY) == WRITE,
-                sets: 0,
-            }));
-        }
-        if entry & (USER | ACCESSED | DIRTY) != 0 || walk.shift == PAGE_LOG2 {
-            return Err(fault);
-        }
-        walk.table = (entry >> PPN_SHIFT & PPN_MASK) << PAGE_LOG2;
-        walk.shift -= INDEX_BITS;
-        Ok(None)
     }
 
     /// Whether a page grants the access of the walk.
-    fn judge(&self, mut page: Page, walk: &PageWalk) -> WalkStep {
+    fn judge(&self, leaf: Leaf, walk: &mut PageWalk) -> Result<Page, Trap> {
         let stores = walk.access == Access::Store;
-        page.sets = (ACCESSED | if stores { DIRTY } else { 0 }) & !page.entry;
-        page.clean &= !stores;
-        let aligned = page.base() & page.offset_mask() == 0;
-        let granted = grants(page.entry, self.access_mode(walk.access), walk.access);
-        let marked = page.sets == 0 || self.csr.updates_accessed_dirty();
-        if aligned && granted && marked {
-            WalkStep::Page(page)
-        } else {
-            WalkStep::Fault(walk.access.page_fault(walk.addr.0))
+        let sets = leaf.sets(stores);
+        let granted = grants(leaf.entry, self.access_mode(walk.access), walk.access);
+        let updates = match walk.guest {
+            Some(_) => self.csr.updates_accessed_dirty_of_guest(),
+            None => self.csr.updates_accessed_dirty(),
+        };
+        if !leaf.is_aligned() || !granted || sets != 0 && !updates {
+            return Err(walk.access.page_fault(walk.addr.0));
         }
+        let mut page = Page {
+            base: leaf.base(),
+            size_log2: leaf.size_log2,
+            global: walk.global,
+            clean: leaf.entry & (WRITE | DIRTY) == WRITE && !stores,
+            marks: Marks::default(),
+        };
+        if sets != 0 {
+            self.marks_guest_entry(walk)?;
+            let marks = match &mut walk.guest {
+                Some(guest) => &mut guest.marks,
+                None => &mut page.marks,
+            };
+            marks.add(leaf.at, leaf.entry | sets);
+        }
+        Ok(page)
+    }
+
+    /// An entry of a guest's own tables is to be written: its memory has to grant that.
+    fn marks_guest_entry(&self, walk: &mut PageWalk) -> Result<(), Trap> {
+        let Some((addr, leaf)) = walk.guest.and_then(|guest| guest.entry_map) else {
+            return Ok(());
+        };
+        let sets = leaf.sets(true);
+        let updates = sets == 0 || self.csr.updates_accessed_dirty();
+        if leaf.entry & WRITE == 0 || !updates {
+            return Err(guest_fault(walk, addr, WRITES_TABLE));
+        }
+        if sets != 0
+            && let Some(guest) = &mut walk.guest
+        {
+            guest.marks.add(leaf.at, leaf.entry | sets);
+        }
+        Ok(())
+    }
+
+    /// A step in the tables of a guest's memory, for `addr` of it.
+    fn step_in_guest_memory(
+        &self,
+        machine: &Machine,
+        walk: &mut PageWalk,
+        addr: u64,
+        mut level: Level,
+    ) -> Result<Option<Page>, Trap> {
+        let at = self.next_entry(machine, walk)?;
+        let found = read_entry(machine, at, &mut level, &mut false);
+        let instruction = match walk.guest.is_some_and(|guest| guest.page.is_none()) {
+            true => READS_TABLE,
+            false => 0,
+        };
+        let fault = guest_fault(walk, addr, instruction);
+        let Some(leaf) = found.ok_or(fault)? else {
+            if let Some(guest) = &mut walk.guest {
+                guest.translates = Some((addr, level));
+            }
+            return Ok(None);
+        };
+        let mode = self.access_mode(walk.access);
+        let guest = walk.guest.as_mut().expect("it is a guest's");
+        let access = match guest.page {
+            Some(_) => walk.access,
+            None => Access::Load,
+        };
+        let as_user = AccessMode {
+            privilege: Privilege::User,
+            mxr: mode.guest_mxr,
+            of_code: mode.of_code && guest.page.is_some(),
+            ..mode
+        };
+        let sets = leaf.sets(access == Access::Store);
+        let updates = sets == 0 || self.csr.updates_accessed_dirty();
+        if !leaf.is_aligned() || !grants(leaf.entry, as_user, access) || !updates {
+            return Err(fault);
+        }
+        if sets != 0 {
+            guest.marks.add(leaf.at, leaf.entry | sets);
+        }
+        guest.translates = None;
+        let physical = leaf.physical(addr);
+        let Some(page) = guest.page else {
+            guest.entry = Some(PhysAddr(physical));
+            guest.entry_map = Some((addr, leaf));
+            return Ok(None);
+        };
+        let clean = leaf.entry & (WRITE | DIRTY) == WRITE && access != Access::Store;
+        Ok(Some(Page {
+            base: physical,
+            size_log2: page.size_log2.min(leaf.size_log2),
+            clean: page.clean | clean,
+            marks: guest.marks,
+            ..page
+        }))
     }
 
     /// Walks for `addr`, which is translated, as the hardware would now, and tells `reads` the address
@@ -218,16 +522,89 @@ impl Hart {
 
     /// As [`Hart::peek`], whatever the present mode.
     pub(crate) fn peek_mapped(&self, machine: &Machine, addr: VirtAddr) -> Option<PhysAddr> {
-        if self.csr.paging() == Paging::Bare {
-            return Some(PhysAddr(addr.0));
+        if !self.csr.in_guest() {
+            return peek_in(machine, self.csr.satp(), 0, addr.0).map(PhysAddr);
         }
-        let mut walk = self.begin_walk(addr, Access::Load).ok()?;
-        loop {
-            if let Some(page) = self.read_entry(machine, &mut walk).ok()? {
-                return Some(page.physical(addr));
-            }
+        let hgatp = self.csr.hgatp();
+        let own = |table: u64| peek_in(machine, hgatp, GUEST_BITS, table);
+        let addr = peek_by(machine, self.csr.vsatp(), 0, addr.0, own)?;
+        peek_in(machine, hgatp, GUEST_BITS, addr).map(PhysAddr)
+    }
+}
+
+/// Where `addr` leads by the tables of `register`, whose entries are in RAM.
+fn peek_in(machine: &Machine, register: u64, more_bits: u32, addr: u64) -> Option<u64> {
+    peek_by(machine, register, more_bits, addr, Some)
+}
+
+/// The same, with entries that lie where `entry_at` says.
+fn peek_by(
+    machine: &Machine,
+    register: u64,
+    more_bits: u32,
+    addr: u64,
+    entry_at: impl Fn(u64) -> Option<u64>,
+) -> Option<u64> {
+    let Paging::Levels(levels) = Paging::of(register) else {
+        return Some(addr);
+    };
+    let unused = 64 - (PAGE_LOG2 + levels * INDEX_BITS + more_bits);
+    let extended = match more_bits {
+        0 => (addr << unused) as i64 >> unused == addr as i64,
+        _ => addr << unused >> unused == addr,
+    };
+    if !extended {
+        return None;
+    }
+    let mut level = Level::outermost(register, levels, INDEX_BITS + more_bits);
+    loop {
+        let at = PhysAddr(entry_at(level.entry(addr))?);
+        if let Some(leaf) = read_entry(machine, at, &mut level, &mut false)? {
+            return Some(leaf.physical(addr));
         }
     }
+}
+
+/// The next entry, at `at`: what it maps, or `Some(None)` when there is a further table, to which `level` goes; `None` if it is not
+/// one that leads anywhere.
+fn read_entry(
+    machine: &Machine,
+    at: PhysAddr,
+    level: &mut Level,
+    global: &mut bool,
+) -> Option<Option<Leaf>> {
+    let entry = machine.ram.read(at, Width::D)?;
+    if entry & VALID == 0 || entry & (READ | WRITE) == WRITE || entry & RESERVED != 0 {
+        return None;
+    }
+    *global |= entry & GLOBAL != 0;
+    if entry & (READ | EXECUTE) != 0 {
+        return Some(Some(Leaf {
+            at,
+            entry,
+            size_log2: level.shift,
+        }));
+    }
+    if entry & (USER | ACCESSED | DIRTY) != 0 || level.shift == PAGE_LOG2 {
+        return None;
+    }
+    *level = level.next(entry);
+    Some(None)
+}
+
+/// The memory of a guest does not grant what `walk` needs at `addr` of it; `instruction` as in [`GuestAccess`].
+fn guest_fault(walk: &PageWalk, addr: u64, instruction: u64) -> Trap {
+    let cause = match walk.access {
+        Access::Fetch => Cause::FetchGuestPage,
+        Access::Load => Cause::LoadGuestPage,
+        Access::Store => Cause::StoreGuestPage,
+    };
+    Trap::Guest(GuestAccess {
+        cause,
+        addr: walk.addr.0,
+        guest_addr: addr,
+        instruction,
+    })
 }
 
 /// Whether a leaf entry grants the access.
@@ -240,6 +617,7 @@ fn grants(entry: u64, mode: AccessMode, access: Access) -> bool {
     };
     let bits = match access {
         Access::Fetch => EXECUTE,
+        Access::Load if mode.of_code => EXECUTE,
         Access::Load if mode.mxr => READ | EXECUTE,
         Access::Load => READ,
         Access::Store => WRITE,

@@ -253,6 +253,47 @@ impl Lock {
     }
 }
 
+/// How a hypervisor loads from the addresses of its guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuestLoad {
+    /// Of the access.
+    pub width: Width,
+    /// The value is sign-extended.
+    pub signed: bool,
+    /// The guest must be allowed to execute what is loaded, and need not be allowed to load it.
+    pub of_code: bool,
+}
+
+impl GuestLoad {
+    /// Sign-extended.
+    #[must_use]
+    pub const fn signed(width: Width) -> Self {
+        Self {
+            width,
+            signed: true,
+            of_code: false,
+        }
+    }
+
+    /// Zero-extended.
+    #[must_use]
+    pub const fn unsigned(width: Width) -> Self {
+        Self {
+            signed: false,
+            ..Self::signed(width)
+        }
+    }
+
+    /// Zero-extended, of what the guest may execute.
+    #[must_use]
+    pub const fn of_code(width: Width) -> Self {
+        Self {
+            of_code: true,
+            ..Self::unsigned(width)
+        }
+    }
+}
+
 /// Instructions whose effect is on the hart's privileged state, not a function of registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
@@ -280,6 +321,12 @@ pub enum System {
     FenceI,
     /// Translation fence.
     SfenceVma,
+    /// Translation fence of a guest's translations.
+    HypervisorFence,
+    /// Load by a hypervisor as its guest would.
+    GuestLoad(GuestLoad),
+    /// Store by a hypervisor as its guest would.
+    GuestStore(Width),
     /// Probe: `slti x0, rs1, imm`.
     Probe,
 }

@@ -41,5 +41,5 @@ pub use decode::{decode, length};
 pub use disasm::{disassemble, register_name};
 pub use exec::{CsrOperand, Executor};
 pub use fp::{FpContext, RoundingMode};
-pub use inst::{Class, FLAGS_BYTES, Inst, Lock, SINK, System, Width, f, x};
+pub use inst::{Class, FLAGS_BYTES, GuestLoad, Inst, Lock, SINK, System, Width, f, x};
 pub use table::{Op, dispatch};

@@ -30,7 +30,7 @@
 
 use crate::decode::Encoding;
 use crate::int::{mulh, mulhsu, mulhu, sext32};
-use crate::{Class, CsrOperand, Executor, Inst, Lock, System, Width, fp, int};
+use crate::{Class, CsrOperand, Executor, GuestLoad, Inst, Lock, System, Width, fp, int};
 
 macro_rules! instructions {
     ($($op:ident $mnemonic:literal $match:literal $mask:literal $operands:literal $class:ident
@@ -72,6 +72,13 @@ macro_rules! instructions {
             #[must_use]
             pub const fn only_reads(self) -> bool {
                 matches!(self, Op::LrW | Op::LrD | Op::LockWait)
+            }
+
+            /// Whether it orders what follows after changes of page tables, so that translations may have to be forgotten.
+            #[inline(always)]
+            #[must_use]
+            pub const fn fences_translations(self) -> bool {
+                matches!(self, Op::SfenceVma | Op::HfenceVvma | Op::HfenceGvma)
             }
 
             /// What it asks of a core's units.
@@ -174,6 +181,23 @@ instructions! {
     Sret "sret" 0x1020_0073 0xffff_ffff "" System system(System::Sret);
     Wfi "wfi" 0x1050_0073 0xffff_ffff "" Nap system(System::Wfi);
     SfenceVma "sfence.vma" 0x1200_0073 0xfe00_7fff "s,t" Fence system(System::SfenceVma);
+
+    // H. What a hypervisor's loads and stores access takes no time in caches: they are rare.
+    HfenceVvma "hfence.vvma" 0x2200_0073 0xfe00_7fff "s,t" Fence system(System::HypervisorFence);
+    HfenceGvma "hfence.gvma" 0x6200_0073 0xfe00_7fff "s,t" Fence system(System::HypervisorFence);
+    HlvB "hlv.b" 0x6000_4073 0xfff0_707f "d,b" System system(System::GuestLoad(GuestLoad::signed(Width::B)));
+    HlvBu "hlv.bu" 0x6010_4073 0xfff0_707f "d,b" System system(System::GuestLoad(GuestLoad::unsigned(Width::B)));
+    HlvH "hlv.h" 0x6400_4073 0xfff0_707f "d,b" System system(System::GuestLoad(GuestLoad::signed(Width::H)));
+    HlvHu "hlv.hu" 0x6410_4073 0xfff0_707f "d,b" System system(System::GuestLoad(GuestLoad::unsigned(Width::H)));
+    HlvxHu "hlvx.hu" 0x6430_4073 0xfff0_707f "d,b" System system(System::GuestLoad(GuestLoad::of_code(Width::H)));
+    HlvW "hlv.w" 0x6800_4073 0xfff0_707f "d,b" System system(System::GuestLoad(GuestLoad::signed(Width::W)));
+    HlvWu "hlv.wu" 0x6810_4073 0xfff0_707f "d,b" System system(System::GuestLoad(GuestLoad::unsigned(Width::W)));
+    HlvxWu "hlvx.wu" 0x6830_4073 0xfff0_707f "d,b" System system(System::GuestLoad(GuestLoad::of_code(Width::W)));
+    HlvD "hlv.d" 0x6c00_4073 0xfff0_707f "d,b" System system(System::GuestLoad(GuestLoad::unsigned(Width::D)));
+    HsvB "hsv.b" 0x6200_4073 0xfe00_7fff "t,b" System system(System::GuestStore(Width::B));
+    HsvH "hsv.h" 0x6600_4073 0xfe00_7fff "t,b" System system(System::GuestStore(Width::H));
+    HsvW "hsv.w" 0x6a00_4073 0xfe00_7fff "t,b" System system(System::GuestStore(Width::W));
+    HsvD "hsv.d" 0x6e00_4073 0xfe00_7fff "t,b" System system(System::GuestStore(Width::D));
 
     // Zawrs
     WrsNto "wrs.nto" 0x00d0_0073 0xffff_ffff "" Nap system(System::WrsNto);

@@ -354,6 +354,12 @@ impl Machine {
         self.devices.clint.set_stimecmp(hart, value);
     }
 
+    /// Writes register `vstimecmp` of `hart`, whose guest's time is `ahead` of `mtime`: the timer interrupt of the guest pends
+    /// while that is not below it.
+    pub fn set_guest_timer(&mut self, hart: HartId, value: u64, ahead: u64) {
+        self.devices.clint.set_vstimecmp(hart, value, ahead);
+    }
+
     /// The first tick, as [`Machine::set_time`] counts them, at which a timer that has not fired
     /// yet does: a hart's, or the alarm of the real-time clock.
     #[must_use]

@@ -36,5 +36,5 @@ pub use params::{
 };
 pub use request::{Caches, Emptied, Level, Lost, Missed, Request, RequestKind, Response, Told};
 pub use system::{MemoryConfig, MemorySystem};
-pub use tlb::{Flush, Tlb, Translation};
+pub use tlb::{Flush, FlushOf, Tlb, Translation};
 pub use wheel::Wheel;

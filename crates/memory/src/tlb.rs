@@ -50,11 +50,39 @@ pub struct Flush {
     pub addr: Option<VirtAddr>,
     /// Only those of the address space with this number, and none that are global.
     pub asid: Option<u16>,
+    /// Whose.
+    pub of: FlushOf,
+}
+
+/// Whose translations are to be forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FlushOf {
+    /// All.
+    #[default]
+    Everybody,
+    /// Those of no guest.
+    Host,
+    /// Those of all guests.
+    Guests,
+    /// Those of the guest with this number.
+    Guest(u16),
+}
+
+impl FlushOf {
+    fn concerns(self, space: AddressSpace) -> bool {
+        match self {
+            FlushOf::Everybody => true,
+            FlushOf::Host => space.vmid().is_none(),
+            FlushOf::Guests => space.vmid().is_some(),
+            FlushOf::Guest(vmid) => space.vmid() == Some(vmid),
+        }
+    }
 }
 
 impl Flush {
     fn concerns(self, entry: &Translation) -> bool {
-        self.addr.is_none_or(|addr| entry.has(addr))
+        self.of.concerns(entry.space)
+            && self.addr.is_none_or(|addr| entry.has(addr))
             && self
                 .asid
                 .is_none_or(|asid| !entry.global && entry.space.asid() == asid)
@@ -268,7 +296,8 @@ impl Tlb {
 #[inline(always)]
 fn hint(addr: VirtAddr, space: AddressSpace) -> usize {
     // Address spaces differ in their number and in where their tables are.
-    let mixed = addr.block(PAGE_LOG2) ^ space.0 ^ (space.0 >> 44);
+    let tables = space.tables ^ space.guest;
+    let mixed = addr.block(PAGE_LOG2) ^ tables ^ (tables >> 44);
     (mixed ^ (mixed >> 9)) as usize % HINTS
 }
 

@@ -19,7 +19,10 @@ fn tlb(entries: u64, ways: u64, replacement: &str) -> Tlb {
 
 /// Address space number `asid` with its tables in page `asid`.
 fn space(asid: u64) -> AddressSpace {
-    AddressSpace(8 << 60 | asid << 44 | asid)
+    AddressSpace {
+        tables: 8 << 60 | asid << 44 | asid,
+        guest: 0,
+    }
 }
 
 fn translation(addr: u64, size_log2: u32, asid: u64) -> Translation {
@@ -141,7 +144,11 @@ fn a_flush_takes_what_it_names() {
     ] {
         let mut tlb = tlb(8, 8, "used_bit");
         all.iter().for_each(|&each| tlb.fill(each));
-        tlb.flush(Flush { addr, asid });
+        tlb.flush(Flush {
+            addr,
+            asid,
+            ..Flush::default()
+        });
         let found: Vec<usize> = (0..all.len())
             .filter(|&n| tlb.access(all[n].addr, all[n].space, false))
             .collect();
@@ -182,7 +189,7 @@ fn the_least_recently_used_is_replaced() {
         if (state >> 50).is_multiple_of(10) {
             tlb.flush(Flush {
                 addr: Some(addr),
-                asid: None,
+                ..Flush::default()
             });
             known.map(|at| set.remove(at));
             continue;

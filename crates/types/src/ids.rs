@@ -97,18 +97,36 @@ impl VirtAddr {
     }
 }
 
-/// What addresses mean: the value of a hart's `satp` while it translates them.
+/// What addresses mean while a hart translates them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct AddressSpace(pub u64);
+pub struct AddressSpace {
+    /// The value of its `satp`, of a guest `vsatp`; 0 if that does not translate.
+    pub tables: u64,
+    /// 0 if it is of no guest, else [`AddressSpace::guest_of`] of the guest.
+    pub guest: u64,
+}
 
 impl AddressSpace {
     /// Addresses are physical. No `satp` that translates is zero.
-    pub const PHYSICAL: AddressSpace = AddressSpace(0);
+    pub const PHYSICAL: AddressSpace = AddressSpace { tables: 0, guest: 0 };
 
-    /// Its number among those of the hart (privileged manual, "satp").
+    /// What tells the guest whose `hgatp` this is from others, and from no guest.
+    #[must_use]
+    pub fn guest_of(hgatp: u64) -> u64 {
+        // The lowest bit of the number of a guest's table is 0.
+        hgatp | 1
+    }
+
+    /// Its number among those of the hart or of its guest (privileged manual, "satp").
     #[must_use]
     pub fn asid(self) -> u16 {
-        (self.0 >> 44) as u16
+        (self.tables >> 44) as u16
+    }
+
+    /// The number of the guest (privileged manual, "hgatp"), if it is one's.
+    #[must_use]
+    pub fn vmid(self) -> Option<u16> {
+        (self.guest != 0).then_some((self.guest >> 44) as u16 & 0x3fff)
     }
 }
 

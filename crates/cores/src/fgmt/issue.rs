@@ -435,7 +435,7 @@ impl Context {
             }
         }
         if flow == Flow::Next {
-            if self.inst.op == Op::SfenceVma {
+            if self.inst.op.fences_translations() {
                 self.flush_translations(core, hart);
             }
             self.retire(&before, now, shared);

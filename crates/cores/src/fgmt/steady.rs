@@ -135,9 +135,11 @@ impl Context {
         visitor.value(kind);
         visitor.value(addr);
         visitor.value(*fetch_line);
-        visitor.value(fetch_space.0);
+        visitor.value(fetch_space.tables);
+        visitor.value(fetch_space.guest);
         visitor.value(*fetch_page);
-        visitor.value(data_space.0);
+        visitor.value(data_space.tables);
+        visitor.value(data_space.guest);
         fetch_granted.visit_state(visitor);
         data_granted.visit_state(visitor);
         course.visit_state(visitor);

@@ -404,7 +404,8 @@ fn how_otherwise(inst: &Inst, fp_off: bool, core: &CoreState) -> How {
         (_, Op::AmocasQ) => How::Serial,
         (Class::Pause, _) if core.pause_is_nop => How::Apart,
         (Class::Csr | Class::System | Class::Pause | Class::Nap | Class::Probe, _)
-        | (_, Op::FenceI | Op::SfenceVma) => How::Serial,
+        | (_, Op::FenceI) => How::Serial,
+        (_, op) if op.fences_translations() => How::Serial,
         // Memory is ordered but for stores before loads.
         (Class::Fence, _) if !inst.orders_stores_before_loads() => How::Apart,
         (Class::Atomic, op) if core.atomics_annotated && !is_lock(op) && !inst.acquires() => {

@@ -409,7 +409,7 @@ impl Context {
             let which = Caches::Instructions;
             shared.memory.empty(now, core.id, which, stays, &mut told);
         }
-        if inst.op == Op::SfenceVma {
+        if inst.op.fences_translations() {
             self.flush_translations(core, &inst, &shared.harts[self.hart_index]);
         }
         let serial = self.entry(n).how == How::Serial;

@@ -196,8 +196,10 @@ impl Context {
         visitor.value(*slot_now as u64);
         oldest_granted.visit_state(visitor);
         fetch_granted.visit_state(visitor);
-        visitor.value(fetch_space.0);
-        visitor.value(data_space.0);
+        visitor.value(fetch_space.tables);
+        visitor.value(fetch_space.guest);
+        visitor.value(data_space.tables);
+        visitor.value(data_space.guest);
         visitor.value(u64::from(*fetch_mark));
         visitor.value(*fetch_purpose as u64);
         visitor.value(*mode as u64);

@@ -3,6 +3,7 @@
 //! without them (zero, writes ignored). Triggers too: a hart without one has none of the registers of
 //! Sdtrig (debug specification 1.0), so an access to `tselect` and those that follow is illegal.
 
+mod hypervisor;
 mod pmp;
 mod status;
 
@@ -12,10 +13,13 @@ use loiter_types::HartId;
 use serde::{Deserialize, Serialize};
 
 use crate::trap::Interrupt;
+use hypervisor::{H_INTERRUPTS, Hypervisor, MEDELEG_OF_GUESTS, VS_INTERRUPTS};
 use pmp::Pmp;
 pub(crate) use pmp::Verdict;
-pub(crate) use status::AccessMode;
-use status::{MSTATUS_WRITABLE, SSTATUS_VISIBLE, SSTATUS_WRITABLE, TVM, UXL_SXL_64};
+pub(crate) use status::{AccessMode, Allowed};
+use status::{
+    MSTATUS_OF_GUESTS, MSTATUS_WRITABLE, SSTATUS_VISIBLE, SSTATUS_WRITABLE, TVM, UXL_SXL_64,
+};
 
 /// Privilege mode of a hart; ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -42,6 +46,8 @@ pub struct Clock {
 /// announces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extensions {
+    /// `h`: a hart can have guests.
+    pub h: bool,
     /// `sv48`: tables of four levels, besides those of three.
     pub sv48: bool,
     /// `sstc`: supervisor mode has a timer of its own.
@@ -60,7 +66,10 @@ impl Extensions {
     #[must_use]
     pub fn of(isa: &str) -> Self {
         let has = |name| isa.split('_').skip(1).any(|each| each == name);
+        let letters = isa.split('_').next().unwrap_or_default();
+        let letters = letters.strip_prefix("rv64").unwrap_or(letters);
         Self {
+            h: letters.contains('h'),
             sv48: has("sv48"),
             sstc: has("sstc"),
             svadu: has("svadu"),
@@ -97,6 +106,8 @@ const COUNTINHIBIT_WRITABLE: u64 = 0b101;
 const COUNTEREN_TIME: u64 = 1 << 1;
 /// RV64, extensions A C D F I M S U.
 const MISA_VALUE: u64 = (2 << 62) | 0x14_112d;
+/// Extension H.
+const MISA_H: u64 = 1 << 7;
 const SATP_MODE_SHIFT: u32 = 60;
 /// Modes of `satp`.
 const SV39: u64 = 8;
@@ -108,6 +119,17 @@ pub(crate) enum Paging {
     Bare,
     /// Tables of so many levels: 3 for Sv39, 4 for Sv48.
     Levels(u32),
+}
+
+impl Paging {
+    /// As `satp`, `vsatp` or `hgatp` says; of the last, the outermost table is of four pages.
+    pub(crate) fn of(register: u64) -> Self {
+        match register >> SATP_MODE_SHIFT {
+            SV39 => Paging::Levels(3),
+            SV48 => Paging::Levels(4),
+            _ => Paging::Bare,
+        }
+    }
 }
 
 /// The CSRs of one hart. Fields that the engines or the trap logic use are public.
@@ -156,6 +178,11 @@ pub struct CsrFile {
     cycle: Counter,
     instret: Counter,
     pmp: Pmp,
+    #[serde(default = "Hypervisor::new", skip_serializing_if = "Hypervisor::is_unused")]
+    hypervisor: Hypervisor,
+    /// Loads and stores are made as this at present, whatever the mode.
+    #[serde(skip)]
+    pub(crate) lent: Option<AccessMode>,
 }
 
 /// A counter that a program can set and stop.
@@ -235,6 +262,8 @@ impl CsrFile {
             cycle: Counter::Counting(0),
             instret: Counter::Counting(0),
             pmp: Pmp::new(),
+            hypervisor: Hypervisor::new(),
+            lent: None,
         }
     }
 
@@ -262,7 +291,7 @@ impl CsrFile {
     #[inline(always)]
     fn pending(&self) -> u64 {
         let hidden = if self.menvcfg & STCE == 0 { STIP } else { 0 };
-        self.mip | self.lines & !hidden
+        self.mip | self.lines & !hidden & !VS_INTERRUPTS | self.pending_of_guest()
     }
 
     /// Takes over what a snapshot holds.
@@ -278,11 +307,7 @@ impl CsrFile {
 
     /// How addresses below machine mode are translated.
     pub(crate) fn paging(&self) -> Paging {
-        match self.satp >> SATP_MODE_SHIFT {
-            SV39 => Paging::Levels(3),
-            SV48 => Paging::Levels(4),
-            _ => Paging::Bare,
-        }
+        Paging::of(self.satp)
     }
 
     /// Register `satp`.
@@ -309,6 +334,7 @@ impl CsrFile {
     /// Whether register `stimecmp` exists for the present mode.
     pub(crate) fn supervisor_timer_allowed(&self) -> bool {
         match self.privilege {
+            _ if self.in_guest() => self.guest_timer_allowed(),
             Privilege::User => false,
             Privilege::Supervisor => {
                 self.menvcfg & STCE != 0 && self.mcounteren & COUNTEREN_TIME != 0
@@ -320,10 +346,10 @@ impl CsrFile {
     /// The value of CSR `number`, or `None` when it does not exist, the mode may not access it, or
     /// `writes` and it is read-only. `retired` is the hart's count of retired instructions.
     pub(crate) fn read(&self, number: u16, retired: u64, writes: bool) -> Option<u64> {
-        let needed = (number >> 8) & 3;
-        if (self.privilege as u16) < needed || (writes && number >> 10 == 3) {
+        if !self.level_allowed(number) || (writes && number >> 10 == 3) {
             return None;
         }
+        let number = self.named(number);
         Some(match number {
             FFLAGS | FRM | FCSR if self.fp_off() => return None,
             FFLAGS => u64::from(self.fflags),
@@ -331,11 +357,12 @@ impl CsrFile {
             FCSR => u64::from(self.frm) << 5 | u64::from(self.fflags),
             CYCLE..=HPMCOUNTER31 if !self.counter_allowed(number - CYCLE) => return None,
             CYCLE | MCYCLE => self.cycle.value(self.clock.cycle),
+            TIME if self.in_guest() => self.clock.time.wrapping_add(self.guest_timer().1),
             TIME => self.clock.time,
             INSTRET | MINSTRET => self.instret.value(retired),
             SSTATUS => self.status() & SSTATUS_VISIBLE,
-            SIE => self.mie & self.mideleg,
-            SIP => self.pending() & self.mideleg,
+            SIE => self.of_supervisor(self.mie),
+            SIP => self.of_supervisor(self.pending()),
             STVEC => self.stvec,
             SCOUNTEREN => self.scounteren,
             SENVCFG => self.senvcfg,
@@ -349,9 +376,9 @@ impl CsrFile {
             SATP => self.satp,
             MHARTID => u64::from(self.hart.0),
             MSTATUS => self.status(),
-            MISA => MISA_VALUE,
+            MISA => MISA_VALUE | if self.extensions.h { MISA_H } else { 0 },
             MEDELEG => self.medeleg,
-            MIDELEG => self.mideleg,
+            MIDELEG => self.mideleg | self.delegated_always(),
             MIE => self.mie,
             MIP => self.pending(),
             MTVEC => self.mtvec,
@@ -367,37 +394,48 @@ impl CsrFile {
             PMPCFG0..=PMPCFG15 if number & 1 == 0 => self.pmp.config((number - PMPCFG0).into()),
             PMPADDR0..=PMPADDR63 => self.pmp.addr((number - PMPADDR0).into()),
             CYCLE..=HPMCOUNTER31 | MHPMCOUNTER3..=MHPMCOUNTER31 => 0,
-            _ => return None,
+            other => return self.read_hypervisor(other),
         })
     }
 
     /// What csrrs and csrrc modify: as read, but for `mip`, where device lines do not stick.
     pub(crate) fn modify_base(&self, number: u16, read: u64) -> u64 {
-        match number {
-            MIP | SIP => read & self.mip,
+        match self.named(number) {
+            MIP | SIP => read & (self.mip | self.hypervisor.hvip),
+            HIP => read & self.hypervisor.hvip,
+            VSIP => read & self.hypervisor.hvip >> 1,
             _ => read,
         }
     }
 
     /// Writes CSR `number`, which [`CsrFile::read`] has allowed.
     pub(crate) fn write(&mut self, number: u16, value: u64, retired: u64) {
-        match number {
+        match self.named(number) {
             FFLAGS => self.set_fp(self.frm, value as u8),
             FRM => self.set_fp(value as u8, self.fflags),
             FCSR => self.set_fp((value >> 5) as u8, value as u8),
             SSTATUS => self.set_status(value, SSTATUS_WRITABLE),
+            MSTATUS if self.extensions.h => {
+                self.set_status(value, MSTATUS_WRITABLE | MSTATUS_OF_GUESTS);
+            }
             MSTATUS => self.set_status(value, MSTATUS_WRITABLE),
-            SIE => self.mie = merge(self.mie, value, self.mideleg),
-            MIE => self.mie = value & (S_INTERRUPTS | M_INTERRUPTS),
+            SIE => self.mie = merge(self.mie, value, self.mideleg & S_INTERRUPTS),
+            MIE => self.mie = value & (S_INTERRUPTS | M_INTERRUPTS | self.delegated_always()),
             SIP => {
                 let mask = self.mideleg & Interrupt::SupervisorSoftware.bit();
                 self.mip = merge(self.mip, value, mask);
             }
             // While supervisor mode has its timer, that alone drives its interrupt.
-            MIP if self.menvcfg & STCE != 0 => {
-                self.mip = merge(self.mip, value, S_INTERRUPTS & !STIP);
+            MIP => {
+                let timer = if self.menvcfg & STCE != 0 { STIP } else { 0 };
+                self.mip = merge(self.mip, value, S_INTERRUPTS & !timer);
+                if self.extensions.h {
+                    self.write_hypervisor(HIP, value);
+                }
             }
-            MIP => self.mip = merge(self.mip, value, S_INTERRUPTS),
+            MEDELEG if self.extensions.h => {
+                self.medeleg = value & (MEDELEG_WRITABLE | MEDELEG_OF_GUESTS);
+            }
             MEDELEG => self.medeleg = value & MEDELEG_WRITABLE,
             MIDELEG => self.mideleg = value & S_INTERRUPTS,
             MTVEC => self.mtvec = trap_vector(value),
@@ -434,7 +472,7 @@ impl CsrFile {
             MCYCLE => self.cycle.set(self.clock.cycle, value),
             // The writing instruction itself counts, after its write.
             MINSTRET => self.instret.set(retired.wrapping_add(1), value),
-            _ => {}
+            other => self.write_hypervisor(other, value),
         }
     }
 
@@ -451,9 +489,15 @@ impl CsrFile {
         let bit = 1 << index;
         match self.privilege {
             Privilege::Machine => true,
+            _ if self.in_guest() && self.counters_of_guest() & bit == 0 => false,
             Privilege::Supervisor => self.mcounteren & bit != 0,
             Privilege::User => self.mcounteren & self.scounteren & bit != 0,
         }
+    }
+
+    /// Interrupts that go below machine mode whatever it says: those of guests.
+    fn delegated_always(&self) -> u64 {
+        if self.extensions.h { H_INTERRUPTS } else { 0 }
     }
 
     fn set_fp(&mut self, frm: u8, fflags: u8) {

@@ -110,6 +110,9 @@ pub trait Environment {
 
     /// Writes register `stimecmp` of `hart`; returns the interrupt lines of the hart that follow.
     fn set_supervisor_timer(&mut self, hart: HartId, value: u64) -> u64;
+
+    /// The timer of the guest of `hart`, whose time is `ahead`, fires at `value`; returns the interrupt lines that follow.
+    fn set_guest_timer(&mut self, hart: HartId, value: u64, ahead: u64) -> u64;
 }
 
 impl<P: DataPort> Environment for P {
@@ -178,6 +181,12 @@ impl<P: DataPort> Environment for P {
     fn set_supervisor_timer(&mut self, hart: HartId, value: u64) -> u64 {
         let machine = self.machine();
         Machine::set_supervisor_timer(machine, hart, value);
+        machine.interrupt_lines(hart)
+    }
+
+    fn set_guest_timer(&mut self, hart: HartId, value: u64, ahead: u64) -> u64 {
+        let machine = self.machine();
+        Machine::set_guest_timer(machine, hart, value, ahead);
         machine.interrupt_lines(hart)
     }
 }
@@ -285,6 +294,35 @@ impl<P: Environment, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENG
                 .map_err(|_| Access::Store.access_fault(addr))?;
         }
         Ok(())
+    }
+
+    /// Loads from `addr`, wherever it lies; at once.
+    pub(super) fn load_at(&mut self, addr: u64, width: Width) -> Result<u64, Trap> {
+        if VirtAddr(addr).leaves_page(width.bytes()) {
+            return self.load_over_pages(addr, width);
+        }
+        let bytes = width.bytes();
+        let physical = (self.port).translate(self.hart, VirtAddr(addr), bytes, Access::Load)?;
+        let value = self.port.load(self.hart.id, physical, width);
+        value.map_err(|_| Access::Load.access_fault(addr))
+    }
+
+    /// Stores to `addr`, wherever it lies; at once, past any buffer.
+    pub(super) fn store_at(&mut self, addr: u64, width: Width, value: u64) -> Result<(), Trap> {
+        let id = self.hart.id;
+        let fault = Access::Store.access_fault(addr);
+        if VirtAddr(addr).leaves_page(width.bytes()) {
+            let places = self.bytes_over_pages(addr, width, Access::Store)?;
+            for (n, &place) in places.iter().enumerate().take(width.bytes() as usize) {
+                let stored = self.port.store_atomic(id, place, Width::B, value >> (8 * n));
+                stored.map_err(|_| fault)?;
+            }
+            return Ok(());
+        }
+        let bytes = width.bytes();
+        let physical = (self.port).translate(self.hart, VirtAddr(addr), bytes, Access::Store)?;
+        let stored = self.port.store_atomic(id, physical, width, value);
+        stored.map_err(|_| fault)
     }
 
     /// Address of an atomic, which must be aligned to its width.

@@ -102,12 +102,18 @@ fn fits(class: Class, shape: Shape) -> bool {
         }
         Shape::Csr(_) => class == Class::Csr,
         Shape::System(what) => match what {
-            System::Illegal | System::Ecall | System::Ebreak | System::Mret | System::Sret => {
-                class == Class::System
-            }
+            System::Illegal
+            | System::Ecall
+            | System::Ebreak
+            | System::Mret
+            | System::Sret
+            | System::GuestLoad(_)
+            | System::GuestStore(_) => class == Class::System,
             System::Wfi | System::WrsNto | System::WrsSto => class == Class::Nap,
             System::Pause => class == Class::Pause,
-            System::Fence | System::FenceI | System::SfenceVma => class == Class::Fence,
+            System::Fence | System::FenceI | System::SfenceVma | System::HypervisorFence => {
+                class == Class::Fence
+            },
             System::Probe => class == Class::Probe,
         },
     }

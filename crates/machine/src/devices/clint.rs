@@ -16,6 +16,8 @@ use super::{Device, Surroundings};
 const MSIP: u64 = 1 << 3;
 /// Bit of `mip`: supervisor timer interrupt.
 const STIP: u64 = 1 << 5;
+/// Bit of `mip`: timer interrupt of a guest.
+const VSTIP: u64 = 1 << 6;
 /// Bit of `mip`: machine timer interrupt.
 const MTIP: u64 = 1 << 7;
 
@@ -43,6 +45,9 @@ pub(crate) struct Clint {
     mtimecmp: Vec<u64>,
     /// Likewise, of the harts' own registers.
     stimecmp: Vec<u64>,
+    /// The same of the guests of harts: `vstimecmp`, and what their time is ahead, `htimedelta`.
+    #[serde(default)]
+    vstimecmp: Vec<(u64, u64)>,
     /// Time as the caller counts it.
     ticks: u64,
     /// `mtime` minus `ticks`.
@@ -64,6 +69,7 @@ impl Clint {
             msip: vec![false; harts],
             mtimecmp: vec![u64::MAX; harts],
             stimecmp: vec![u64::MAX; harts],
+            vstimecmp: vec![(u64::MAX, 0); harts],
             ticks: 0,
             offset: 0,
             deadline: u64::MAX,
@@ -76,7 +82,8 @@ impl Clint {
     pub(crate) fn restore(&mut self, saved: &Self) -> Result<(), String> {
         let harts = self.msip.len();
         let lengths = [saved.msip.len(), saved.mtimecmp.len(), saved.stimecmp.len()];
-        if lengths != [harts; 3] {
+        let guests = saved.vstimecmp.len();
+        if lengths != [harts; 3] || guests != 0 && guests != harts {
             return Err(format!(
                 "timers of {lengths:?} harts, where there are {harts}"
             ));
@@ -86,6 +93,8 @@ impl Clint {
             generation: self.generation,
             ..saved.clone()
         };
+        // Snapshots of before harts could have guests hold none.
+        self.vstimecmp.resize(harts, (u64::MAX, 0));
         self.update();
         Ok(())
     }
@@ -131,6 +140,11 @@ impl Clint {
         self.update();
     }
 
+    pub(crate) fn set_vstimecmp(&mut self, hart: HartId, value: u64, ahead: u64) {
+        self.vstimecmp[hart.index()] = (value, ahead);
+        self.update();
+    }
+
     /// Works out lines and deadline from the registers.
     #[cold]
     fn update(&mut self) {
@@ -138,7 +152,12 @@ impl Clint {
         self.deadline = u64::MAX;
         for hart in 0..self.msip.len() {
             let mut lines = if self.msip[hart] { MSIP } else { 0 };
-            for (compare, line) in [(self.mtimecmp[hart], MTIP), (self.stimecmp[hart], STIP)] {
+            let (guest_compare, ahead) = self.vstimecmp[hart];
+            for (now, compare, line) in [
+                (now, self.mtimecmp[hart], MTIP),
+                (now, self.stimecmp[hart], STIP),
+                (now.wrapping_add(ahead), guest_compare, VSTIP),
+            ] {
                 if now >= compare {
                     lines |= line;
                 } else if compare != u64::MAX {

@@ -208,6 +208,10 @@ impl Environment for Around<'_> {
         }
         self.machine.interrupt_lines(hart)
     }
+
+    fn set_guest_timer(&mut self, hart: HartId, _: u64, _: u64) -> u64 {
+        self.machine.interrupt_lines(hart)
+    }
 }
 
 fn mask(width: Width) -> u64 {

@@ -117,7 +117,7 @@ impl Shadow {
                     wrong.push(format!("interrupt: expected {expected:?}, found {found:?}"));
                 }
             }
-            Trap::Exception(..) => {
+            Trap::Exception(..) | Trap::Guest(_) => {
                 let (expected, addr) = self.raise(event.machine, stored);
                 let known = addr.is_none_or(|addr| !stored.contains(addr));
                 if expected != Some(event.trap) && known {

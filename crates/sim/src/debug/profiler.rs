@@ -302,9 +302,9 @@ impl Profiler {
     fn cause(&mut self, trap: Trap) -> FunctionId {
         let tree = &mut self.stacks.tree;
         *self.causes.entry(trap.code()).or_insert_with(|| {
-            let name = match trap {
-                Trap::Exception(cause, _) => format!("[{cause}]"),
-                Trap::Interrupt(interrupt) => format!("[interrupt {interrupt:?}]"),
+            let name = match (trap.cause(), trap) {
+                (None, Trap::Interrupt(interrupt)) => format!("[interrupt {interrupt:?}]"),
+                (cause, _) => format!("[{}]", cause.expect("no interrupt")),
             };
             tree.function(pseudo(&name))
         })

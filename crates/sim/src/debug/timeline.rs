@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use loiter_cores::{Cores, Seat};
-use loiter_hart::{Retired, Trap, Trapped};
+use loiter_hart::{Retired, Trapped};
 use loiter_observe::perfetto::{Note, Perfetto, Track};
 use loiter_observe::{Activity, Change, MarkKind, Moment, Probe};
 use loiter_types::{ContextId, Cycle, HartId};
@@ -176,12 +176,13 @@ impl Timeline {
             Note::text("on to", format!("{:#x}", event.hart.pc)),
         ];
         // Traps of one kind have one name, so that they can be counted.
-        let name = match event.trap {
-            Trap::Exception(cause, value) => {
+        let name = match event.trap.cause() {
+            Some(cause) => {
+                let value = event.trap.value();
                 notes.push(Note::text("value", format!("{value:#x}")));
                 cause.to_string()
             }
-            Trap::Interrupt(_) => event.trap.to_string(),
+            None => event.trap.to_string(),
         };
         self.instant(event.hart.id, event.cycle, &name, notes);
     }
