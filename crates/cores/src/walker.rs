@@ -9,7 +9,9 @@ use std::collections::VecDeque;
 
 use loiter_hart::{Access, Hart, Page, PageWalk, WalkStep};
 use loiter_isa::{Inst, Op};
-use loiter_memory::{Flush, FlushOf, Request, RequestKind, Tlb, Translation, WalkerCounters, WalkerParams};
+use loiter_memory::{
+    Flush, FlushOf, Request, RequestKind, Tlb, Translation, WalkerCounters, WalkerParams,
+};
 use loiter_types::{
     AddressSpace, ContextId, CoreId, Cycle, PAGE_BYTES, PhysAddr, StateVisitor, VirtAddr,
 };

@@ -234,7 +234,9 @@ impl Hart {
 
     fn may_mark(&self, page: &Page) -> bool {
         let may = |at: PhysAddr| {
-            let protection = self.csr.protection(at.0, 8, Privilege::Supervisor, Access::Store);
+            let protection = self
+                .csr
+                .protection(at.0, 8, Privilege::Supervisor, Access::Store);
             protection.allowed
         };
         page.marks.iter().all(|(at, _)| may(at))

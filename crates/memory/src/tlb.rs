@@ -38,7 +38,9 @@ impl Translation {
 
     #[inline(always)]
     fn serves(&self, addr: VirtAddr, space: AddressSpace) -> bool {
-        self.has(addr) && (self.space == space || self.global)
+        let same = self.space == space;
+        // What is global in a guest is so in that guest.
+        self.has(addr) && (same || self.global && self.space.guest == space.guest)
     }
 }
 

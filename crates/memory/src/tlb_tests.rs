@@ -248,3 +248,45 @@ fn impossible_geometries_are_refused() {
     let problem = Tlb::new(&params(64, 48, "lru")).unwrap_err();
     assert!(problem.contains("ways = 48"), "{problem}");
 }
+
+#[test]
+fn guests_have_translations_of_their_own() {
+    let of = |guest: u64| AddressSpace { guest, ..space(1) };
+    let vmid = |number: u64| AddressSpace::guest_of(8 << 60 | number << 44);
+    let spaces = [of(0), of(vmid(3)), of(vmid(4))];
+    let all = spaces.map(|space| Translation {
+        space,
+        ..translation(0x1000, PAGE, 1)
+    });
+    for (of, remain) in [
+        (FlushOf::Everybody, vec![]),
+        (FlushOf::Host, vec![1, 2]),
+        (FlushOf::Guests, vec![0]),
+        (FlushOf::Guest(3), vec![0, 2]),
+        (FlushOf::Guest(5), vec![0, 1, 2]),
+    ] {
+        let mut tlb = tlb(8, 8, "lru");
+        all.iter().for_each(|&each| tlb.fill(each));
+        tlb.flush(Flush {
+            of,
+            ..Flush::default()
+        });
+        let found: Vec<usize> = (0..all.len())
+            .filter(|&n| tlb.access(all[n].addr, all[n].space, false))
+            .collect();
+        assert_eq!(found, remain, "{of:?}");
+    }
+    let mut tlb = tlb(8, 8, "lru");
+    tlb.fill(Translation {
+        global: true,
+        ..all[1]
+    });
+    let other = AddressSpace {
+        guest: vmid(3),
+        ..space(2)
+    };
+    assert!(tlb.access(all[1].addr, other, false), "of all its spaces");
+    assert!(
+        !tlb.access(all[0].addr, spaces[0], false) && !tlb.access(all[2].addr, spaces[2], false)
+    );
+}

@@ -108,7 +108,10 @@ pub struct AddressSpace {
 
 impl AddressSpace {
     /// Addresses are physical. No `satp` that translates is zero.
-    pub const PHYSICAL: AddressSpace = AddressSpace { tables: 0, guest: 0 };
+    pub const PHYSICAL: AddressSpace = AddressSpace {
+        tables: 0,
+        guest: 0,
+    };
 
     /// What tells the guest whose `hgatp` this is from others, and from no guest.
     #[must_use]

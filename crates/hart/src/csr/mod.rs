@@ -178,7 +178,10 @@ pub struct CsrFile {
     cycle: Counter,
     instret: Counter,
     pmp: Pmp,
-    #[serde(default = "Hypervisor::new", skip_serializing_if = "Hypervisor::is_unused")]
+    #[serde(
+        default = "Hypervisor::new",
+        skip_serializing_if = "Hypervisor::is_unused"
+    )]
     hypervisor: Hypervisor,
     /// Loads and stores are made as this at present, whatever the mode.
     #[serde(skip)]

@@ -309,8 +309,7 @@ impl CsrFile {
                 self.mstatus = entered(self.mstatus, previous);
                 let own = &mut self.hypervisor;
                 own.hstatus &= !(GVA | SPV);
-                own.hstatus |=
-                    if of_guest { GVA } else { 0 } | if from_guest { SPV } else { 0 };
+                own.hstatus |= if of_guest { GVA } else { 0 } | if from_guest { SPV } else { 0 };
                 if from_guest {
                     own.hstatus &= !SPVP;
                     own.hstatus |= if previous == 1 { SPVP } else { 0 };

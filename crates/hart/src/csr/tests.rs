@@ -31,11 +31,11 @@ fn a_delegated_exception_goes_to_supervisor_and_returns() {
     csr.enter_trap(trap, 0x8000_0100);
     assert_eq!(csr.privilege, Privilege::Supervisor);
     assert_eq!(csr.read(SCAUSE, 0, false), Some(8));
-    assert_eq!(csr.leave_supervisor_trap(), Some(0x8000_0100));
+    assert_eq!(csr.leave_supervisor_trap(), Ok(0x8000_0100));
     assert_eq!(csr.privilege, Privilege::User);
     assert_eq!(
         csr.leave_supervisor_trap(),
-        None,
+        Err(Allowed::Illegal),
         "sret is illegal in user mode"
     );
 }
@@ -50,20 +50,32 @@ fn machine_mode_exceptions_are_never_delegated() {
     assert_eq!(csr.handler(trap).0, 0x8000_2000);
     csr.enter_trap(trap, 4);
     assert_eq!(csr.mstatus & MPP, MPP);
-    assert_eq!(csr.leave_machine_trap(), Some(4));
+    assert_eq!(csr.leave_machine_trap(), Ok(4));
     assert_eq!(csr.privilege, Privilege::Machine);
 }
 
 #[test]
 fn waiting_without_bound_can_be_forbidden() {
     let mut csr = csrs();
-    assert!(csr.wfi_allowed() && csr.unbounded_wait_allowed());
+    assert_eq!(
+        (csr.wfi_allowed(), csr.unbounded_wait_allowed()),
+        (Allowed::Yes, Allowed::Yes)
+    );
     csr.privilege = Privilege::User;
-    assert!(!csr.wfi_allowed() && csr.unbounded_wait_allowed());
+    assert_eq!(
+        (csr.wfi_allowed(), csr.unbounded_wait_allowed()),
+        (Allowed::Illegal, Allowed::Yes)
+    );
     csr.privilege = Privilege::Supervisor;
-    assert!(csr.wfi_allowed() && csr.unbounded_wait_allowed());
+    assert_eq!(
+        (csr.wfi_allowed(), csr.unbounded_wait_allowed()),
+        (Allowed::Yes, Allowed::Yes)
+    );
     csr.mstatus |= TW;
-    assert!(!csr.wfi_allowed() && !csr.unbounded_wait_allowed());
+    assert_eq!(
+        (csr.wfi_allowed(), csr.unbounded_wait_allowed()),
+        (Allowed::Illegal, Allowed::Illegal)
+    );
 }
 
 #[test]
@@ -98,7 +110,7 @@ fn the_writer_of_minstret_reads_its_value_next() {
 /// `mstatus.MPRV` after the return `leave` with this `mstatus`.
 fn lends_rights_after(
     mstatus: u64,
-    leave: impl FnOnce(&mut CsrFile) -> Option<u64>,
+    leave: impl FnOnce(&mut CsrFile) -> Result<u64, Allowed>,
 ) -> (bool, Privilege) {
     let mut csr = csrs();
     csr.write(MSTATUS, mstatus | MPRV, 0);
@@ -135,7 +147,7 @@ fn lent_rights_are_those_of_the_mode_that_trapped_last() {
     // A trap of machine mode itself, and the return from it, which leaves the least mode in MPP.
     csr.enter_trap(Trap::Exception(Cause::Breakpoint, 0), 4);
     assert_eq!(csr.data_mode().privilege, Privilege::Machine);
-    csr.leave_machine_trap();
+    csr.leave_machine_trap().expect("it is in machine mode");
     assert_eq!(csr.privilege, Privilege::Machine);
     assert_eq!(csr.data_mode().privilege, Privilege::User);
     assert_eq!(csr.fetch_mode().privilege, Privilege::Machine);
@@ -154,8 +166,8 @@ fn exceptions_do_not_return_to_odd_addresses() {
     csr.write(MEPC, 0x8000_0103, 0);
     csr.write(SEPC, 0x8000_0205, 0);
     csr.write(MSTATUS, MPP, 0);
-    assert_eq!(csr.leave_machine_trap(), Some(0x8000_0102));
-    assert_eq!(csr.leave_supervisor_trap(), Some(0x8000_0204));
+    assert_eq!(csr.leave_machine_trap(), Ok(0x8000_0102));
+    assert_eq!(csr.leave_supervisor_trap(), Ok(0x8000_0204));
 }
 
 /// An instruction counts when `mcountinhibit.IR` is clear as it begins: the one that stops the counter does,
@@ -263,4 +275,95 @@ fn a_mode_reads_the_counters_that_those_above_it_allow() {
             }
         }
     }
+}
+
+/// A hart with guests, which is in the supervisor mode of one.
+fn guest() -> CsrFile {
+    let mut csr = CsrFile::new(HartId(0), Extensions::of("rv64imafdch_sstc"));
+    csr.enter(Privilege::Supervisor, true);
+    csr
+}
+
+#[test]
+fn a_hypervisor_forbids_its_guest_to_wait_without_bound() {
+    let allowed = |csr: &CsrFile| (csr.wfi_allowed(), csr.unbounded_wait_allowed());
+    let mut csr = guest();
+    assert_eq!(allowed(&csr), (Allowed::Yes, Allowed::Yes));
+    csr.hypervisor.hstatus = 1 << 21;
+    assert_eq!(allowed(&csr), (Allowed::Virtual, Allowed::Virtual));
+    csr.mstatus |= TW;
+    assert_eq!(
+        allowed(&csr),
+        (Allowed::Illegal, Allowed::Illegal),
+        "machine mode comes first"
+    );
+    csr.mstatus &= !TW;
+    csr.enter(Privilege::Supervisor, false);
+    assert_eq!(
+        allowed(&csr),
+        (Allowed::Yes, Allowed::Yes),
+        "it binds the guest alone"
+    );
+    csr = guest();
+    csr.enter(Privilege::User, true);
+    assert_eq!(allowed(&csr), (Allowed::Virtual, Allowed::Yes));
+}
+
+#[test]
+fn a_guest_has_a_time_and_a_timer_of_its_own() {
+    let mut csr = guest();
+    csr.clock.time = 1000;
+    csr.mcounteren = 2;
+    assert_eq!(
+        csr.read(TIME, 0, false),
+        None,
+        "its hypervisor has to let it"
+    );
+    assert!(csr.refused_to_guest(TIME, 0, false));
+    csr.write(HCOUNTEREN, 2, 0);
+    csr.write(HTIMEDELTA, 5, 0);
+    assert_eq!(csr.read(TIME, 0, false), Some(1005));
+    assert_eq!(csr.read(STIMECMP, 0, false), None);
+    csr.write(MENVCFG, STCE, 0);
+    assert!(csr.refused_to_guest(STIMECMP, 0, false), "a hypervisor may");
+    csr.write(HENVCFG, STCE, 0);
+    csr.write(STIMECMP, 77, 0);
+    assert_eq!(
+        (csr.read(STIMECMP, 0, false), csr.guest_timer()),
+        (Some(77), (77, 5))
+    );
+    let line = Interrupt::GuestTimer.bit();
+    csr.set_lines(line);
+    csr.write(HIDELEG, line, 0);
+    csr.mie = line;
+    assert_eq!(
+        csr.takeable_interrupt(),
+        None,
+        "the guest has its interrupts off"
+    );
+    csr.write(SSTATUS, 2, 0);
+    assert_eq!(csr.takeable_interrupt(), Some(Interrupt::GuestTimer));
+    assert_eq!(
+        csr.read(SIP, 0, false),
+        Some(1 << 5),
+        "under the number of its own timer"
+    );
+    csr.write(HENVCFG, 0, 0);
+    assert_eq!(csr.takeable_interrupt(), None);
+}
+
+#[test]
+fn a_snapshot_of_a_hart_in_a_guest_is_whole() {
+    let mut csr = guest();
+    csr.write(VSATP, 8 << 60 | 5, 0);
+    csr.write(HGATP, 8 << 60 | 4, 0);
+    let saved = rmp_serde::to_vec_named(&csr).expect("plain data");
+    let mut other = CsrFile::new(HartId(0), Extensions::of("rv64imafdch_sstc"));
+    other.restore(&rmp_serde::from_slice(&saved).expect("its own bytes"));
+    assert_eq!(other, csr);
+    let without = rmp_serde::to_vec_named(&csrs()).expect("plain data");
+    assert!(
+        without.len() + 100 < saved.len(),
+        "a hart without guests has nothing to keep of them"
+    );
 }

@@ -314,7 +314,9 @@ impl<P: Environment, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENG
         if VirtAddr(addr).leaves_page(width.bytes()) {
             let places = self.bytes_over_pages(addr, width, Access::Store)?;
             for (n, &place) in places.iter().enumerate().take(width.bytes() as usize) {
-                let stored = self.port.store_atomic(id, place, Width::B, value >> (8 * n));
+                let stored = self
+                    .port
+                    .store_atomic(id, place, Width::B, value >> (8 * n));
                 stored.map_err(|_| fault)?;
             }
             return Ok(());

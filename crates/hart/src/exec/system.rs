@@ -160,10 +160,12 @@ impl<P: Environment, const FULL: bool, const LENGTH: u64> Exec<'_, P, FULL, LENG
         };
         let Some(old) = self.read_csr(number, writes) else {
             let csr = &self.hart.csr;
-            return Flow::Trap(match csr.refused_to_guest(number, self.hart.retired, writes) {
-                true => is_virtual(i),
-                false => illegal(i),
-            });
+            return Flow::Trap(
+                match csr.refused_to_guest(number, self.hart.retired, writes) {
+                    true => is_virtual(i),
+                    false => illegal(i),
+                },
+            );
         };
         if writes {
             let base = self.hart.csr.modify_base(number, old);

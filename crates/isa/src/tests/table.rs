@@ -113,7 +113,7 @@ fn fits(class: Class, shape: Shape) -> bool {
             System::Pause => class == Class::Pause,
             System::Fence | System::FenceI | System::SfenceVma | System::HypervisorFence => {
                 class == Class::Fence
-            },
+            }
             System::Probe => class == Class::Probe,
         },
     }

@@ -13,7 +13,7 @@ const OBJDUMP: &str = "riscv64-linux-gnu-objdump";
 const BASE: u64 = 0x8000_0000;
 
 /// Our instructions as far as binutils 2.40 knows them; Zicond and Zacas came later.
-const ARCH: &str = "rv64i2p1_m2p0_a2p1_f2p2_d2p2_c2p0_zicsr2p0_zifencei2p0_zihintpause2p0_\
+const ARCH: &str = "rv64i2p1_m2p0_a2p1_f2p2_d2p2_c2p0_h1p0_zicsr2p0_zifencei2p0_zihintpause2p0_\
                     zawrs1p0_zba1p0_zbb1p0_zbs1p0";
 
 /// Instructions that objdump prints whatever the architecture string says, and that are not ours.

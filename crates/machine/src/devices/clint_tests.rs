@@ -1,7 +1,7 @@
 use loiter_isa::Width;
 use loiter_types::HartId;
 
-use super::{Clint, Device, MSIP, MTIME_OFFSET, MTIMECMP_OFFSET, MTIP, STIP};
+use super::{Clint, Device, MSIP, MTIME_OFFSET, MTIMECMP_OFFSET, MTIP, STIP, VSTIP};
 
 const A: HartId = HartId(0);
 const B: HartId = HartId(1);
@@ -145,4 +145,25 @@ fn the_supervisor_timer_has_a_comparator_and_a_deadline_of_its_own() {
     assert_eq!(clint.deadline(), None, "what has fired is not due");
     clint.set_stimecmp(hart, u64::MAX);
     assert_eq!((clint.lines(hart), clint.stimecmp(hart)), (0, u64::MAX));
+}
+
+#[test]
+fn the_timer_of_a_guest_counts_in_the_time_of_the_guest() {
+    let mut clint = Clint::new(2);
+    let hart = HartId::new(1);
+    clint.set_ticks(10);
+    clint.set_vstimecmp(hart, 115, 100);
+    assert_eq!(clint.deadline(), Some(15));
+    clint.set_ticks(14);
+    assert_eq!(clint.lines(hart), 0);
+    clint.set_ticks(15);
+    assert_eq!((clint.lines(hart), clint.deadline()), (VSTIP, None));
+    clint.set_vstimecmp(hart, 115, 100_u64.wrapping_neg());
+    assert_eq!(
+        clint.lines(hart),
+        VSTIP,
+        "its time is before 0, which is late"
+    );
+    clint.set_vstimecmp(hart, u64::MAX, 0);
+    assert_eq!(clint.lines(hart), 0);
 }

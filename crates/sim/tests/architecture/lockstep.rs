@@ -5,7 +5,9 @@ use loiter_isa::Op;
 
 use crate::census::Census;
 use crate::compare::{assert_same_retired, difference, reported, retired_in_blocks};
-use crate::generator::{Program, Settings, Target, first_seed, fuzz_factor, generate};
+use crate::generator::{
+    Program, Settings, Target, first_seed, fuzz_factor, generate, needs_guests,
+};
 use crate::machines::{Machine, run_to_end};
 
 /// Programs of each test in an ordinary run.
@@ -96,7 +98,9 @@ fn every_instruction_is_compared() {
     let mut census = Census::default();
     census.take(&program(0x100, 1, 200).elf);
     let executed: Vec<Op> = census.ops.into_keys().collect();
-    assert_eq!(executed, Op::ALL);
+    let all = Op::ALL.iter().copied();
+    let all: Vec<Op> = all.filter(|&op| !needs_guests(op)).collect();
+    assert_eq!(executed, all);
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod writer;
 
 pub(crate) use exclusions::{Target, UNKNOWN_TO_QEMU};
 pub(crate) use program::{Block, Program, Settings, generate};
+pub(crate) use tables::needs_guests;
 
 /// How many times as many programs as in an ordinary run: `LOITER_FUZZ_PROGRAMS`, 1 if not set.
 pub(crate) fn fuzz_factor() -> u64 {

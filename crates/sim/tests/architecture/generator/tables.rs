@@ -65,7 +65,9 @@ impl Tables {
             csrs: of(|class| class == Class::Csr),
             near: {
                 let ops = Op::ALL.iter().copied();
-                ops.filter(|&op| !is_lock(op) || target.has(op)).collect()
+                ops.filter(|&op| !is_lock(op) || target.has(op))
+                    .filter(|&op| !needs_guests(op))
+                    .collect()
             },
             compressed,
         }
@@ -82,6 +84,12 @@ impl Tables {
 /// Those are no accesses with any operands: an item of their own writes them.
 fn is_lock(op: Op) -> bool {
     matches!(op, Op::LockAcquire | Op::LockRelease | Op::LockWait)
+}
+
+/// Those are of harts that can have guests: the guest program `hypervisor` runs them in every mode.
+pub(crate) fn needs_guests(op: Op) -> bool {
+    // No others begin so.
+    op.mnemonic().starts_with('h')
 }
 
 fn is_float(class: Class) -> bool {
