@@ -40,7 +40,7 @@ const HEDELEG_WRITABLE: u64 = 0xb1ff;
 /// Exceptions that only hypervisors and guests raise, and that machine mode may delegate.
 pub(super) const MEDELEG_OF_GUESTS: u64 = 1 << 10 | 1 << 20 | 1 << 21 | 1 << 22 | 1 << 23;
 /// The bits of `hgatp` that hold something: mode, guest number, table.
-const HGATP_WRITABLE: u64 = 0xf << 60 | 0x3fff << 44 | (1 << 44) - 4;
+const HGATP_WRITABLE: u64 = 0xf << 60 | 0x3fff << 44 | ((1 << 44) - 4);
 
 /// What there is beside the registers of a hart that has no guests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
