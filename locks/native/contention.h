@@ -3,7 +3,8 @@
 //
 // A program defines before: loiter_cycles(), a counter; loiter_lock_acquire(), loiter_lock_acquired() and
 // loiter_lock_released(), its probes; loiter_fail(format, ...), which ends it; CONTENTION_REPEAT and
-// CONTENTION_PATIENCE, of all policies; and CONTENTION_METHOD where it has only one waiting method.
+// CONTENTION_PATIENCE, of all policies; CONTENTION_METHOD where it has only one waiting method; and CONTENTION_OUTSIDE where
+// it has other work outside.
 #ifndef NATIVE_CONTENTION_H
 #define NATIVE_CONTENTION_H
 
@@ -83,6 +84,13 @@ LOITER_INLINE void leave(bool writes) {
         (void)__atomic_fetch_sub(&readers, 1, __ATOMIC_RELAXED);
 }
 
+// Between a release and the next acquire.
+#ifndef CONTENTION_OUTSIDE
+#define CONTENTION_OUTSIDE(thread)                                                                                     \
+    if ((thread)->think_steps)                                                                                         \
+    work(draw(&(thread)->random) % (2 * (thread)->think_steps + 1))
+#endif
+
 typedef void acquires(unsigned thread, const struct loiter_policy *policy);
 
 // Inlined, with all that it calls, for each lock and method.
@@ -114,8 +122,7 @@ LOITER_INLINE void loop(struct thread *thread, const void *lock, const struct lo
             release(thread->number, policy);
         else
             release_shared(thread->number, policy);
-        if (thread->think_steps)
-            work(draw(&thread->random) % (2 * thread->think_steps + 1));
+        CONTENTION_OUTSIDE(thread);
         thread->ended = loiter_cycles();
     } while (thread->ended < thread->until);
 }

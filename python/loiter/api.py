@@ -121,6 +121,29 @@ def carry_out(asked: Request, progress: Progress | None = None) -> Result:
     )
 
 
+def results(requests: Mapping[str, Request], *, workers: int | None = None, quiet: bool = False) -> dict[str, Result]:
+    """Carries requests out side by side, or finds that they have been; results by the same labels.
+
+    Raises the fault of the first that failed.
+    """
+    from rich.console import Console
+
+    from loiter.runs import pool
+    from loiter.runs.progress import Display, Estimate
+    from loiter.runs.worker import Job
+
+    engine, kept = engines.load(), store.SharedStore(store_path())
+    missing = [Job(label, each) for label, each in requests.items() if kept.find(label, each.key(engine)) is None]
+    most = max(1, min(workers or pool.cpus(), len(missing)))
+    if missing:
+        console = Console(stderr=True, quiet=quiet)
+        with Display(console, len(missing), len(requests) - len(missing), Estimate(len(missing), most)) as display:
+            ledger = pool.execute(missing, kept, engine, display, most)
+        for failure in ledger.failures:
+            raise type(failure.fault)(f"{failure.label}: {failure.fault}")
+    return {label: _found(kept, label, each.key(engine)) for label, each in requests.items()}
+
+
 def exec(  # noqa: A001 - as the command is called
     machine: str | Path | Machine,
     command: Sequence[str] | str,
@@ -345,6 +368,10 @@ def _found_or_run(label: str, key: str, carry_out: Callable[[Path], object]) -> 
     kept = store.SharedStore(store_path())
     if kept.find(label, key) is None:
         carry_out(kept.path(label, key))
+    return _found(kept, label, key)
+
+
+def _found(kept: store.Store, label: str, key: str) -> Result:
     found = kept.find(label, key)
     if found is None:
         raise RunFault(f"{kept.root}: the result was removed by someone else; run it again.")

@@ -18,6 +18,7 @@ from loiter import engine as engines
 from loiter.errors import UserFault, unknown
 from loiter.latency import Place, check_timed
 from loiter.machines import Machine
+from loiter.results import Result
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +39,7 @@ METRICS = {
 
 PHASES = "reference until probe:work_begin, timing"
 """The program times its work before the region of interest."""
-_MOST_CYCLES = 1_000_000_000
+MOST_CYCLES = 1_000_000_000
 _MOST_WINDOWS = 1000
 """A run that takes longer, of the set-up and of windows, has come to a stop."""
 
@@ -101,6 +102,14 @@ class Contention:
         }
 
 
+def method_and_steps(policy: str, option: str = "--policy") -> tuple[str, int]:
+    """`NAME[:STEPS]` of an option."""
+    method, _, steps = policy.partition(":")
+    if steps and not steps.isdecimal():
+        raise UserFault(f"{option} {policy}: steps are a number, as in pause:4.")
+    return method, int(steps or 1)
+
+
 def names() -> tuple[str, ...]:
     """The locks that there are."""
     return programs.load(engines.load(), PROGRAM).tasks
@@ -159,7 +168,7 @@ def measure(
         PROGRAM,
         arguments=asked.arguments(machine),
         phases=PHASES,
-        max_cycles=_MOST_CYCLES + _MOST_WINDOWS * asked.window_cycles,
+        max_cycles=MOST_CYCLES + _MOST_WINDOWS * asked.window_cycles,
         workers=workers,
         quiet=quiet,
     )
@@ -181,9 +190,8 @@ def _point(runs: Sequence[Mapping[Any, Any]]) -> dict[str, Any]:
     measured, rows = [], []
     for run in runs:
         result = store.read(Path(run["result"]))
-        found = result.rows("locks")
-        rows += found
-        measured.append(_metrics(result, found))
+        rows += result.rows("locks")
+        measured.append(metrics_of(result))
     return combine(measured, rows)
 
 
@@ -200,8 +208,9 @@ def combine(measured: Sequence[Mapping[str, float | None]], rows: Sequence[Mappi
     return out | {str(key): value for key, value in total.items() if key not in ("lock", *out)}
 
 
-def _metrics(result: Any, rows: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
-    reports = result.rows("reports")
+def metrics_of(result: Result) -> dict[str, float | None]:
+    """The columns of `METRICS` of a run."""
+    rows, reports = result.rows("locks"), result.rows("reports")
     cycles = max(int(row["value"]) for row in reports if row["name"] == "cycles")
     acquisitions = sum(row["acquisitions"] for row in rows)
     handovers = sum(row["handovers"] for row in rows)

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from loiter.engine import Json
 from loiter.errors import UserFault, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from loiter.results import Result
 
 KEYS = ("lock", "lock_symbol", "class", "site", "site_symbol", "hart")
 """What rows can be put together by. A class is the symbol that a lock belongs to, or the function that acquires it."""
@@ -66,6 +70,22 @@ def percentile(histogram: Sequence[int], percent: float) -> int:
     return 0
 
 
+def of_directory(directory: Path) -> tuple[Result, list[Json]]:
+    """A result and the rows of its `locks.parquet`. Raises `UserFault` where there are none."""
+    from loiter import store
+
+    if not (directory / store.MANIFEST).is_file():
+        raise UserFault(f"{directory}: no result directory; `loiter run`, `exec` and `boot` write one with --out.")
+    try:
+        result = store.read(directory)
+    except store.Corrupt as error:
+        raise UserFault(f"{directory}: not a whole result: {error}. Run it again with --out.") from None
+    rows = result.rows("locks") if result.has_tables else []
+    if not rows:
+        raise UserFault(f"{directory}: no locks were counted; run it with --lock-stats, or give the program probes.")
+    return result, rows
+
+
 def table(rows: Sequence[Mapping[str, Any]], by: Sequence[str] = ("lock",)) -> pd.DataFrame:
     """A row for each lock, or for each of what `by` names (`KEYS`); those first on which most time was waited."""
     import pandas as pd
@@ -105,7 +125,7 @@ def _sums(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             continue
         count, cycles = total(counted), total(f"{name}_sum_cycles")
         some = [row for row in rows if row[counted]]
-        histogram = _added([row[f"{name}_log2_histogram"] for row in rows])
+        histogram = added([row[f"{name}_log2_histogram"] for row in rows])
         out[f"{name}time-min"] = min((int(row[f"{name}_min_cycles"]) for row in some), default=0)
         out[f"{name}time-max"] = max((int(row[f"{name}_max_cycles"]) for row in some), default=0)
         out[f"{name}time-total"] = cycles
@@ -117,6 +137,7 @@ def _sums(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return out
 
 
-def _added(histograms: Sequence[Sequence[int]]) -> list[int]:
+def added(histograms: Sequence[Sequence[int]]) -> list[int]:
+    """The sum of histograms of any length."""
     longest = max((len(each) for each in histograms), default=0)
     return [sum(each[at] for each in histograms if at < len(each)) for at in range(longest)]

@@ -15,6 +15,9 @@ static unsigned place_by_hart[KINDS_THREADS];
 
 #include "loiter.h"
 
+#ifndef LOCKS_BEGIN
+#define LOCKS_BEGIN(thread) // a program that includes this one does something before the first acquire
+#endif
 #define CONTENTION_REPEAT (uint32_t)loiter_value(&repeat)
 #define CONTENTION_PATIENCE 0 // there is no scheduler
 #include "../../../locks/native/contention.h"
@@ -80,6 +83,7 @@ static struct thread begin(void (*init)(unsigned threads)) {
         .until = loiter_cycles() + loiter_value_at_least(&window, 1),
     };
     seed_thread(&thread, loiter_value(&seed), hart);
+    LOCKS_BEGIN(&thread);
     return thread;
 }
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 import loiter
 from loiter.cli import (
+    advise,
     boot,
     compare,
     execute,
@@ -53,6 +54,7 @@ app.command("metrics")(metrics.show_metrics)
 app.command("wait")(wait.wait)
 app.command("latency")(latency.latency)
 app.command("locks")(locks.locks)
+app.command("advise")(advise.advise)
 app.command("lock-stats")(lock_stats.lock_stats)
 app.command("explore")(explore.explore)
 app.add_typer(native.app, name="native")

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from loiter.cli.options import COUNT_LIMIT, JsonOption, out, print_json
-from loiter.errors import UserFault, unknown
+from loiter.errors import unknown
 from loiter.report.terminal import cell
 
 if TYPE_CHECKING:
@@ -62,21 +62,13 @@ def lock_stats(
 
     Example: [bold]loiter exec -m t1 --lock-stats --out results/first -- ./prog; loiter lock-stats results/first[/]
     """
-    from loiter import locks, store
+    from loiter import locks
 
     keys = [word.strip() for word in by.split(",")]
     for key in keys:
         if key not in _KEYS:
             raise unknown("--by", key, _KEYS)
-    if not (directory / store.MANIFEST).is_file():
-        raise UserFault(f"{directory}: no result directory; `loiter run`, `exec` and `boot` write one with --out.")
-    try:
-        result = store.read(directory)
-    except store.Corrupt as error:
-        raise UserFault(f"{directory}: not a whole result: {error}. Run it again with --out.") from None
-    rows = result.rows("locks") if result.has_tables else []
-    if not rows:
-        raise UserFault(f"{directory}: no locks were counted; run it with --lock-stats, or give the program probes.")
+    _, rows = locks.of_directory(directory)
     found = locks.table(rows, [column for key in dict.fromkeys(keys) for column in _KEYS[key]])
     if as_json:
         print_json(found.to_dict("records"))

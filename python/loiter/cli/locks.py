@@ -24,7 +24,6 @@ from loiter.cli.options import (
     check_directory,
     err,
     load_machine,
-    method_and_steps,
     out,
     print_json,
     warn,
@@ -132,7 +131,7 @@ def locks(
     if metric not in contention.METRICS:
         raise unknown("metric", metric, contention.METRICS)
     check_directory(out_directory)
-    method, steps = method_and_steps(policy)
+    method, steps = contention.method_and_steps(policy)
     is_native = machine == native.NAME
     window = cycles if cycles is not None else native.WINDOW_CYCLES if is_native else 200_000
     asked = contention.Contention(method, steps, hold, think, lines, window, fill, seeds, patience)

@@ -12,8 +12,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from loiter import contention
 from loiter.cli.execute import ProgramEnded
-from loiter.cli.options import JsonOption, check_directory, err, method_and_steps, out, print_json, warn
+from loiter.cli.options import JsonOption, check_directory, err, out, print_json, warn
 from loiter.errors import UserFault
 from loiter.native import host, siblings
 from loiter.native import wrap as wrapping
@@ -116,7 +117,7 @@ def wrap_program(
     check_directory(out_directory)
     if out_directory is not None and not statistics:
         raise UserFault("--out: without statistics there is nothing to write.")
-    method, steps = method_and_steps(policy)
+    method, steps = contention.method_and_steps(policy)
     asked = wrapping.Asked(lock, method, steps, patience, statistics)
     asked.check()
     if method == "nap" and host.nap() == "none":

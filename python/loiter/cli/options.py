@@ -122,14 +122,6 @@ def load_machine(engine: Engine, name: str, sets: list[str] | None) -> Machine:
     return machine
 
 
-def method_and_steps(policy: str) -> tuple[str, int]:
-    """`NAME[:STEPS]` of --policy."""
-    method, _, steps = policy.partition(":")
-    if steps and not steps.isdecimal():
-        raise UserFault(f"--policy {policy}: steps are a number, as in pause:4.")
-    return method, int(steps or 1)
-
-
 def check_directory(out_directory: Path | None) -> None:
     """Refuses an --out that is a file."""
     if out_directory is not None and out_directory.exists() and not out_directory.is_dir():
