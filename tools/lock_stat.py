@@ -23,6 +23,7 @@ from typing import TypeVar
 
 import loiter
 from loiter import images
+from loiter.advise import lock_stat
 from loiter.engine import Json
 from loiter.errors import UserFault
 from loiter.images import Recipe
@@ -33,12 +34,9 @@ RECIPE = Recipe("debian", kernel="small-kernel", fragments=("lock-stat",))
 PROGRAM = Path(__file__).with_suffix(".c")
 _CROSS = "riscv64-linux-gnu-"
 
-# A class, perhaps that of its readers or of its writers, and twelve numbers.
-_CLASS = re.compile(r"^\s*(?P<name>\S.*?)(?:-[RW])?:\s+(?P<numbers>[\d.]+(?:\s+[\d.]+){11})$")
-_POINT = re.compile(r"^\s*(?P<name>\S.*?)\s+(?P<count>\d+)\s+\[<[0-9a-f]+>\]\s+(?P<site>\S+)/0x[0-9a-f]+$")
-_RULE = re.compile(r"^\s*-+$")
-# Classes of one name are numbered, and how an acquire is nested makes further ones, so that a lock may be of several.
-_NUMBERS = re.compile(r"(#\d+)?(/\d+)?$")
+# Readers and writers have lines of their own. Classes of one name are numbered, and how an acquire is nested makes
+# further ones, so that a lock may be of several.
+_VARIANTS = re.compile(r"(#\d+)?(/\d+)?(-[RW])?$")
 
 
 _Key = TypeVar("_Key")
@@ -93,34 +91,16 @@ class Lock:
 
 def of_kernel(text: str, cycles_per_us: float) -> dict[str, Lock]:
     """What /proc/lock_stat says, by the name of classes."""
-    if "*WARNING*" in text:
-        raise ValueError("lockdep has found a fault of the kernel's and counts no more")
     found: dict[str, Lock] = {}
-    rules = 0
-    for line in text.splitlines():
-        if _RULE.match(line):
-            rules += 1
-        elif match := _CLASS.match(line):
-            rules = 0
-            lock = found.setdefault(_NUMBERS.sub("", match["name"]), Lock())
-            numbers = [float(word) for word in match["numbers"].split()]
-            _, contentions, *waits = numbers[:6]
-            bounces, acquisitions, *holds = numbers[6:]
-            lock.waits.add(int(contentions), *_times(waits, cycles_per_us))
-            lock.holds.add(int(acquisitions), *_times(holds, cycles_per_us))
-            lock.bounces += int(bounces)
-            lock.acquisitions += int(acquisitions)
-        elif rules == 1 and (match := _POINT.match(line)):
-            # Behind a second rule are those that held it.
-            found[_NUMBERS.sub("", match["name"])].sites[match["site"]] += int(match["count"])
-    if not found:
-        raise ValueError("no class in /proc/lock_stat")
+    for line in lock_stat.lines(lock_stat.PATH, text):
+        lock = found.setdefault(_VARIANTS.sub("", line.name), Lock())
+        for times, word, counted in ((lock.waits, "waittime", "contentions"), (lock.holds, "holdtime", "acquisitions")):
+            total, least, most = (line.values[f"{word}-{end}"] * cycles_per_us for end in ("total", "min", "max"))
+            times.add(int(line.values[counted]), total, least, most)
+        lock.bounces += int(line.values["acq-bounces"])
+        lock.acquisitions += int(line.values["acquisitions"])
+        lock.sites.update(line.sites)
     return found
-
-
-def _times(words: Sequence[float], cycles_per_us: float) -> tuple[float, float, float]:
-    least, most, total, _ = (word * cycles_per_us for word in words)
-    return total, least, most
 
 
 def beside(classes: Mapping[str, Lock], rows: Sequence[Json]) -> dict[str, tuple[Lock, Lock]]:

@@ -13,6 +13,7 @@ import lock_stat_trace
 import pytest
 
 from loiter import images
+from loiter.errors import UserFault
 from loiter.images import tools
 from loiter.results import Result
 
@@ -68,9 +69,9 @@ def test_a_class_has_its_readers_writers_and_nested_acquires() -> None:
 
 
 def test_what_is_no_statistic_is_refused() -> None:
-    with pytest.raises(ValueError, match="no class"):
+    with pytest.raises(UserFault, match="no class"):
         lock_stat.of_kernel("lock_stat version 0.4\n", 1000)
-    with pytest.raises(ValueError, match="counts no more"):
+    with pytest.raises(UserFault, match="counts no more"):
         lock_stat.of_kernel("*WARNING* lock debugging disabled!! - possibly due to a lockdep warning\n", 1000)
 
 

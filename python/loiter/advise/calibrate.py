@@ -99,29 +99,31 @@ class _Near(Exception):
 
 def calibrate(wanted: Target, lengths: holds.Lengths, start: Demand, run: Run) -> Calibration:
     """Searches the work in the section and outside."""
-    demand = replace(start, lengths=lengths, think_cycles=_guess(wanted, len(start.contexts)))
+    threads = len(start.contexts)
     best: Calibration | None = None
-    runs, factor = 0, 1.0
+    runs, factor, service = 0, 1.0, wanted.hold_cycles
 
     def tried(think: float) -> Observed:
         nonlocal runs, best
         runs += 1
         scaled = tuple((cycles * factor, odds) for cycles, odds in lengths)
-        each = replace(demand, lengths=scaled, think_cycles=think)
-        period, _, _ = queue(len(each.contexts), wanted.hold_cycles, think)
+        each = replace(start, lengths=scaled, think_cycles=think)
+        period, _, _ = queue(threads, service, think)
         each = each.windowed(period, _ACQUISITIONS)
         found = Calibration(wanted, each, run(each), runs)
         if best is None or _distance(found) < _distance(best):
             best = found
         return found.found
 
-    first = tried(demand.think_cycles)
+    # Without work outside, threads tell how long the lock takes with its hand-over.
+    last = tried(0.0)
+    service = max(service, 1 / last.rate_per_cycle)
+    centre = _guess(wanted, service, threads)
     for _ in range(_HOLD_ROUNDS):
-        factor *= wanted.hold_cycles / first.hold_mean_cycles
-        centre = best.demand.think_cycles if best is not None else demand.think_cycles
+        factor *= wanted.hold_cycles / last.hold_mean_cycles
         _search(wanted, centre, tried)
         assert best is not None
-        first = best.found
+        last, centre = best.found, best.demand.think_cycles
         if best.matches:
             break
     assert best is not None
@@ -135,55 +137,56 @@ def _distance(each: Calibration) -> float:
 
 
 def _search(wanted: Target, centre: float, tried: Callable[[float], Observed]) -> None:
-    """Tries lengths of the work outside, by Brent's method on their logarithm."""
-    left = _MOST_STEPS
+    """Tries lengths of the work outside, by Brent's method on their logarithm between two that are on either side."""
+    known: dict[float, float] = {}
 
     def off(logarithm: float) -> float:
-        nonlocal left
-        if not left:
+        if logarithm in known:
+            return known[logarithm]
+        if len(known) == _MOST_STEPS:
             raise _Near
-        left -= 1
         found = wanted.residual(wanted.match, tried(math.expm1(logarithm)))
         assert found is not None, "what is matched is said by the profile"
+        known[logarithm] = found
         if abs(found) <= TOLERANCE:
             raise _Near
         return found
 
     try:
-        low = high = math.log1p(centre)
-        above = off(low)
-        step = math.log(2)
-        if above > 0:
-            value = above
-            while value > 0 and high < math.log1p(centre) + math.log(_FARTHEST):
-                low, high = high, high + step
-                value = off(high)
-                step *= 2
-        else:
-            value = above
-            while value < 0 and low > 0:
-                high, low = low, max(0.0, low - step)
-                value = off(low)
-                step *= 2
-            if value < 0:
-                return
-        optimize.brentq(off, low, high, maxiter=_MOST_STEPS, xtol=1e-3, disp=False)
+        ends = _around(off, math.log1p(centre))
+        if ends is not None:
+            optimize.brentq(off, *ends, xtol=1e-3, disp=False)
     except _Near:
         return
 
 
-def _guess(wanted: Target, threads: int) -> float:
-    """The work outside in a queue with one server that has what is matched."""
+def _around(off: Callable[[float], float], start: float) -> tuple[float, float] | None:
+    """Two logarithms on either side of what is looked for; none where it is not above 0, or too far."""
+    step = math.log(2)
+    longer = off(start) > 0
+    at = start
+    while 0 < at < start + math.log(_FARTHEST) or at == start:
+        last, at = at, max(0.0, at + step if longer else at - step)
+        if (off(at) > 0) != longer:
+            return min(last, at), max(last, at)
+        if at == last:
+            return None
+        step *= 2
+    return None
+
+
+def _guess(wanted: Target, service: float, threads: int) -> float:
+    """The work outside in a queue with one server, which takes `service` cycles, that has what is matched."""
 
     def off(logarithm: float) -> float:
-        period, stay, busy = queue(threads, wanted.hold_cycles, math.expm1(logarithm))
+        period, stay, busy = queue(threads, service, math.expm1(logarithm))
         if wanted.match == "share":
             return busy - (wanted.share or 0.0)
         if wanted.match == "rate":
             return 1 / period - (wanted.rate_per_cycle or 0.0)
-        return (stay - wanted.hold_cycles) / max(busy, 1e-9) - wanted.wait_cycles
+        return (stay - service) / max(busy, 1e-9) - wanted.wait_cycles
 
-    low, high = 0.0, math.log1p(wanted.hold_cycles * threads * 10_000)
+    low, high = 0.0, math.log1p(service * threads * 10_000)
     if off(low) <= 0:
         return 0.0
     if off(high) >= 0:

@@ -23,6 +23,7 @@ ARRIVALS = ("uniform", "exponential")
 MOST_CONTEXT_CYCLES = 40_000_000
 """Of a run: so it ends, however rarely somebody asks for the lock."""
 _LEAST_WINDOW = 20_000
+_ROUNDS = 8
 _SLACK = 200
 """Windows in which a run has come to a stop."""
 
@@ -39,8 +40,9 @@ class Demand:
     window_cycles: int = 200_000
 
     def windowed(self, period_cycles: float, acquisitions: int) -> Demand:
-        """With a window for so many acquisitions, one in each period, as far as a run may take that long."""
-        wanted = max(period_cycles * acquisitions, 3 * (self.think_cycles + holds.mean(self.lengths)), _LEAST_WINDOW)
+        """With a window for so many acquisitions, one in each period, and `_ROUNDS` of each thread, as far as a run may
+        take that long."""
+        wanted = max(period_cycles * max(acquisitions, _ROUNDS * len(self.contexts)), _LEAST_WINDOW)
         return replace(self, window_cycles=int(min(wanted, MOST_CONTEXT_CYCLES // len(self.contexts))))
 
     def request(self, engine: Engine, machine: Machine, policy: Policy, seed: int) -> Request:
