@@ -15,8 +15,10 @@ static unsigned place_by_hart[KINDS_THREADS];
 
 #include "loiter.h"
 
-#ifndef LOCKS_BEGIN
-#define LOCKS_BEGIN(thread) // a program that includes this one does something before the first acquire
+// A program that includes this one does something once steps are timed, and each hart something before its first acquire.
+#ifndef LOCKS_SET_UP
+#define LOCKS_SET_UP()
+#define LOCKS_BEGIN(thread)
 #endif
 #define CONTENTION_REPEAT (uint32_t)loiter_value(&repeat)
 #define CONTENTION_PATIENCE 0 // there is no scheduler
@@ -70,6 +72,7 @@ static struct thread begin(void (*init)(unsigned threads)) {
         step_cycles = time_steps();
         loiter_report("loop", step_cycles);
         loiter_work_end(0);
+        LOCKS_SET_UP();
     }
     loiter_start_together();
     for (unsigned n = 0; n < hart; n++)

@@ -7,7 +7,9 @@
 
 struct thread;
 static void work_outside(struct thread *thread);
+static void set_up(void);
 #define CONTENTION_OUTSIDE(thread) work_outside(thread)
+#define LOCKS_SET_UP() set_up()
 #define LOCKS_BEGIN(thread) work_outside(thread)
 
 #include "../locks/locks.c"
@@ -18,30 +20,44 @@ LOITER_ARGUMENT(arrivals, "arrivals", 1, "work outside is drawn 0: evenly, from 
 #define DECLARE(n)                                                                                                     \
     LOITER_ARGUMENT(hold##n, "hold" #n, 0, "cycles of such a section, of a hart that is alone");                      \
     LOITER_ARGUMENT(odds##n, "odds" #n, 0, "odds of such a section; with none at all, sections take `hold` cycles");
+#define NONE(n) {0, 0},
 LENGTHS(DECLARE)
 
-static uint64_t drawn_section(struct thread *thread) {
+// Sections in steps, and of 2^32 equal shares how many are those or an earlier one. Read only while harts contend.
+static struct {
+    uint64_t steps, shares;
+} lengths[] = {LENGTHS(NONE)};
+static bool drawn_evenly;
+
+static void set_up(void) {
 #define LENGTH(n) {loiter_value(&hold##n), loiter_value(&odds##n)},
     const struct {
         uint64_t cycles, odds;
-    } lengths[] = {LENGTHS(LENGTH)};
-    uint64_t all = 0;
-    for (unsigned n = 0; n < sizeof lengths / sizeof *lengths; n++)
-        all += lengths[n].odds;
-    if (!all)
-        return thread->hold_steps;
-    uint64_t drawn = draw(&thread->random) % all;
+    } given[] = {LENGTHS(LENGTH)};
+    uint64_t all = 0, seen = 0;
+    for (unsigned n = 0; n < sizeof given / sizeof *given; n++)
+        all += given[n].odds;
+    for (unsigned n = 0; n < sizeof given / sizeof *given; n++) {
+        seen += given[n].odds;
+        lengths[n].steps = steps_of(all ? given[n].cycles : loiter_value(&hold));
+        lengths[n].shares = all ? (seen << 32) / all : (uint64_t)1 << 32;
+    }
+    drawn_evenly = !loiter_value(&arrivals);
+}
+
+static uint64_t drawn_section(struct thread *thread) {
+    uint64_t drawn = draw(&thread->random) >> 32;
     unsigned n = 0;
-    for (; drawn >= lengths[n].odds; n++)
-        drawn -= lengths[n].odds;
-    return steps_of(lengths[n].cycles);
+    while (drawn >= lengths[n].shares)
+        n++;
+    return lengths[n].steps;
 }
 
 // Nearly exponential: how often a coin falls on one side, and within that evenly. The mean is 1.5 throws; the coefficient of
 // variation is 0.96, where an exponential distribution has 1.
 static uint64_t drawn_outside(struct thread *thread) {
     uint64_t bits = draw(&thread->random), throws = 0;
-    if (!loiter_value(&arrivals))
+    if (drawn_evenly)
         return bits % (2 * thread->think_steps + 1);
     for (uint32_t coins = (uint32_t)bits; throws < 32 && !(coins & 1); coins >>= 1)
         throws++;

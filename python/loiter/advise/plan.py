@@ -160,6 +160,8 @@ def cases(
     with console.status("") as status:
         for at, ((of, name, lengths, contexts, source), target) in enumerate(zip(wanted, targets, strict=True), 1):
             done = 0
+            if not console.is_terminal:
+                console.print(f"calibrating {name} ({at} of {len(wanted)})", highlight=False, soft_wrap=True)
 
             def run(each: Demand, at: int = at, name: str = name) -> Observed:
                 nonlocal done

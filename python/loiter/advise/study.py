@@ -142,6 +142,24 @@ class Found:
             return None
         return effects.recommend(values, self.asked.current.name, more_is_better=OBJECTIVES[wanted][1])
 
+    def bounded(self) -> dict[str, tuple[str | None, str]]:
+        """Of each class whose hold is known by its bounds only: the policy that is best at both of them, and advice."""
+        by_class: dict[str, list[Recommendation]] = {}
+        for case in self.asked.cases:
+            recommended = self.recommendation(case)
+            if recommended is not None:
+                by_class.setdefault(case.of.name, []).append(recommended)
+        found: dict[str, tuple[str | None, str]] = {}
+        for name, each in by_class.items():
+            if len(each) > 1:
+                policies = {recommended.policy for recommended in each}
+                agreed = policies.pop() if len(policies) == 1 else None
+                differ = "it depends on how long it is held: no policy is best at both bounds"
+                found[name] = (agreed, f"take {agreed} at both bounds of its hold" if agreed else differ)
+                if agreed is None and not policies:
+                    found[name] = (None, f"keep {self.asked.current.name} at both bounds of its hold")
+        return found
+
     def rows(self, case: Case) -> list[dict[str, Any]]:
         """A row for each policy, for pandas and DuckDB."""
         by_objective = {name: self.recommendation(case, name) for name in OBJECTIVES}
@@ -186,6 +204,9 @@ class Found:
             "confidence": effects.CONFIDENCE,
             "seeds": asked.seeds,
             "cases": [self._case_json(case) for case in asked.cases],
+            "bounded": [
+                {"class": name, "policy": policy, "advice": advice} for name, (policy, advice) in self.bounded().items()
+            ],
         }
 
     def _case_json(self, case: Case) -> dict[str, Any]:
@@ -303,6 +324,7 @@ def _advice(found: Found) -> Grid:
     for case in found.asked.cases:
         recommended = found.recommendation(case)
         rows.append((case.name, "the machine has no energy" if recommended is None else recommended.advice))
+    rows += [(name, advice) for name, (_, advice) in found.bounded().items()]
     title = f"Advice, for {found.asked.objective}"
     caption = (
         "How sure the simulation is of its own load. A load that is like the profile in these numbers need not be like "
