@@ -266,6 +266,7 @@ def test_what_cannot_be_advised_is_refused(
 
 
 @pytest.mark.simulator
+@pytest.mark.slow
 def test_bounds_of_a_hold_are_two_cases(command: Command, tmp_path: Path) -> None:
     (tmp_path / "perf").write_text(PERF)
     words = ("--threads", "2", "--hold", "300ns..2us", "--policies", "nap", "--seeds", "2", "--acquisitions", "20")

@@ -20,10 +20,12 @@ PROGRAM = "profiled"
 ARRIVALS = ("uniform", "exponential")
 """How work outside is distributed, in the order of the program's argument `arrivals`."""
 
-MOST_CONTEXT_CYCLES = 40_000_000
-"""Of a run: so it ends, however rarely somebody asks for the lock."""
+_MOST_CONTEXT_CYCLES = 40_000_000
+"""Of a run, unless it is said: so it ends, however rarely somebody asks for the lock."""
 _LEAST_WINDOW = 20_000
 _ROUNDS = 8
+FEW_ROUNDS = 4
+"""Acquisitions of a thread, of which fewer say little."""
 _SLACK = 200
 """Windows in which a run has come to a stop."""
 
@@ -38,12 +40,15 @@ class Demand:
     arrivals: str = "exponential"
     lines: int = 1
     window_cycles: int = 200_000
+    most_cycles: int | None = None
+    """Of a window; None: so many that all contexts together have a bounded number."""
 
     def windowed(self, period_cycles: float, acquisitions: int) -> Demand:
         """With a window for so many acquisitions, one in each period, and `_ROUNDS` of each thread, as far as a run may
         take that long."""
         wanted = max(period_cycles * max(acquisitions, _ROUNDS * len(self.contexts)), _LEAST_WINDOW)
-        return replace(self, window_cycles=int(min(wanted, MOST_CONTEXT_CYCLES // len(self.contexts))))
+        most = self.most_cycles or _MOST_CONTEXT_CYCLES // len(self.contexts)
+        return replace(self, window_cycles=int(min(wanted, most)))
 
     def request(self, engine: Engine, machine: Machine, policy: Policy, seed: int) -> Request:
         """A run of it."""

@@ -39,6 +39,8 @@ class Wish:
     fill: str = "cores"
     profiled_clock_mhz: float | None = None
     """Of the machine that was profiled, whose cycles are kept; None: its times are."""
+    most_cycles: int | None = None
+    """Of a run."""
 
     def check(self) -> None:
         """Raises `UserFault` where something is out of its range."""
@@ -172,7 +174,7 @@ def cases(
                 requests = {f"seed {seed}": each.request(engine, machine, current, seed) for seed in seeds}
                 return demand.observed(list(api.results(requests, workers=workers, quiet=True).values()))
 
-            start = Demand(contexts, lengths, 0.0, wish.arrivals, wish.lines)
+            start = Demand(contexts, lengths, 0.0, wish.arrivals, wish.lines, most_cycles=wish.most_cycles)
             found.append(Case(of, name, calibrate.calibrate(target, lengths, start, run), source))
     return found
 

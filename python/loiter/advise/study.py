@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loiter.advise import calibrate, effects
+from loiter.advise import calibrate, demand, effects
 from loiter.advise.demand import Demand, Measured, measured
 from loiter.advise.effects import Effect, Recommendation
 from loiter.advise.plan import Case
@@ -100,7 +100,7 @@ class Advice:
             grids=[_calibrations(found), *(_policies(found, case) for case in self._asked.cases), _advice(found)],
             charts=_charts(found),
             rows=[row for case in self._asked.cases for row in found.rows(case)],
-            warnings=[warning for case in self._asked.cases for warning in case.warnings],
+            warnings=[warning for case in self._asked.cases for warning in found.warnings(case)],
         )
 
 
@@ -191,6 +191,14 @@ class Found:
             rows.append(row)
         return rows
 
+    def warnings(self, case: Case) -> list[str]:
+        """What to keep in mind of a case."""
+        rounds = self.of(case, self.asked.current).acquisitions / self.asked.seeds / case.threads
+        few = (
+            f"{case.name} is acquired {rounds:.1f} times by each thread of a run, which says little: take --most-cycles"
+        )
+        return [*case.warnings, *([few] if rounds < demand.FEW_ROUNDS else [])]
+
     def json(self) -> dict[str, Any]:
         """All of it, for other programs."""
         asked = self.asked
@@ -211,7 +219,7 @@ class Found:
 
     def _case_json(self, case: Case) -> dict[str, Any]:
         found, load = case.calibration, self.asked.demand(case)
-        recommended = self.recommendation(case)
+        recommended, warnings = self.recommendation(case), self.warnings(case)
         return {
             "class": case.of.name,
             "case": case.name,
@@ -242,7 +250,7 @@ class Found:
                 "alike": list(recommended.alike),
                 "advice": recommended.advice,
             },
-            "warnings": list(case.warnings),
+            "warnings": warnings,
         }
 
 

@@ -105,6 +105,14 @@ def advise(
     acquisitions: Annotated[
         int, typer.Option(metavar="COUNT", min=10, help="Of each run, about, as far as it does not take too long.")
     ] = 1000,
+    most_cycles: Annotated[
+        int | None,
+        typer.Option(
+            metavar="CYCLES",
+            min=1000,
+            help="Longest time of a run; long sections of many threads need more. Default: 40 million / threads.",
+        ),
+    ] = None,
     check: Annotated[
         str | None,
         typer.Option(
@@ -150,7 +158,7 @@ def advise(
     engine, workers = engines.load(), jobs or pool.cpus()
     found = load_machine(engine, machine, sets)
     check_timed(found)
-    wish = plan.Wish(threads, hold, match, arrivals, lines, fill, clock_mhz)
+    wish = plan.Wish(threads, hold, match, arrivals, lines, fill, clock_mhz, most_cycles)
     wish.check()
     now = parsed.parse(current, parsed.DEFAULT_LOCK)
     tried = parsed.chosen(found, [word.strip() for word in policies.split(",") if word.strip()], now)
@@ -164,6 +172,7 @@ def advise(
     words = {"--threads": threads, "--hold": hold, "--match": match, "--profiled-clock-mhz": clock_mhz, "--for": wanted}
     words |= {"--current": current, "--policies": policies, "--arrivals": arrivals, "--lines": lines, "--fill": fill}
     words |= {"--top": top, "--seeds": seeds, "--acquisitions": acquisitions, "--check": check}
+    words |= {"--most-cycles": most_cycles}
     command = shlex.join(
         ["loiter", "advise", str(profile), "-m", machine]
         + [word for each in sets or [] for word in ("--set", each)]
