@@ -111,6 +111,17 @@ def section_cases() -> list[Case]:
     return [*one, *two, Case("sections", too_many, ("^error: threads=3: a hart has 1 or 2",), code=2)]
 
 
+def drawn_cases() -> list[Case]:
+    """Sections and work outside that are drawn; the program fails by itself where a lock loses an acquisition."""
+    drawn = "hold1=50 odds1=3 hold2=700 odds2=1 cycles=100000"
+    even = "task.qspinlock=0,1,2,3 hold=100 arrivals=0 cycles=100000"
+    return [
+        Case("profiled", f"task.mcs=0,1,2,3 {drawn}", ()),
+        Case("profiled", even, ()),
+        Case("profiled", "task.mcs=0,1 lines=1000", ("^error: lines=1000: the section has 256 at most",), code=2),
+    ]
+
+
 def error_cases() -> list[Case]:
     def error(bootargs: str, *expected: str, memory: str = "2G", code: int = 2) -> Case:
         return Case("spinloops", bootargs, expected, code=code, memory=memory)
@@ -178,7 +189,8 @@ def main() -> int:
     if shutil.which(QEMU) is None:
         print(f"{QEMU} is missing: install the package qemu-system-misc", file=sys.stderr)
         return 2
-    cases = [c for c in active_cases() + placement_cases() + section_cases() + error_cases() if options.only in str(c)]
+    every = [*active_cases(), *placement_cases(), *section_cases(), *drawn_cases(), *error_cases()]
+    cases = [each for each in every if options.only in str(each)]
     if not cases:
         print(f"no case contains '{options.only}'", file=sys.stderr)
         return 2
