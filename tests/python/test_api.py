@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 
 import loiter
+from loiter import api
 from loiter.engine import Engine, Json, Progress
+from loiter.errors import RunFault
 
 PLACE = {"add": 0, "spin_default": [1, 2]}
 
@@ -64,6 +66,20 @@ def test_a_run_is_carried_out_once(runs: list[Json]) -> None:
     assert len(runs) == 1
     assert loiter.run("t1", "spinloops", place={"add": 0}).path != first.path
     assert len(runs) == 2
+
+
+def test_several_requests_are_carried_out_side_by_side(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {f"with {n}": loiter.request("t1", "spinloops", place={"add": 0, "spin_default": n}) for n in (1, 2)}
+    found = api.results(asked, workers=2, quiet=True)
+    assert list(found) == ["with 1", "with 2"]
+    assert len({each.path for each in found.values()}) == 2
+    assert len(log.read_text().splitlines()) == 2
+    more = asked | {"alone": loiter.request("t1", "spinloops", place={"add": 0})}
+    assert api.results(more, quiet=True)["with 1"].path == found["with 1"].path
+    assert len(log.read_text().splitlines()) == 3, "what has been carried out is found"
+    monkeypatch.setenv("FAKE_GUEST_ERROR", "idiv")
+    with pytest.raises(RunFault, match="worse"):
+        api.results({"worse": loiter.request("t1", "spinloops", place={"add": 0, "spin_idiv": 1})}, quiet=True)
 
 
 def test_a_damaged_result_is_run_again(runs: list[Json]) -> None:
