@@ -169,7 +169,11 @@ def test_what_is_there_twice_is_told_apart(tmp_path: Path) -> None:
             "line 3: it ends where type and caller",
         ),
         (PERF[: PERF.index("\n")] + "\n\n", "no line below the one that names the columns (line 1)"),
-        (" contended   max wait\n 3 4 ns x\n", "no column of what is contended and of its total wait"),
+        (
+            PERF.replace("        type   caller", "         pid   comm"),
+            "line 1: lines are by pid and comm, not by lock",
+        ),
+        (" contended   max wait  type  caller\n 3 4 ns x y\n", "no column of what is contended and of its total wait"),
         (PERF_CSV.replace(" spinlock,", ""), "line 2: 5 fields; line 1 names 6: contended, total wait"),
         (PERF_CSV.replace("21415", "many"), "line 2: max wait is 'many', which is no number"),
     ],

@@ -1,4 +1,4 @@
-// One lock under the contention of a profile: the program `locks`, with its locks and its ways to wait, whose sections have a
+// One lock under the contention of a profile: the program `locks`, with its locks and its waiting methods, whose sections have a
 // distribution, as does the work outside. `loiter advise` is its user.
 //
 // A section takes `hold1` to `hold8` cycles of a hart that is alone, with odds of `odds1` to `odds8`. It is drawn outside, before

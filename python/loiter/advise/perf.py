@@ -23,6 +23,7 @@ _HEADERS = {
 }
 _CSV = "# output:"
 _NEEDED = ("contended", "total")
+_OF_LOCKS = ("caller", "symbol")
 _HEADER = re.compile("|".join(map(re.escape, sorted(_HEADERS, key=len, reverse=True))))
 _TIME = re.compile(r"\s*(\S+)\s+(ns|us|ms|s|m|h)\s")
 # A line of a call stack below an entry: an address and a symbol.
@@ -61,7 +62,12 @@ def _told_apart(classes: Sequence[LockClass]) -> list[LockClass]:
     return found
 
 
-def _check(path: Path, at: int, names: Sequence[str]) -> None:
+def _check(path: Path, at: int, names: Sequence[str], last: Sequence[str]) -> None:
+    if not set(last) & set(_OF_LOCKS):
+        raise UserFault(
+            f"{path}, line {at}: lines are by {' and '.join(last) or 'nothing'}, not by lock; run perf lock contention "
+            "without -t, -o and -g."
+        )
     for needed in _NEEDED:
         if needed not in names:
             raise UserFault(
@@ -73,7 +79,7 @@ def _check(path: Path, at: int, names: Sequence[str]) -> None:
 def _text(path: Path, at: int, header: str, rows: Sequence[tuple[int, str]]) -> list[LockClass]:
     names = [_HEADERS[word] for word in _HEADER.findall(header)]
     last = header[[*_HEADER.finditer(header)][-1].end() :].split() if names else []
-    _check(path, at, names)
+    _check(path, at, names, last)
     found = []
     for number_of_line, line in rows:
         if line.startswith(("===", "#")):
@@ -107,9 +113,9 @@ def _csv(path: Path, at: int, header: str, rows: Sequence[tuple[int, str]]) -> l
         raise UserFault(f"{path}, line {at}: no separator behind contended; perf lock contention -x, has one.")
     columns = [word.strip() for word in line.split(separator)]
     names = [_HEADERS.get(word, word) for word in columns]
-    _check(path, at, names)
     times = [name for name in names if name in _HEADERS.values()]
     last = columns[len(times) :]
+    _check(path, at, names, last)
     found = []
     for number_of_line, text in rows:
         if not text.strip() or text.startswith("#"):
@@ -130,7 +136,7 @@ def _csv(path: Path, at: int, header: str, rows: Sequence[tuple[int, str]]) -> l
 
 def _class(values: dict[str, float], words: Sequence[str], columns: Sequence[str]) -> LockClass:
     facts = dict(zip(columns, words, strict=False))
-    name = facts.get("caller") or facts.get("symbol") or facts.get("comm") or facts.get("owner") or " ".join(words)
+    name = facts.get("caller") or facts.get("symbol") or ""
     kind = facts.get("type", "")
     if not kind and (match := re.fullmatch(r"(?P<name>.*\S)?\s*\((?P<kind>[\w:-]+)\)", name)):
         name, kind = match["name"] or facts.get("address", ""), match["kind"]

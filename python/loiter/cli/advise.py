@@ -1,4 +1,4 @@
-"""`loiter advise`: what each way to wait would do to the locks of a profile."""
+"""`loiter advise`: what each waiting method would do to the locks of a profile."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def advise(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Advise which way to wait and which lock to take, from a profile of locks.
+    """Advise which waiting method and which lock to take, from a profile of locks.
 
     Each class of the profile becomes contention of the same sections and the same share of acquires that contend, on a
     simulated machine; each policy runs it, and the best one is recommended if its gain is outside its uncertainty.
