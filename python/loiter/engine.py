@@ -96,6 +96,16 @@ class Engine:
         with self._faults():
             return _object(self._module.describe_phases(text))
 
+    def describe_vm(self, path: str, text: str) -> Json:
+        """Every key of a file of virtual machines with its value: `host`, `scheduler`, `helping`, a list of `guests`."""
+        with self._faults():
+            return _object(self._module.describe_vm(path, text))
+
+    def vm(self, path: str, text: str) -> Vm:
+        """The host of a file of virtual machines, whose guests are to be added in their order."""
+        with self._faults():
+            return Vm(self._module.Vm(path, text), self._faults)
+
     @functools.cached_property
     def sha256(self) -> str:
         """Hash of the compiled module: results of another build are other results."""
@@ -143,6 +153,53 @@ class Debugger:
 
         with self._faults():
             self._native.serve(failing, progress)
+
+
+class Vm:
+    """A host with guests."""
+
+    def __init__(self, native: Any, faults: Callable[[], AbstractContextManager[None]]) -> None:
+        self._native = native
+        self._faults = faults
+
+    def add_program(self, request: Json, elf: bytes) -> None:
+        """The next guest runs a program, as the request of a run says."""
+        with self._faults():
+            self._native.add_program(json.dumps(request), elf)
+
+    def add_snapshot(self, path: Path, request: Json) -> None:
+        """The next guest is the system in a snapshot, to which somebody types."""
+        with self._faults():
+            self._native.add_snapshot(str(path), json.dumps(request))
+
+    def step(self, host_seconds: float, *, output: bool = False) -> Json:
+        """Runs for about so long, or until a guest that is typed to has said something.
+
+        The returned `state` is running, asleep (until somebody types), over, or limit.
+        """
+        with self._faults():
+            return _object(self._native.step(host_seconds, output=output))
+
+    def result(self) -> Json:
+        """What is known so far: `guests`, `vcpus` and `cpus`. The host continues."""
+        with self._faults():
+            return _object(self._native.result())
+
+    def take_output(self, guest: int, port: int) -> bytes:
+        """What a guest has sent to a console since last asked."""
+        with self._faults():
+            output: bytes = self._native.take_output(guest, port)
+        return output
+
+    def push_input(self, guest: int, port: int, data: bytes) -> None:
+        """Types on a console of a guest."""
+        with self._faults():
+            self._native.push_input(guest, port, data)
+
+    def kill(self, guest: int) -> None:
+        """Ends a guest from outside."""
+        with self._faults():
+            self._native.kill(guest)
 
 
 class Session:

@@ -50,6 +50,8 @@ pub struct Hart {
     pub state: HartState,
     /// Waiting at an instruction of the hardware lock, that has not run to its end.
     pub blocked: Option<Blocked>,
+    /// Whether it is a virtual CPU, whose host serves some of its environment calls.
+    pub is_virtual: bool,
     pub(crate) tlb: Tlb,
 }
 
@@ -69,6 +71,7 @@ impl Hart {
             csr: CsrFile::new(id, extensions),
             state: HartState::Running,
             blocked: None,
+            is_virtual: false,
             tlb: Tlb::new(id),
         };
         hart.mode_changed();
@@ -93,6 +96,7 @@ impl Hart {
             csr: _,
             state,
             blocked,
+            is_virtual: _,
             tlb: _,
         } = self;
         visitor.require(*state == HartState::Running && blocked.is_none());

@@ -10,7 +10,7 @@ use crate::code::{CodeCache, slot};
 use crate::exec::{Exec, Flow};
 use crate::hart::{Hart, HartState};
 use crate::observer::{Accessed, InstructionObserver, Retired, Trapped};
-use crate::reference::{Burst, PlainRam, Stop, find_page};
+use crate::reference::{Burst, PlainRam, Stop, find_page, host_call};
 use crate::trap::{Trap, Unhandled};
 
 /// As [`crate::run`], telling an observer.
@@ -55,6 +55,9 @@ pub fn run_observed<O: InstructionObserver>(
             Ok(flow) => flow,
             Err(trap) => Flow::Trap(trap),
         };
+        if let Some(call) = host_call(flow, hart) {
+            break Stop::Called(call);
+        }
         traps += u64::from(matches!(flow, Flow::Trap(_)));
         match flow {
             Flow::Next | Flow::Jump | Flow::Full | Flow::Interrupts | Flow::FenceI => {}

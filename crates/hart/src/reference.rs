@@ -10,6 +10,7 @@ use loiter_types::{HartId, PAGE_BYTES, PhysAddr, VirtAddr};
 use crate::code::{CodeCache, slot};
 use crate::exec::{DataPort, Exec, Flow, Nap};
 use crate::hart::{Hart, HartState};
+use crate::host_call::HostCall;
 use crate::translate::Access;
 use crate::trap::{Trap, Unhandled};
 
@@ -84,6 +85,8 @@ pub enum Stop {
     Ended,
     /// An observer holds.
     Held,
+    /// The hart is a virtual CPU and calls its host; the call has not run.
+    Called(HostCall),
 }
 
 /// How many instructions a burst retired and why it ended.
@@ -130,6 +133,9 @@ pub fn run(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache, budget:
             }
             Err(trap) => Flow::Trap(trap),
         };
+        if let Some(call) = host_call(flow, hart) {
+            break Stop::Called(call);
+        }
         traps += u64::from(matches!(flow, Flow::Trap(_)));
         if let Some(stop) = after(flow, hart, machine) {
             break stop;
@@ -142,6 +148,15 @@ pub fn run(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache, budget:
         retired: hart.retired - before,
         traps,
         stop,
+    }
+}
+
+/// What an instruction asks of the hart's host.
+#[inline]
+pub(crate) fn host_call(flow: Flow, hart: &Hart) -> Option<HostCall> {
+    match flow {
+        Flow::Trap(trap) => hart.host_call(trap),
+        _ => None,
     }
 }
 

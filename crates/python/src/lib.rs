@@ -7,6 +7,7 @@
 mod replay;
 mod replay_target;
 mod session;
+mod vm;
 
 use std::path::PathBuf;
 
@@ -185,7 +186,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(describe_phases, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(explore, module)?)?;
+    module.add_function(wrap_pyfunction!(vm::describe_vm, module)?)?;
     module.add_class::<session::Session>()?;
+    module.add_class::<vm::Vm>()?;
     module.add_class::<replay::Failing>()?;
     module.add_class::<replay::Debugger>()?;
     Ok(())

@@ -13,12 +13,12 @@ use crate::{UserError, to_json, to_python};
 #[pyclass(unsendable, module = "loiter._native")]
 pub(crate) struct Session(loiter_sim::Session);
 
-fn boot_request(text: &str) -> PyResult<BootRequest> {
+pub(crate) fn boot_request(text: &str) -> PyResult<BootRequest> {
     serde_json::from_str(text)
         .map_err(|error| UserError::new_err(format!("the request of a boot: {error}")))
 }
 
-fn duration(seconds: f64) -> PyResult<Duration> {
+pub(crate) fn duration(seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 

@@ -566,7 +566,7 @@ fn changed_isa(written: &str, changes: &[(&str, &str)]) -> Result<ParamValue, Er
     Ok(ParamValue::Text(isa))
 }
 
-fn to_param(value: &Value) -> Result<ParamValue, String> {
+pub(crate) fn to_param(value: &Value) -> Result<ParamValue, String> {
     match value {
         Value::Integer(n) => u64::try_from(*n.value())
             .map(ParamValue::Int)

@@ -31,6 +31,7 @@ mod snapshot;
 mod symbols;
 mod system;
 mod timing_phase;
+mod vm;
 mod waiting;
 
 pub use config::{Description, MachineFile, ParameterDescription};
@@ -55,6 +56,7 @@ pub use result::{
 pub use run::run;
 pub use session::{Limits, Session, Status};
 pub use snapshot::{SnapshotDescription, show_snapshot};
+pub use vm::{CpuRow, GuestRow, VcpuRow, Vm, VmFile, VmProgress, VmResult, VmStatus};
 pub use waiting::{WaitingRow, WaitingTable};
 
 /// State of many cores lies in huge pages of the host, which its translation buffers hold; results do not depend on it.

@@ -182,7 +182,7 @@ impl System {
     }
 
     /// Whether a hart executes, after waking it if what it waits for has happened.
-    fn awake(&mut self, n: usize) -> bool {
+    pub(crate) fn awake(&mut self, n: usize) -> bool {
         let hart = &mut self.harts[n];
         hart.csr.set_lines(self.machine.interrupt_lines(hart.id));
         if let HartState::Napping(nap) = hart.state {
@@ -232,6 +232,7 @@ impl System {
                     return Err(self.unhandled(HartId::new(n), unhandled));
                 }
                 Stop::Held => return Ok(Turned::Held),
+                Stop::Called(_) => unreachable!("no hart is a virtual CPU here"),
                 Stop::Ended => return Ok(Turned::Over),
                 Stop::Budget | Stop::Napping(_) | Stop::Pause => {
                     if self.inspector.as_ref().is_some_and(|it| it.holds()) {
@@ -247,7 +248,7 @@ impl System {
         }
     }
 
-    fn burst(&mut self, n: usize, budget: u64, cores: Option<&mut Timing>) -> Burst {
+    pub(crate) fn burst(&mut self, n: usize, budget: u64, cores: Option<&mut Timing>) -> Burst {
         let (hart, machine, code) = (&mut self.harts[n], &mut self.machine, &mut self.code);
         let inspector = self.inspector.as_deref_mut();
         let inspector = inspector.filter(|inspector| inspector.is_active(self.now));
@@ -262,7 +263,7 @@ impl System {
     }
 
     /// Records a probe; returns whether it ends the phase.
-    fn probe(&mut self, hart: HartId, cycle: Cycle, code: u16, value: u64) -> bool {
+    pub(crate) fn probe(&mut self, hart: HartId, cycle: Cycle, code: u16, value: u64) -> bool {
         let (machine, guest) = (&self.machine, &self.harts[hart.index()]);
         let probe = Probe::decode(code, value, |addr| {
             let addr = guest.peek(machine, VirtAddr(addr));

@@ -50,6 +50,14 @@ id!(
     /// A core: contexts that share pipes and first-level caches.
     CoreId(u16), "core {}"
 );
+id!(
+    /// A physical CPU of a host that runs guests.
+    CpuId(u16), "CPU {}"
+);
+id!(
+    /// A virtual CPU: a hart of a guest, numbered over all guests of a host.
+    VcpuId(u16), "VCPU {}"
+);
 
 macro_rules! address {
     ($(#[$doc:meta])* $name:ident) => {

@@ -13,7 +13,9 @@ mod state;
 mod suggest;
 
 pub use counters::{CounterInfo, CounterSet, CounterVisitor};
-pub use ids::{AddressSpace, ContextId, CoreId, Cycle, HartId, PAGE_BYTES, PhysAddr, VirtAddr};
+pub use ids::{
+    AddressSpace, ContextId, CoreId, CpuId, Cycle, HartId, PAGE_BYTES, PhysAddr, VcpuId, VirtAddr,
+};
 pub use params::{FieldType, ParamInfo, ParamKind, ParamValue, Params};
 pub use state::StateVisitor;
 pub use suggest::{Unknown, nearest};

@@ -1,0 +1,123 @@
+//! Environment calls of a virtual CPU that the host of the guest serves, below the guest's firmware.
+//!
+//! They are calls of the SBI: the extension in a7, the function in a6, arguments from a0 on, an error in a0 and a value
+//! in a1 after them. The firmware of the guest never sees them. Without a host they go to the firmware, which
+//! knows no such extension: a guest asks first.
+
+use crate::hart::Hart;
+use crate::trap::{Cause, Trap};
+
+/// Extension "yield": the caller has waited for long, and another virtual CPU may run instead. In the range that the
+/// SBI leaves to experiments, 0x08000000 to 0x08ffffff; its letters are "YLD".
+pub const YIELD_EXTENSION: u64 = 0x0859_4c44;
+
+/// The SBI's base extension, and its function that tells whether there is an extension.
+const BASE_EXTENSION: u64 = 0x10;
+const PROBE_FUNCTION: u64 = 3;
+
+/// Registers of a call.
+const A0: usize = 10;
+const A1: usize = 11;
+const A6: usize = 16;
+const A7: usize = 17;
+
+/// An environment call is never compressed.
+const CALL_BYTES: u64 = 4;
+
+/// What a virtual CPU asks of its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostCall {
+    /// Whether the host serves this extension, which it does.
+    Provides,
+    /// Let another virtual CPU run.
+    Yield,
+    /// A function that an extension of the host does not have.
+    Unknown,
+}
+
+/// Errors of the SBI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i64)]
+pub enum HostCallError {
+    /// `SBI_SUCCESS`.
+    Success = 0,
+    /// `SBI_ERR_NOT_SUPPORTED`.
+    NotSupported = -2,
+}
+
+impl Hart {
+    /// What `trap` asks of the host, if the hart is a virtual CPU and its firmware is not to see it.
+    #[must_use]
+    pub fn host_call(&self, trap: Trap) -> Option<HostCall> {
+        let calls = matches!(
+            trap,
+            Trap::Exception(Cause::EcallSupervisor | Cause::EcallMachine, _)
+        );
+        if !self.is_virtual || !calls {
+            return None;
+        }
+        match (self.regs[A7], self.regs[A6]) {
+            (BASE_EXTENSION, PROBE_FUNCTION) if self.regs[A0] == YIELD_EXTENSION => {
+                Some(HostCall::Provides)
+            }
+            (YIELD_EXTENSION, 0) => Some(HostCall::Yield),
+            (YIELD_EXTENSION, _) => Some(HostCall::Unknown),
+            _ => None,
+        }
+    }
+
+    /// The call at the pc has been served, and counts as an instruction.
+    pub fn return_from_host_call(&mut self, error: HostCallError, value: u64) {
+        self.regs[A0] = error as i64 as u64;
+        self.regs[A1] = value;
+        self.pc = self.pc.wrapping_add(CALL_BYTES);
+        self.retired += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use loiter_types::{HartId, PhysAddr};
+
+    use super::*;
+    use crate::Extensions;
+
+    fn calling(extension: u64, function: u64, argument: u64) -> Hart {
+        let mut hart = Hart::new(HartId(0), 0x8000_0000, PhysAddr(0), Extensions::default());
+        hart.is_virtual = true;
+        hart.regs[A7] = extension;
+        hart.regs[A6] = function;
+        hart.regs[A0] = argument;
+        hart
+    }
+
+    const CALL: Trap = Trap::Exception(Cause::EcallSupervisor, 0);
+
+    #[test]
+    fn only_a_virtual_cpu_calls_its_host() {
+        let mut hart = calling(YIELD_EXTENSION, 0, 0);
+        assert_eq!(hart.host_call(CALL), Some(HostCall::Yield));
+        let user = Trap::Exception(Cause::EcallUser, 0);
+        assert_eq!(hart.host_call(user), None);
+        hart.is_virtual = false;
+        assert_eq!(hart.host_call(CALL), None);
+    }
+
+    #[test]
+    fn other_extensions_are_the_firmwares() {
+        let asks = calling(BASE_EXTENSION, PROBE_FUNCTION, YIELD_EXTENSION);
+        assert_eq!(asks.host_call(CALL), Some(HostCall::Provides));
+        let of_another = calling(BASE_EXTENSION, PROBE_FUNCTION, YIELD_EXTENSION + 1);
+        assert_eq!(of_another.host_call(CALL), None);
+        let unknown = calling(YIELD_EXTENSION, 1, 0);
+        assert_eq!(unknown.host_call(CALL), Some(HostCall::Unknown));
+    }
+
+    #[test]
+    fn a_call_returns_behind_itself() {
+        let mut hart = calling(YIELD_EXTENSION, 0, 7);
+        hart.return_from_host_call(HostCallError::NotSupported, 3);
+        assert_eq!((hart.pc, hart.retired), (0x8000_0004, 1));
+        assert_eq!((hart.regs[A0] as i64, hart.regs[A1]), (-2, 3));
+    }
+}

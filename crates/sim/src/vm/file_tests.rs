@@ -1,0 +1,135 @@
+//! What a file of virtual machines may not say.
+
+use super::*;
+
+const GOOD: &str = "[host]\ncpus = 2\nmemory_mib = 512\nrun_us = 1000\n\
+    [[guests]]\nname = \"a\"\nprogram = \"p\"\n[[guests]]\nname = \"b\"\nimage = \"debian\"\ncommand = \"true\"\n";
+
+fn problem(change: impl Fn(&str) -> String) -> String {
+    let text = change(GOOD);
+    assert_ne!(text, GOOD);
+    let error = VmFile::read("vm.toml", &text).expect_err("a mistake");
+    assert!(matches!(error, Error::User(_)));
+    error.to_string()
+}
+
+fn with(line: &str) -> String {
+    problem(|text| format!("{text}{line}\n"))
+}
+
+fn instead(old: &str, new: &str) -> String {
+    problem(|text| text.replacen(old, new, 1))
+}
+
+fn assert_has(message: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[test]
+fn a_good_file_has_defaults() {
+    let file = VmFile::read("vm.toml", GOOD).unwrap();
+    assert_eq!(
+        (file.guests[1].weight, file.scheduler.slice_us),
+        (256, 30_000)
+    );
+    assert_eq!(file.slice_cycles(), 30_000_000);
+    assert_eq!(file.values["guests"][0]["harts"], 1);
+}
+
+#[test]
+fn words_that_are_not_known_are_named_with_the_nearest() {
+    assert_has(
+        &instead("[host]", "[hosts]"),
+        &["section \"hosts\"", "nearest: host"],
+    );
+    assert_has(
+        &instead("cpus", "cpu"),
+        &["host.cpu\"", "nearest: host.cpus"],
+    );
+    assert_has(
+        &with("wieght = 3"),
+        &["guests.b.wieght", "nearest: guests.b.weight"],
+    );
+    let policy = with("[helping]\npolicy = \"everybody\"");
+    assert_has(
+        &policy,
+        &["helping.policy", "everybody", "nobody, next, published"],
+    );
+    let policy = with("[scheduler]\npolicy = \"lottery\"");
+    assert_has(&policy, &["scheduler.policy", "lottery", "credit"]);
+}
+
+#[test]
+fn a_guest_that_does_not_fit_into_memory_is_named() {
+    let message = with("memory_mib = 385");
+    assert_has(
+        &message,
+        &["guest b does not fit", "513 MiB", "host.memory_mib is 512"],
+    );
+    let fits = format!("{GOOD}memory_mib = 384\n");
+    assert!(VmFile::read("vm.toml", &fits).is_ok());
+}
+
+#[test]
+fn a_weight_is_at_least_one() {
+    assert_has(
+        &with("weight = 0"),
+        &["guests.b.weight", "0 is out of range", "1 to"],
+    );
+}
+
+#[test]
+fn a_disk_that_is_written_is_one_guests_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vm.toml");
+    std::fs::write(folder.path().join("d.img"), "x").unwrap();
+    let both = |writable: bool| {
+        let first = format!("program = \"p\"\ndisk = \"d.img\"\ndisk_writable = {writable}\n");
+        let text = GOOD.replacen("program = \"p\"\n", &first, 1) + "disk = \"./d.img\"\n";
+        VmFile::read(path.to_str().unwrap(), &text)
+    };
+    assert!(both(false).is_ok());
+    let message = both(true).unwrap_err().to_string();
+    assert_has(
+        &message,
+        &["guests a and b have one disk", "d.img", "writable"],
+    );
+}
+
+#[test]
+fn a_guest_has_one_thing_to_run() {
+    assert_has(
+        &instead("program = \"p\"", ""),
+        &["guest a has nothing to run"],
+    );
+    assert_has(
+        &with("program = \"p\""),
+        &["guest b has a program and an image"],
+    );
+    assert_has(
+        &instead("command = \"true\"", ""),
+        &["guest b", "give it a command"],
+    );
+    assert_has(
+        &instead("name = \"b\"", "name = \"a\""),
+        &["two guests are called a"],
+    );
+    assert_has(
+        &problem(|text| text[..text.find("[[").unwrap()].to_owned()),
+        &["no guest"],
+    );
+}
+
+#[test]
+fn a_run_waits_for_somebody() {
+    let message = problem(|text| text.replace("name = ", "background = true\nname = "));
+    assert_has(&message, &["all guests are in the background"]);
+}
+
+#[test]
+fn ticks_divide_a_slice() {
+    let message = with("[scheduler]\nslice_us = 1\nticks_per_slice = 3");
+    assert_has(&message, &["ticks_per_slice = 3", "1000 cycles"]);
+}

@@ -1,0 +1,441 @@
+//! A host: guests on physical CPUs, which execute virtual CPUs as the scheduler chooses.
+//!
+//! CPUs take turns: one after the other comes to the end of a turn, all in the same order. In its turn a CPU changes between
+//! virtual CPUs in the very cycle in which a slice ends, one sleeps or one yields; who is woken, by a timer or by
+//! another, is looked for between turns. A turn ends early when a timer of a guest or a tick of the scheduler is due.
+
+use loiter_hart::{HostCall, HostCallError};
+use loiter_types::{CpuId, Cycle, HartId, VcpuId};
+
+use super::file::VmFile;
+use super::guest::{End, Guest, Left};
+use super::helping::{self, Candidate, Help, Policy};
+use super::params::HostParams;
+use super::scheduler::{self, Scheduler};
+use super::vcpu::{Cpu, State, Vcpu, View};
+use super::vm::VmStatus;
+use crate::result::{Exit, ExitReason};
+use crate::system::System;
+
+/// Guests on physical CPUs.
+pub struct Host {
+    pub(super) file: VmFile,
+    params: HostParams,
+    pub(super) guests: Vec<Guest>,
+    pub(super) vcpus: Vec<Vcpu>,
+    pub(super) cpus: Vec<Cpu>,
+    scheduler: Box<dyn Scheduler>,
+    help: Policy,
+    pub(super) now: Cycle,
+}
+
+/// Where a host stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There is more to do.
+    Running,
+    /// All guests sleep until somebody types to one.
+    Asleep,
+    /// All guests are over, but for those in the background.
+    Over,
+    /// The time that the file allows is.
+    Limit,
+}
+
+impl Host {
+    /// A host at power-on, with the systems of the guests of `file` in their order, each with whether somebody types to it.
+    pub(crate) fn new(file: VmFile, systems: Vec<(System, bool)>) -> Self {
+        let names = file.guests.iter().map(|guest| guest.name.clone());
+        let guests = names.zip(systems);
+        let guests: Vec<_> = guests
+            .map(|(name, (system, is_driven))| Guest::new(&name, system, is_driven))
+            .collect();
+        let cpus = vec![Cpu::default(); file.host.cpus as usize];
+        let vcpus = placed(&guests, cpus.len());
+        let of_vcpus: Vec<_> = vcpus.iter().map(|vcpu| vcpu.guest).collect();
+        let mut host = Self {
+            params: file.host.clone(),
+            scheduler: scheduler::by_name(&file, &of_vcpus),
+            help: helping::by_name(&file.helping.policy),
+            file,
+            guests,
+            vcpus,
+            cpus,
+            now: Cycle(0),
+        };
+        host.wake_sleepers();
+        // They begin; nobody has woken them.
+        for vcpu in &mut host.vcpus {
+            vcpu.counts.wakes = 0;
+            vcpu.woken = None;
+        }
+        host
+    }
+
+    fn limit(&self) -> Cycle {
+        Cycle(self.params.run_us * self.params.clock_mhz)
+    }
+
+    /// A turn of every CPU.
+    pub fn turn(&mut self) -> Progress {
+        let mut awaited = self.file.guests.iter().zip(&self.guests);
+        if awaited.all(|(params, guest)| params.background || guest.over.is_some()) {
+            return Progress::Over;
+        }
+        if self.now >= self.limit() {
+            return Progress::Limit;
+        }
+        let Some(end) = self.end_of_turn() else {
+            return Progress::Asleep;
+        };
+        for n in 0..self.cpus.len() {
+            self.run_cpu(CpuId::new(n), end);
+        }
+        self.now = end;
+        if self.scheduler.next_tick() <= end {
+            let told = self.scheduler.tick(View {
+                vcpus: &self.vcpus,
+                cpus: &self.cpus,
+            });
+            self.tell(&told);
+        }
+        self.wake_sleepers();
+        self.find_stuck();
+        Progress::Running
+    }
+
+    /// When the next turn ends; none, if nothing can happen before somebody types.
+    fn end_of_turn(&self) -> Option<Cycle> {
+        let alive = self.guests.iter().filter(|guest| guest.over.is_none());
+        let timers = alive.filter_map(Guest::next_wake);
+        let timer = timers.filter(|&due| due > self.now).min();
+        let is_idle = |cpu: &Cpu| cpu.current.is_none() && !cpu.chooses;
+        let turn = match self.cpus.iter().all(is_idle) {
+            true => self.waits_for_somebody(timer)?,
+            false => self.now.after(self.params.turn_cycles),
+        };
+        let due = self.scheduler.next_tick().min(self.limit());
+        Some(turn.min(due).min(timer.unwrap_or(due)))
+    }
+
+    /// No CPU has anything to do before `timer`.
+    fn waits_for_somebody(&self, timer: Option<Cycle>) -> Option<Cycle> {
+        // Who is runnable may be kept from it until a tick.
+        let is_kept = self.vcpus.iter().any(|it| it.state() == State::Runnable);
+        timer.or(is_kept.then_some(self.limit()))
+    }
+
+    /// Wakes who sleeps and has something to do.
+    fn wake_sleepers(&mut self) {
+        for guest in &mut self.guests {
+            if guest.over.is_none() {
+                guest.set_time(self.now);
+            }
+        }
+        for n in 0..self.vcpus.len() {
+            let vcpu = &mut self.vcpus[n];
+            if vcpu.state() == State::Blocked && self.guests[vcpu.guest].awake(vcpu.hart) {
+                vcpu.enter(State::Runnable, self.now);
+                vcpu.counts.wakes += 1;
+                vcpu.woken = Some(self.now);
+                let view = View {
+                    vcpus: &self.vcpus,
+                    cpus: &self.cpus,
+                };
+                let told = self.scheduler.wake(VcpuId::new(n), view);
+                self.tell(&told);
+            }
+        }
+    }
+
+    fn tell(&mut self, told: &[CpuId]) {
+        for cpu in told {
+            self.cpus[cpu.index()].chooses = true;
+        }
+    }
+
+    /// Ends guests all of whose virtual CPUs sleep without anything that could wake one.
+    fn find_stuck(&mut self) {
+        for n in 0..self.guests.len() {
+            let guest = &self.guests[n];
+            if guest.over.is_some() || guest.is_driven || guest.system.next_wake().is_some() {
+                continue;
+            }
+            let mut own = self.vcpus.iter().filter(|vcpu| vcpu.guest == n);
+            if own.all(|vcpu| vcpu.state() == State::Blocked) {
+                let end = guest.stuck();
+                self.end_guest(n, self.now, end);
+            }
+        }
+    }
+
+    /// A CPU comes to the end of a turn.
+    fn run_cpu(&mut self, id: CpuId, end: Cycle) {
+        loop {
+            let cpu = &self.cpus[id.index()];
+            if cpu.now >= end {
+                return;
+            }
+            if cpu.chooses || (cpu.current.is_some() && cpu.now >= cpu.slice_end) {
+                self.choose(id);
+            }
+            let cpu = &mut self.cpus[id.index()];
+            let left = end.since(cpu.now);
+            let Some(vcpu) = cpu.current else {
+                cpu.counts.idle += left;
+                cpu.now = end;
+                return;
+            };
+            if cpu.switch_left > 0 {
+                let cycles = cpu.switch_left.min(left);
+                cpu.switch_left -= cycles;
+                cpu.counts.switching += cycles;
+                cpu.now = cpu.now.after(cycles);
+                if cpu.switch_left == 0 {
+                    self.begin(id, vcpu);
+                }
+                continue;
+            }
+            let budget = left.min(cpu.slice_end.since(cpu.now));
+            self.execute(id, vcpu, budget);
+        }
+    }
+
+    /// The scheduler chooses for a CPU.
+    fn choose(&mut self, id: CpuId) {
+        self.cpus[id.index()].chooses = false;
+        let before = self.cpus[id.index()].current;
+        if let Some(vcpu) = before {
+            self.stop(id, vcpu);
+        }
+        let view = View {
+            vcpus: &self.vcpus,
+            cpus: &self.cpus,
+        };
+        let choice = self.scheduler.choose(id, before, view);
+        let Some(choice) = choice else {
+            self.cpus[id.index()].current = None;
+            return;
+        };
+        if let Some(before) = before.filter(|&before| before != choice.vcpu) {
+            self.vcpus[before.index()].counts.preemptions += 1;
+        }
+        let slice_end = self.cpus[id.index()].now.after(choice.slice_cycles);
+        self.attach(id, choice.vcpu, slice_end);
+    }
+
+    /// `vcpu`, which the CPU executes or was changing to, could go on but does not.
+    fn stop(&mut self, id: CpuId, vcpu: VcpuId) {
+        let now = self.cpus[id.index()].now;
+        let vcpu = &mut self.vcpus[vcpu.index()];
+        if vcpu.state() == State::Running {
+            vcpu.enter(State::Runnable, now);
+        }
+    }
+
+    /// `vcpu` comes to a CPU, which may have to change its registers first.
+    fn attach(&mut self, id: CpuId, vcpu: VcpuId, slice_end: Cycle) {
+        let cpu = &mut self.cpus[id.index()];
+        let state = &mut self.vcpus[vcpu.index()];
+        assert!(state.can_run(cpu.now), "{vcpu} is on two CPUs");
+        cpu.current = Some(vcpu);
+        cpu.slice_end = slice_end;
+        if state.cpu != id {
+            state.cpu = id;
+            state.counts.migrations += 1;
+        }
+        if cpu.loaded != Some(vcpu) {
+            state.counts.switches += 1;
+            for other in &mut self.cpus {
+                other.loaded = other.loaded.filter(|&it| it != vcpu);
+            }
+            let cpu = &mut self.cpus[id.index()];
+            cpu.loaded = Some(vcpu);
+            cpu.switch_left = self.params.switch_cycles;
+            cpu.call_left = 0;
+            cpu.counts.switches += 1;
+        }
+        if self.cpus[id.index()].switch_left == 0 {
+            self.begin(id, vcpu);
+        }
+    }
+
+    /// A CPU begins to execute `vcpu`.
+    fn begin(&mut self, id: CpuId, vcpu: VcpuId) {
+        let now = self.cpus[id.index()].now;
+        let vcpu = &mut self.vcpus[vcpu.index()];
+        vcpu.enter(State::Running, now);
+        vcpu.yielded = None;
+        if let Some(woken) = vcpu.woken.take() {
+            let waited = now.since(woken);
+            vcpu.counts.wake_wait += waited;
+            vcpu.counts.longest_wake_wait = vcpu.counts.longest_wake_wait.max(waited);
+        }
+    }
+
+    /// A CPU executes its virtual CPU for at most `budget` cycles.
+    fn execute(&mut self, id: CpuId, vcpu: VcpuId, budget: u64) {
+        let cpu = &mut self.cpus[id.index()];
+        if cpu.call_left > 0 {
+            let cycles = cpu.call_left.min(budget);
+            cpu.call_left -= cycles;
+            self.pass(id, vcpu, cycles);
+            return;
+        }
+        let Vcpu { guest, hart, .. } = self.vcpus[vcpu.index()];
+        let done = self.guests[guest].execute(hart, cpu.now, budget);
+        self.pass(id, vcpu, done.cycles);
+        self.vcpus[vcpu.index()].counts.spinning += done.spinning;
+        let now = self.cpus[id.index()].now;
+        match done.left {
+            Left::Budget => {}
+            Left::Blocked => {
+                self.vcpus[vcpu.index()].enter(State::Blocked, now);
+                let cpu = &mut self.cpus[id.index()];
+                cpu.current = None;
+                cpu.chooses = true;
+            }
+            Left::Called(call) => self.serve(id, vcpu, hart, call),
+            Left::Over(end) => self.end_guest(guest, now, end),
+        }
+    }
+
+    /// `cycles` pass in which a CPU executes `vcpu`.
+    fn pass(&mut self, id: CpuId, vcpu: VcpuId, cycles: u64) {
+        let cpu = &mut self.cpus[id.index()];
+        cpu.now = cpu.now.after(cycles);
+        cpu.counts.run += cycles;
+        self.vcpus[vcpu.index()].counts.run += cycles;
+    }
+
+    /// Serves a call of `vcpu`, which counts as an instruction.
+    fn serve(&mut self, id: CpuId, vcpu: VcpuId, hart: HartId, call: HostCall) {
+        self.pass(id, vcpu, 1);
+        self.cpus[id.index()].call_left = self.params.call_cycles;
+        let guest = self.vcpus[vcpu.index()].guest;
+        let (error, value) = match call {
+            HostCall::Provides => (HostCallError::Success, 1),
+            HostCall::Yield => (HostCallError::Success, 0),
+            HostCall::Unknown => (HostCallError::NotSupported, 0),
+        };
+        let harts = &mut self.guests[guest].system.harts;
+        harts[hart.index()].return_from_host_call(error, value);
+        if call == HostCall::Yield {
+            self.vcpus[vcpu.index()].counts.yields += 1;
+            self.help(id, vcpu);
+        }
+    }
+
+    /// `vcpu` yields: somebody else may run instead.
+    fn help(&mut self, id: CpuId, caller: VcpuId) {
+        let guest = self.vcpus[caller.index()].guest;
+        let view = View {
+            vcpus: &self.vcpus,
+            cpus: &self.cpus,
+        };
+        let waits = |&vcpu: &VcpuId| {
+            let it = &self.vcpus[vcpu.index()];
+            it.guest == guest && view.can_run(vcpu, id) && self.scheduler.is_queued(vcpu)
+        };
+        let ids = (0..self.vcpus.len()).map(VcpuId::new);
+        let candidates = ids.filter(waits).map(|vcpu| Candidate {
+            vcpu,
+            in_kernel: self.guests[guest].in_kernel(self.vcpus[vcpu.index()].hart),
+        });
+        let candidates: Vec<_> = candidates.collect();
+        let near = self.params.cpus_per_cache as usize;
+        match (self.help)(id, &candidates, near, view) {
+            Help::Nobody => {}
+            Help::Next => {
+                self.stop(id, caller);
+                self.vcpus[caller.index()].yielded = Some(self.cpus[id.index()].now);
+                self.cpus[id.index()].chooses = true;
+            }
+            Help::This(vcpu) => {
+                self.stop(id, caller);
+                self.vcpus[caller.index()].yielded = Some(self.cpus[id.index()].now);
+                self.vcpus[vcpu.index()].counts.helped += 1;
+                self.scheduler.take(vcpu, id, caller);
+                let slice_end = self.cpus[id.index()].slice_end;
+                self.attach(id, vcpu, slice_end);
+            }
+        }
+    }
+
+    /// A guest is over: its virtual CPUs run no more.
+    pub(super) fn end_guest(&mut self, guest: usize, at: Cycle, end: End) {
+        self.guests[guest].over = Some((at, end));
+        for n in 0..self.vcpus.len() {
+            if self.vcpus[n].guest != guest {
+                continue;
+            }
+            let id = VcpuId::new(n);
+            self.scheduler.remove(id);
+            let mut over = at.max(self.vcpus[n].since());
+            for cpu in &mut self.cpus {
+                if cpu.current == Some(id) {
+                    // It may have come further, or less far, than the one that ends the guest.
+                    over = cpu.now;
+                    cpu.current = None;
+                    cpu.switch_left = 0;
+                    cpu.chooses = true;
+                }
+                if cpu.loaded == Some(id) {
+                    cpu.loaded = None;
+                }
+            }
+            self.vcpus[n].enter(State::Over, over);
+        }
+    }
+}
+
+/// The virtual CPUs of all guests: of each guest the first on a CPU that has fewest, the others on the next ones in a ring.
+fn placed(guests: &[Guest], cpus: usize) -> Vec<Vcpu> {
+    let mut vcpus: Vec<Vcpu> = Vec::new();
+    for (number, guest) in guests.iter().enumerate() {
+        let load = |cpu: usize| vcpus.iter().filter(|it| it.cpu.index() == cpu).count();
+        let first = (0..cpus).min_by_key(|&cpu| load(cpu)).unwrap_or(0);
+        let harts = 0..guest.system.harts.len();
+        vcpus.extend(harts.map(|n| {
+            let cpu = CpuId::new((first + n) % cpus);
+            Vcpu::new(number, HartId::new(n), cpu)
+        }));
+    }
+    vcpus
+}
+
+impl Host {
+    /// Whether a guest has said something that nobody has heard.
+    pub(super) fn has_output(&self) -> bool {
+        let mut driven = self.guests.iter().filter(|guest| guest.is_driven);
+        driven.any(|guest| guest.system.machine.has_output())
+    }
+
+    pub(super) fn status(&self, progress: Progress) -> VmStatus {
+        let guests = self.guests.iter().enumerate();
+        let said = guests.filter(|(_, guest)| guest.system.machine.has_output());
+        VmStatus {
+            state: match progress {
+                Progress::Running => "running",
+                Progress::Asleep => "asleep",
+                Progress::Over => "over",
+                Progress::Limit => "limit",
+            },
+            cycle: self.now.0,
+            instructions: self.guests.iter().map(|it| it.system.instructions()).sum(),
+            said: said.map(|(n, _)| n).collect(),
+        }
+    }
+
+    /// Ends a guest from outside, if it is not over.
+    pub(super) fn kill(&mut self, guest: usize) {
+        if self.guests[guest].over.is_none() {
+            let end = End::Exit(Exit {
+                reason: ExitReason::Killed,
+                code: 1,
+                message: "ended from outside".into(),
+            });
+            self.end_guest(guest, self.now, end);
+        }
+    }
+}

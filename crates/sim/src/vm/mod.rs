@@ -1,0 +1,28 @@
+//! The hypervisor layer: guests whose harts are virtual CPUs, on the physical CPUs of a host.
+//!
+//! A guest is a [`System`](crate::system::System) of its own; the host gives its harts CPUs in turn. On the reference
+//! engine a CPU executes an instruction a cycle; what a hart needs of an engine is what attaching and detaching it
+//! stands for, in one place each (`Host::attach`, `Host::stop`).
+//!
+//! Invariants: a virtual CPU is on one CPU at most at any time; every cycle of a CPU and of a virtual CPU is in one account;
+//! a run is a function of the file and what guests are made of.
+
+mod file;
+mod guest;
+mod helping;
+mod host;
+mod params;
+mod result;
+mod scheduler;
+mod vcpu;
+mod vm;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+
+pub use file::VmFile;
+pub use host::Progress as VmProgress;
+pub use result::{CpuRow, GuestRow, VcpuRow, VmResult};
+pub use vm::{Vm, VmStatus};

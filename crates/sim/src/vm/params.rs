@@ -1,0 +1,77 @@
+//! The keys of a file of virtual machines: the host, its scheduler, whom a yield call helps, the guests.
+
+use loiter_types::params;
+
+params! {
+    /// The physical machine.
+    pub struct HostParams {
+        /// Physical CPUs.
+        cpus: int(1..=256),
+        /// Clock of every CPU; one executes an instruction a cycle.
+        clock_mhz: int(1..=100_000) = 1000,
+        /// Memory that guests can have together.
+        memory_mib: int(1..=16_777_216),
+        /// Physical CPUs, by their numbers, that share a last-level cache: near to each other.
+        cpus_per_cache: int(1..=256) = 4,
+        /// CPUs take turns of at most so many cycles to execute: how finely they see each other's stores and calls.
+        turn_cycles: int(1..=1_000_000) = 5000,
+        /// What a CPU needs to change from one virtual CPU to another.
+        switch_cycles: int(0..=10_000_000) = 3000,
+        /// What a call to the host costs that comes back to its caller.
+        call_cycles: int(0..=10_000_000) = 1000,
+        /// The run ends after so much simulated time at the latest.
+        run_us: int(1..=1_000_000_000_000),
+    }
+}
+
+params! {
+    /// Who runs where, and for how long.
+    pub struct SchedulerParams {
+        /// Which scheduler.
+        policy: choice("credit") = "credit",
+        /// How long a virtual CPU runs before it is another one's turn.
+        slice_us: int(1..=10_000_000) = 30_000,
+        /// Ticks in a slice: at each, who runs pays for all the time since the last one.
+        ticks_per_slice: int(1..=1000) = 3,
+    }
+}
+
+params! {
+    /// What becomes of a virtual CPU that calls to yield.
+    pub struct HelpingParams {
+        /// Who runs instead.
+        policy: choice("nobody", "next", "published") = "nobody",
+    }
+}
+
+params! {
+    /// A guest: a system of its own.
+    pub struct GuestParams {
+        /// What results call it.
+        name: text,
+        /// Virtual CPUs.
+        harts: int(1..=512) = 1,
+        /// Its memory.
+        memory_mib: int(1..=16_777_216) = 128,
+        /// A bare-metal program to run: the path of an ELF, or the name of one that comes with loiter.
+        program: text = "",
+        /// The command line of the program.
+        arguments: text = "",
+        /// A Linux image to boot.
+        image: text = "",
+        /// What the Linux guest runs, as a shell command.
+        command: text = "",
+        /// Words for the kernel.
+        append: text = "",
+        /// The file of a disk, beside that of the image.
+        disk: text = "",
+        /// Whether what the guest writes to the disk goes to its file.
+        disk_writable: bool = false,
+        /// Whether the run ends without waiting for it.
+        background: bool = false,
+        /// Its share of the CPUs beside other guests'.
+        weight: int(1..=65_535) = 256,
+        /// The most that it may use, in hundredths of a CPU; 0: without limit.
+        cap_percent: int(0..=25_600) = 0,
+    }
+}

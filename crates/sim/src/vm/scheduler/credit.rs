@@ -1,0 +1,328 @@
+//! The credit scheduler of Xen 3.3 (xen/common/sched_credit.c), that of the published experiments with helping.
+//!
+//! Every CPU has a queue in order of priority: boosted, under (credit is left), over (none is). At every tick whoever
+//! runs pays for the whole time since the last one. Once a slice, what all CPUs can earn is dealt to the guests that have
+//! run, by their weights, at most up to their caps. Who wakes with credit left is boosted until a tick finds it
+//! running. A CPU whose next has no credit looks for a better one in the queues of its neighbours.
+//!
+//! As there, except: all CPUs have their ticks at the same time, and all pay before credit is dealt; a running virtual CPU
+//! is not moved to a socket with more idle cores.
+
+use loiter_types::{CpuId, Cycle, VcpuId};
+
+use super::{Choice, Scheduler};
+use crate::vm::file::VmFile;
+use crate::vm::vcpu::View;
+
+/// What a virtual CPU pays at a tick.
+const CREDITS_PER_TICK: i64 = 100;
+
+/// In the order of their importance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Priority {
+    Over,
+    Under,
+    Boost,
+}
+
+#[derive(Clone, Debug)]
+struct Account {
+    guest: usize,
+    credit: i64,
+    priority: Priority,
+    /// Whether it earns: a tick has found it running since it last had too much.
+    earns: bool,
+    /// Whether it is kept from running, for its guest is over its cap.
+    parked: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Share {
+    weight: i64,
+    cap_percent: i64,
+}
+
+/// The scheduler.
+pub(super) struct Credit {
+    slice_cycles: u64,
+    tick_cycles: u64,
+    ticks_per_slice: u64,
+    next_tick: Cycle,
+    ticks: u64,
+    queues: Vec<Vec<VcpuId>>,
+    /// The CPU of each, to whose queue it comes.
+    homes: Vec<CpuId>,
+    accounts: Vec<Account>,
+    shares: Vec<Share>,
+    /// Guests that earn, in the order in which credit is dealt.
+    earning: Vec<usize>,
+    /// Sum of all credit after it was last dealt.
+    balance: i64,
+}
+
+impl Credit {
+    pub(super) fn new(file: &VmFile, guests: &[usize]) -> Self {
+        let tick_cycles = file.slice_cycles() / file.scheduler.ticks_per_slice;
+        let account = |&guest| Account {
+            guest,
+            credit: 0,
+            priority: Priority::Under,
+            earns: false,
+            parked: false,
+        };
+        let shares = file.guests.iter().map(|guest| Share {
+            weight: guest.weight as i64,
+            cap_percent: guest.cap_percent as i64,
+        });
+        Self {
+            slice_cycles: file.slice_cycles(),
+            tick_cycles,
+            ticks_per_slice: file.scheduler.ticks_per_slice,
+            next_tick: Cycle(tick_cycles),
+            ticks: 0,
+            queues: vec![Vec::new(); file.host.cpus as usize],
+            homes: vec![CpuId(0); guests.len()],
+            accounts: guests.iter().map(account).collect(),
+            shares: shares.collect(),
+            earning: Vec::new(),
+            balance: 0,
+        }
+    }
+
+    fn priority(&self, vcpu: VcpuId) -> Priority {
+        self.accounts[vcpu.index()].priority
+    }
+
+    /// Behind all that are as important.
+    fn enqueue(&mut self, cpu: CpuId, vcpu: VcpuId) {
+        debug_assert!(!self.is_queued(vcpu));
+        let priority = self.priority(vcpu);
+        let queue = &self.queues[cpu.index()];
+        let less = |&it: &VcpuId| self.accounts[it.index()].priority < priority;
+        let at = queue.iter().position(less).unwrap_or(queue.len());
+        self.queues[cpu.index()].insert(at, vcpu);
+        self.homes[vcpu.index()] = cpu;
+    }
+
+    fn dequeue(&mut self, vcpu: VcpuId) {
+        let home = self.homes[vcpu.index()];
+        self.queues[home.index()].retain(|&it| it != vcpu);
+    }
+
+    /// `vcpu` has come to the queue of `cpu`: who has to choose anew.
+    fn tell(&self, cpu: CpuId, vcpu: VcpuId, view: View<'_>) -> Vec<CpuId> {
+        let Some(current) = view.cpus[cpu.index()].current else {
+            return vec![cpu];
+        };
+        let mut told = Vec::new();
+        if self.priority(vcpu) > self.priority(current) {
+            told.push(cpu);
+        }
+        let idle = view.cpus.iter().enumerate();
+        let idle = idle.filter(|(_, it)| it.current.is_none());
+        told.extend(idle.map(|(n, _)| CpuId::new(n)));
+        told
+    }
+
+    /// Somebody in the queue of a busy neighbour who is more important than `than`; none: than nobody.
+    fn steal(&mut self, cpu: CpuId, than: Option<Priority>, view: View<'_>) -> Option<VcpuId> {
+        let cpus = view.cpus.len();
+        let neighbours = (1..cpus).map(|n| (cpu.index() + n) % cpus);
+        let mut busy = neighbours.filter(|&n| view.cpus[n].current.is_some());
+        let found = busy.find_map(|n| {
+            let queue = self.queues[n].iter().copied();
+            let mut better =
+                queue.take_while(|&it| than.is_none_or(|than| self.priority(it) > than));
+            better.find(|&it| view.can_run(it, cpu))
+        })?;
+        self.dequeue(found);
+        self.homes[found.index()] = cpu;
+        Some(found)
+    }
+
+    /// Who runs pays.
+    fn charge(&mut self, vcpu: VcpuId) {
+        let account = &mut self.accounts[vcpu.index()];
+        if account.priority == Priority::Boost {
+            account.priority = Priority::Under;
+        }
+        account.credit -= CREDITS_PER_TICK;
+        if !account.earns {
+            account.earns = true;
+            let guest = account.guest;
+            if !self.earning.contains(&guest) {
+                self.earning.insert(0, guest);
+            }
+        }
+    }
+
+    fn earners(&self, guest: usize) -> Vec<usize> {
+        let accounts = self.accounts.iter().enumerate();
+        let earners = accounts.filter(|(_, it)| it.guest == guest && it.earns);
+        earners.map(|(n, _)| n).collect()
+    }
+
+    /// Deals what the CPUs can earn in a slice. Returns those who are parked and who are so no longer.
+    fn deal(&mut self) -> (Vec<VcpuId>, Vec<VcpuId>) {
+        let per_slice = CREDITS_PER_TICK * self.ticks_per_slice as i64;
+        let (mut parked, mut unparked) = (Vec::new(), Vec::new());
+        let weights: i64 = self.earning.iter().map(|&it| self.shares[it].weight).sum();
+        if weights == 0 {
+            self.balance = 0;
+            return (parked, unparked);
+        }
+        let debt = (-self.balance).max(0);
+        let mut total = per_slice * self.queues.len() as i64 + debt;
+        let (mut weights_left, mut balance, mut is_left_over) = (weights, 0, false);
+        for guest in self.earning.clone() {
+            let share = self.shares[guest].clone();
+            let earners = self.earners(guest);
+            let count = earners.len() as i64;
+            weights_left -= share.weight;
+            let mut peak = count * per_slice + ceil(debt * share.weight, weights);
+            let mut cap = 0;
+            if share.cap_percent != 0 {
+                cap = ceil(share.cap_percent * per_slice, 100);
+                peak = peak.min(cap);
+                cap = ceil(cap, count);
+            }
+            let mut fair = ceil(total * share.weight, weights);
+            if fair < peak {
+                is_left_over = true;
+            } else {
+                if weights_left != 0 {
+                    total += ceil((fair - peak) * weights, weights_left);
+                }
+                if is_left_over {
+                    self.earning.retain(|&it| it != guest);
+                    self.earning.insert(0, guest);
+                }
+                fair = peak;
+            }
+            let each = ceil(fair, count);
+            for n in earners {
+                let account = &mut self.accounts[n];
+                account.credit += each;
+                if account.credit < 0 {
+                    account.priority = Priority::Over;
+                    if share.cap_percent != 0 && account.credit < -cap && !account.parked {
+                        account.parked = true;
+                        parked.push(VcpuId::new(n));
+                    }
+                    account.credit = account.credit.max(-per_slice);
+                } else {
+                    account.priority = Priority::Under;
+                    if std::mem::take(&mut account.parked) {
+                        unparked.push(VcpuId::new(n));
+                    }
+                    if account.credit > per_slice {
+                        account.earns = false;
+                        account.credit = 0;
+                    }
+                }
+                balance += account.credit;
+            }
+            if self.earners(guest).is_empty() {
+                self.earning.retain(|&it| it != guest);
+            }
+        }
+        self.balance = balance;
+        (parked, unparked)
+    }
+}
+
+impl Scheduler for Credit {
+    fn wake(&mut self, vcpu: VcpuId, view: View<'_>) -> Vec<CpuId> {
+        let account = &mut self.accounts[vcpu.index()];
+        if account.parked {
+            return Vec::new();
+        }
+        if account.priority == Priority::Under {
+            account.priority = Priority::Boost;
+        }
+        let cpu = view.vcpus[vcpu.index()].cpu;
+        self.enqueue(cpu, vcpu);
+        self.tell(cpu, vcpu, view)
+    }
+
+    fn remove(&mut self, vcpu: VcpuId) {
+        self.dequeue(vcpu);
+        let account = &mut self.accounts[vcpu.index()];
+        account.earns = false;
+        let guest = account.guest;
+        if self.earners(guest).is_empty() {
+            self.earning.retain(|&it| it != guest);
+        }
+    }
+
+    fn choose(&mut self, cpu: CpuId, current: Option<VcpuId>, view: View<'_>) -> Option<Choice> {
+        if let Some(current) = current
+            && !self.accounts[current.index()].parked
+        {
+            self.enqueue(cpu, current);
+        }
+        let own = self.queues[cpu.index()].first().copied();
+        let than = own.map(|own| self.priority(own));
+        let better = match than {
+            Some(Priority::Under | Priority::Boost) => None,
+            Some(Priority::Over) | None => self.steal(cpu, than, view),
+        };
+        let vcpu = better.or(own)?;
+        self.dequeue(vcpu);
+        Some(Choice {
+            vcpu,
+            slice_cycles: self.slice_cycles,
+        })
+    }
+
+    fn is_queued(&self, vcpu: VcpuId) -> bool {
+        self.queues[self.homes[vcpu.index()].index()].contains(&vcpu)
+    }
+
+    fn take(&mut self, vcpu: VcpuId, cpu: CpuId, current: VcpuId) {
+        self.dequeue(vcpu);
+        self.homes[vcpu.index()] = cpu;
+        if !self.accounts[current.index()].parked {
+            self.enqueue(cpu, current);
+        }
+    }
+
+    fn next_tick(&self) -> Cycle {
+        self.next_tick
+    }
+
+    fn tick(&mut self, view: View<'_>) -> Vec<CpuId> {
+        self.next_tick = self.next_tick.after(self.tick_cycles);
+        self.ticks += 1;
+        for vcpu in view.cpus.iter().filter_map(|cpu| cpu.current) {
+            self.charge(vcpu);
+        }
+        if !self.ticks.is_multiple_of(self.ticks_per_slice) {
+            return Vec::new();
+        }
+        let (parked, unparked) = self.deal();
+        for queue in &mut self.queues {
+            // Stable: those with credit move before those without.
+            queue.sort_by_key(|it| self.accounts[it.index()].priority == Priority::Over);
+        }
+        let mut told = Vec::new();
+        for vcpu in parked {
+            self.dequeue(vcpu);
+            let runs = view.cpus.iter().position(|cpu| cpu.current == Some(vcpu));
+            told.extend(runs.map(CpuId::new));
+        }
+        for vcpu in unparked {
+            let runs = view.cpus.iter().any(|cpu| cpu.current == Some(vcpu));
+            if view.vcpus[vcpu.index()].state() == crate::vm::vcpu::State::Runnable && !runs {
+                let cpu = view.vcpus[vcpu.index()].cpu;
+                self.enqueue(cpu, vcpu);
+                told.extend(self.tell(cpu, vcpu, view));
+            }
+        }
+        told
+    }
+}
+
+fn ceil(dividend: i64, divisor: i64) -> i64 {
+    (dividend + divisor - 1) / divisor
+}

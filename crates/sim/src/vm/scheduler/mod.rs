@@ -1,0 +1,51 @@
+//! Schedulers: which virtual CPU runs on which physical one, and for how long.
+//!
+//! A scheduler is a file here and a line in [`by_name`]; its name is one of `scheduler.policy`. The host owns the
+//! states of virtual CPUs and tells the scheduler of changes; the scheduler owns its queues.
+
+mod credit;
+
+use loiter_types::{CpuId, Cycle, VcpuId};
+
+use super::file::VmFile;
+use super::vcpu::View;
+use credit::Credit;
+
+/// Who is to run, and until when at the longest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) vcpu: VcpuId,
+    pub(crate) slice_cycles: u64,
+}
+
+/// Chooses who runs.
+pub(crate) trait Scheduler {
+    /// `vcpu` can run from now on, on its CPU. Returns the CPUs that have to choose anew.
+    fn wake(&mut self, vcpu: VcpuId, view: View<'_>) -> Vec<CpuId>;
+
+    /// The guest of `vcpu` is over.
+    fn remove(&mut self, vcpu: VcpuId);
+
+    /// Chooses for `cpu`, whose `current` virtual CPU could go on. A choice leaves its queue, `current` enters one.
+    fn choose(&mut self, cpu: CpuId, current: Option<VcpuId>, view: View<'_>) -> Option<Choice>;
+
+    /// Whether `vcpu` waits in a queue.
+    fn is_queued(&self, vcpu: VcpuId) -> bool;
+
+    /// `cpu` has chosen `vcpu` itself, to run instead of `current`.
+    fn take(&mut self, vcpu: VcpuId, cpu: CpuId, current: VcpuId);
+
+    /// When the scheduler next has something to do.
+    fn next_tick(&self) -> Cycle;
+
+    /// That time has come. Returns the CPUs that have to choose anew.
+    fn tick(&mut self, view: View<'_>) -> Vec<CpuId>;
+}
+
+/// The scheduler that the file names, at power-on, for the guests' virtual CPUs: the guest of each.
+pub(crate) fn by_name(file: &VmFile, guests: &[usize]) -> Box<dyn Scheduler> {
+    match file.scheduler.policy.as_str() {
+        "credit" => Box::new(Credit::new(file, guests)),
+        policy => unreachable!("{policy} is no choice of scheduler.policy"),
+    }
+}

@@ -1,0 +1,154 @@
+//! Virtual and physical CPUs: who is in which state, since when, and what that comes to.
+
+use loiter_types::{CpuId, Cycle, HartId, VcpuId};
+
+/// What a virtual CPU is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// A CPU executes it.
+    Running,
+    /// It could execute, and no CPU has begun to.
+    Runnable,
+    /// It sleeps in `wfi`.
+    Blocked,
+    /// Its guest is over.
+    Over,
+}
+
+/// A hart of a guest.
+#[derive(Clone, Debug)]
+pub(crate) struct Vcpu {
+    pub(crate) guest: usize,
+    pub(crate) hart: HartId,
+    state: State,
+    /// When it came into its state. Who is runnable has executed until then.
+    since: Cycle,
+    /// Where it runs, or has run last.
+    pub(crate) cpu: CpuId,
+    /// When it last called to yield, if it has not run since.
+    pub(crate) yielded: Option<Cycle>,
+    /// When it was woken, if it has not run since.
+    pub(crate) woken: Option<Cycle>,
+    pub(crate) counts: VcpuCounts,
+}
+
+/// What becomes of a virtual CPU's time, in cycles, and what happens to it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct VcpuCounts {
+    /// Cycles that CPUs have executed it.
+    pub(crate) run: u64,
+    /// Those of them in which it waited for a lock.
+    pub(crate) spinning: u64,
+    /// Cycles by its states; `running` is `run`, found another way.
+    pub(crate) running: u64,
+    pub(crate) runnable: u64,
+    pub(crate) blocked: u64,
+    /// The longest that it had to wait for a CPU.
+    pub(crate) longest_runnable: u64,
+    /// Times that a CPU had to change to it.
+    pub(crate) switches: u64,
+    /// Times that another one took the CPU from it.
+    pub(crate) preemptions: u64,
+    /// Times that it has come to another CPU.
+    pub(crate) migrations: u64,
+    /// Calls to yield.
+    pub(crate) yields: u64,
+    /// Times that it was chosen to run instead of one that yields.
+    pub(crate) helped: u64,
+    /// Times that it was woken.
+    pub(crate) wakes: u64,
+    /// Cycles from being woken to executing, in all and at most.
+    pub(crate) wake_wait: u64,
+    pub(crate) longest_wake_wait: u64,
+}
+
+impl Vcpu {
+    pub(crate) fn new(guest: usize, hart: HartId, cpu: CpuId) -> Self {
+        Self {
+            guest,
+            hart,
+            state: State::Blocked,
+            since: Cycle(0),
+            cpu,
+            yielded: None,
+            woken: None,
+            counts: VcpuCounts::default(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.state
+    }
+
+    pub(crate) fn since(&self) -> Cycle {
+        self.since
+    }
+
+    /// Whether a CPU that is at `now` can begin to execute it. In the same turn another one may have executed it further
+    /// than that.
+    pub(crate) fn can_run(&self, now: Cycle) -> bool {
+        self.state == State::Runnable && self.since <= now
+    }
+
+    /// It comes into another state.
+    pub(crate) fn enter(&mut self, state: State, at: Cycle) {
+        assert!(at >= self.since, "a VCPU goes back in time");
+        let been = at.since(self.since);
+        let counts = &mut self.counts;
+        match self.state {
+            State::Running => counts.running += been,
+            State::Runnable => {
+                counts.runnable += been;
+                counts.longest_runnable = counts.longest_runnable.max(been);
+            }
+            State::Blocked => counts.blocked += been,
+            State::Over => unreachable!("what is over stays so"),
+        }
+        self.state = state;
+        self.since = at;
+    }
+}
+
+/// A physical CPU.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cpu {
+    /// How far it has come.
+    pub(crate) now: Cycle,
+    /// Whom it executes, or is changing to.
+    pub(crate) current: Option<VcpuId>,
+    /// Whose registers it has.
+    pub(crate) loaded: Option<VcpuId>,
+    /// Cycles until it executes whom it changes to.
+    pub(crate) switch_left: u64,
+    /// Cycles of a call that its current virtual CPU still has to pay.
+    pub(crate) call_left: u64,
+    /// When the slice of its current virtual CPU ends.
+    pub(crate) slice_end: Cycle,
+    /// Whether it is to choose anew.
+    pub(crate) chooses: bool,
+    pub(crate) counts: CpuCounts,
+}
+
+/// What becomes of a CPU's time, in cycles.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CpuCounts {
+    pub(crate) run: u64,
+    pub(crate) switching: u64,
+    pub(crate) idle: u64,
+    /// Changes from one virtual CPU to another.
+    pub(crate) switches: u64,
+}
+
+/// What a scheduler sees of the host.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) vcpus: &'a [Vcpu],
+    pub(crate) cpus: &'a [Cpu],
+}
+
+impl View<'_> {
+    /// Whether `vcpu` can begin to run on `cpu` now.
+    pub(crate) fn can_run(&self, vcpu: VcpuId, cpu: CpuId) -> bool {
+        self.vcpus[vcpu.index()].can_run(self.cpus[cpu.index()].now)
+    }
+}

@@ -1,0 +1,152 @@
+//! A host with its guests, step by step.
+
+use std::time::{Duration, Instant};
+
+use loiter_machine::ElfImage;
+use serde::Serialize;
+
+use super::file::VmFile;
+use super::host::{Host, Progress};
+use super::result::VmResult;
+use crate::config::MachineFile;
+use crate::error::Error;
+use crate::request::Request;
+use crate::session::Session;
+use crate::system::System;
+
+/// Turns between two looks at the clock of the computer.
+const TURNS_PER_LOOK: u32 = 16;
+
+/// A host that is put together, then runs.
+pub struct Vm {
+    file: VmFile,
+    /// Systems of the first guests, each with whether somebody types to it.
+    systems: Vec<(System, bool)>,
+    host: Option<Host>,
+}
+
+/// Where a host stands.
+#[derive(Clone, Debug, Serialize)]
+pub struct VmStatus {
+    /// `running`, `asleep` until somebody types, `over`, or `limit`: the time of the file is over.
+    pub state: &'static str,
+    /// Simulated time.
+    pub cycle: u64,
+    /// Instructions of all guests.
+    pub instructions: u64,
+    /// Guests that have said something on a console that nobody has heard.
+    pub said: Vec<usize>,
+}
+
+impl Vm {
+    /// The host of a file, without guests.
+    #[must_use]
+    pub fn new(file: VmFile) -> Self {
+        Self {
+            file,
+            systems: Vec::new(),
+            host: None,
+        }
+    }
+
+    /// The next guest runs the program `elf` as `request` says, whose machine has the guest's harts, memory and clock.
+    ///
+    /// # Errors
+    /// The user's mistakes.
+    pub fn add_program(&mut self, request: &Request, elf: &[u8]) -> Result<(), Error> {
+        let file = MachineFile::read(&request.machine_name, &request.machine_toml, &request.set)?;
+        let elf = ElfImage::parse(&request.program, elf)?;
+        self.add(System::bare(request, &file, &elf)?, false)
+    }
+
+    /// The next guest is a system that has booted, to which somebody types.
+    ///
+    /// # Errors
+    /// One with another clock than the host.
+    pub fn add_session(&mut self, session: Session) -> Result<(), Error> {
+        self.add(session.system, true)
+    }
+
+    fn add(&mut self, system: System, is_driven: bool) -> Result<(), Error> {
+        let guest = &self.file.guests[self.systems.len()];
+        let clock_mhz = system.clock_hz / 1_000_000;
+        if clock_mhz != self.file.host.clock_mhz {
+            return Err(Error::User(format!(
+                "guest {}: its machine has a clock of {clock_mhz} MHz, the host one of {} MHz",
+                guest.name, self.file.host.clock_mhz
+            )));
+        }
+        self.systems.push((system, is_driven));
+        if self.systems.len() == self.file.guests.len() {
+            let systems = std::mem::take(&mut self.systems);
+            self.host = Some(Host::new(self.file.clone(), systems));
+        }
+        Ok(())
+    }
+
+    /// The host, once all guests are there.
+    fn host(&mut self) -> Result<&mut Host, Error> {
+        let missing = self.file.guests.len() - self.systems.len();
+        self.host
+            .as_mut()
+            .ok_or_else(|| Error::User(format!("{missing} guests of the file are not there yet")))
+    }
+
+    /// Runs for about `host_time`, or until a guest has said something, if that is asked for.
+    ///
+    /// # Errors
+    /// Guests that are missing.
+    pub fn step(&mut self, host_time: Duration, until_output: bool) -> Result<VmStatus, Error> {
+        let host = self.host()?;
+        let end = Instant::now() + host_time;
+        let progress = 'steps: loop {
+            for _ in 0..TURNS_PER_LOOK {
+                let progress = host.turn();
+                let heard = until_output && host.has_output();
+                if progress != Progress::Running || heard {
+                    break 'steps progress;
+                }
+            }
+            if Instant::now() >= end {
+                break Progress::Running;
+            }
+        };
+        Ok(host.status(progress))
+    }
+
+    /// What has been found out so far.
+    ///
+    /// # Errors
+    /// Guests that are missing; time that is lost.
+    pub fn result(&mut self) -> Result<VmResult, Error> {
+        self.host()?.result()
+    }
+
+    /// What guest `guest` has sent to console `port` since last asked.
+    ///
+    /// # Errors
+    /// Guests that are missing.
+    pub fn take_output(&mut self, guest: usize, port: usize) -> Result<Vec<u8>, Error> {
+        let guest = &mut self.host()?.guests[guest];
+        Ok(guest.system.machine.take_output(port))
+    }
+
+    /// Types on console `port` of guest `guest`.
+    ///
+    /// # Errors
+    /// Guests that are missing.
+    pub fn push_input(&mut self, guest: usize, port: usize, bytes: &[u8]) -> Result<(), Error> {
+        let guest = &mut self.host()?.guests[guest];
+        guest.system.machine.push_input(port, bytes);
+        Ok(())
+    }
+
+    /// Ends guest `guest` from outside.
+    ///
+    /// # Errors
+    /// Guests that are missing.
+    pub fn kill(&mut self, guest: usize) -> Result<(), Error> {
+        self.host()?.kill(guest);
+        Ok(())
+    }
+}
