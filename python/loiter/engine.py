@@ -97,7 +97,7 @@ class Engine:
             return _object(self._module.describe_phases(text))
 
     def describe_vm(self, path: str, text: str) -> Json:
-        """Every key of a file of virtual machines with its value: `host`, `scheduler`, `helping`, a list of `guests`."""
+        """Every key of a file of virtual machines: `host`, `scheduler`, `helping`, and a list of `guests`."""
         with self._faults():
             return _object(self._module.describe_vm(path, text))
 
@@ -195,6 +195,11 @@ class Vm:
         """Types on a console of a guest."""
         with self._faults():
             self._native.push_input(guest, port, data)
+
+    def replace_disk(self, guest: int, number: int, disk: Json) -> None:
+        """Puts another disk of the same size in the place of one of a guest, counted from 0."""
+        with self._faults():
+            self._native.replace_disk(guest, number, json.dumps(disk))
 
     def kill(self, guest: int) -> None:
         """Ends a guest from outside."""

@@ -1,6 +1,6 @@
 //! A host with guests, as Python has it.
 
-use loiter_sim::{Request, VmFile};
+use loiter_sim::{DiskRequest, Request, VmFile};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -73,6 +73,13 @@ impl Vm {
     /// Types on console `port` of guest `guest`.
     fn push_input(&mut self, guest: usize, port: usize, bytes: &[u8]) -> PyResult<()> {
         self.0.push_input(guest, port, bytes).map_err(to_python)
+    }
+
+    /// Puts another disk, JSON of a request's disk, in the place of disk `number` of guest `guest`.
+    fn replace_disk(&mut self, guest: usize, number: usize, disk: &str) -> PyResult<()> {
+        let disk: DiskRequest = serde_json::from_str(disk)
+            .map_err(|error| UserError::new_err(format!("the request of a disk: {error}")))?;
+        self.0.replace_disk(guest, number, &disk).map_err(to_python)
     }
 
     /// Ends guest `guest` from outside.

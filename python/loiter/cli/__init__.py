@@ -30,6 +30,7 @@ from loiter.cli import (
     snapshot,
     study,
     sweep,
+    vm,
     wait,
 )
 from loiter.errors import Fault, InternalFault, Interrupted, UserFault
@@ -62,6 +63,7 @@ app.add_typer(study.app, name="study")
 app.command("boot")(boot.boot)
 # What follows the program's name is the program's.
 app.command("exec", context_settings={"allow_interspersed_args": False})(execute.execute)
+app.command("vm")(vm.vm)
 app.add_typer(snapshot.app, name="snapshot")
 app.add_typer(image.app, name="image")
 

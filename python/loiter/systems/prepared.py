@@ -83,10 +83,15 @@ def directory() -> Path:
     return cache.root() / "snapshots"
 
 
+def snapshot(engine: Engine, boot: Boot) -> Path:
+    """Where the booted system is kept, once it has been restored."""
+    return directory() / f"{key(engine, boot)}.snapshot"
+
+
 def restore(engine: Engine, boot: Boot, waits: Callable[[], None], progress: Progress) -> Session:
     """The booted system, waiting for an archive. Boots it where there is no snapshot that can be used."""
-    name = key(engine, boot)
-    path = directory() / f"{name}.snapshot"
+    path = snapshot(engine, boot)
+    name = path.stem
     found = _restore(engine, boot, path)
     if found is not None:
         return found

@@ -126,7 +126,7 @@ impl Host {
     }
 
     /// Wakes who sleeps and has something to do.
-    fn wake_sleepers(&mut self) {
+    pub(super) fn wake_sleepers(&mut self) {
         for guest in &mut self.guests {
             if guest.over.is_none() {
                 guest.set_time(self.now);

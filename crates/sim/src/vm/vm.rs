@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use loiter_machine::ElfImage;
+use loiter_machine::{ElfImage, MachineError};
 use serde::Serialize;
 
 use super::file::VmFile;
@@ -10,7 +10,7 @@ use super::host::{Host, Progress};
 use super::result::VmResult;
 use crate::config::MachineFile;
 use crate::error::Error;
-use crate::request::Request;
+use crate::request::{DiskRequest, Request};
 use crate::session::Session;
 use crate::system::System;
 
@@ -136,9 +136,26 @@ impl Vm {
     /// # Errors
     /// Guests that are missing.
     pub fn push_input(&mut self, guest: usize, port: usize, bytes: &[u8]) -> Result<(), Error> {
-        let guest = &mut self.host()?.guests[guest];
-        guest.system.machine.push_input(port, bytes);
+        let host = self.host()?;
+        host.guests[guest].system.machine.push_input(port, bytes);
+        // Nothing else may ever come that makes somebody look.
+        host.wake_sleepers();
         Ok(())
+    }
+
+    /// Puts another disk in the place of disk `number` of guest `guest`, as [`Session::replace_disk`].
+    ///
+    /// # Errors
+    /// Guests that are missing; a disk that cannot be had.
+    pub fn replace_disk(
+        &mut self,
+        guest: usize,
+        number: usize,
+        disk: &DiskRequest,
+    ) -> Result<(), Error> {
+        let machine = &mut self.host()?.guests[guest].system.machine;
+        let replaced = machine.replace_disk(number, &disk.config());
+        Ok(replaced.map_err(MachineError::from)?)
     }
 
     /// Ends guest `guest` from outside.

@@ -19,7 +19,7 @@ pub(crate) struct Choice {
 }
 
 /// Chooses who runs.
-pub(crate) trait Scheduler {
+pub(crate) trait Scheduler: Send {
     /// `vcpu` can run from now on, on its CPU. Returns the CPUs that have to choose anew.
     fn wake(&mut self, vcpu: VcpuId, view: View<'_>) -> Vec<CpuId>;
 

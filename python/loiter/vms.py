@@ -1,0 +1,196 @@
+"""Hosts with guests: the file that says what they are, a run of it, and what came of it.
+
+The simulator reads and checks the file (crates/sim/src/vm); here its programs and images are found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+
+import loiter
+from loiter import machines, programs, store
+from loiter.engine import Engine, Json, Vm
+from loiter.errors import Fault, RunFault, UserFault
+from loiter.machines import Machine
+from loiter.programs import Placement, Program
+from loiter.runs.request import Request
+
+GUEST_MACHINE = "virt"
+"""What guests see of their machine is this, with the harts, memory and clock of the file."""
+_STEP_SECONDS = 0.1
+TABLES = ("vcpus", "cpus")
+
+
+@dataclass(frozen=True)
+class HostFile:
+    """A file of virtual machines that was read and checked."""
+
+    path: Path
+    text: str
+    values: Json
+    """Every key with its value: `host`, `scheduler`, `helping`, and a list of `guests`."""
+
+    @property
+    def guests(self) -> list[Json]:
+        """The guests, in their order."""
+        found: list[Json] = self.values["guests"]
+        return found
+
+
+@dataclass
+class Linux:
+    """What a guest with Linux leaves: its command's exit status, if it has ended, and what it said."""
+
+    status: int | None = None
+    out: bytes = b""
+    err: bytes = b""
+
+
+@dataclass
+class Run:
+    """A host that has run."""
+
+    file: HostFile
+    result: Json
+    host_seconds: float
+    programs: dict[str, str] = field(default_factory=dict)
+    """The hash of the program of each guest that runs one."""
+    linux: dict[str, Linux] = field(default_factory=dict)
+
+    def native(self) -> Json:
+        """As `--json` has it."""
+        linux = {
+            name: {
+                "status": guest.status,
+                "stdout": guest.out.decode(errors="replace"),
+                "stderr": guest.err.decode(errors="replace"),
+            }
+            for name, guest in self.linux.items()
+        }
+        return self.result | {"linux": linux, "host_seconds": self.host_seconds}
+
+
+def load(engine: Engine, path: Path) -> HostFile:
+    """The file of virtual machines at `path`, checked."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserFault(f"{path}: cannot read the file of virtual machines: {error}") from None
+    return HostFile(path, text, engine.describe_vm(str(path), text))
+
+
+def run(engine: Engine, file: HostFile, progress: Callable[[Json], None], console: Console) -> Run:
+    """Runs the host to the end that its guests or the file set. `console` hears of images that are built for it."""
+    began = time.monotonic()
+    vm = engine.vm(str(file.path), file.text)
+    with contextlib.ExitStack() as stack:
+        typed, hashes = [], {}
+        for number, guest in enumerate(file.guests):
+            machine = machines.load(engine, GUEST_MACHINE, _sets(file, guest))
+            if guest["program"]:
+                program = _program(engine, file, guest)
+                hashes[guest["name"]] = program.hash
+                words = tuple(guest["arguments"].split())
+                vm.add_program(Request(machine, program, Placement(()), words).native(), program.elf)
+            else:
+                typed.append(_add_linux(engine, vm, number, guest, machine, stack, console))
+        for begin in typed:
+            begin()
+        while (status := vm.step(_STEP_SECONDS))["state"] == "running":
+            progress(status)
+        made = Run(file, vm.result(), time.monotonic() - began, hashes)
+        for number, guest in enumerate(file.guests):
+            if guest["image"]:
+                made.linux[guest["name"]] = _linux(vm, number)
+    return made
+
+
+def _sets(file: HostFile, guest: Json) -> list[str]:
+    return [
+        f"system.clock_mhz={file.values['host']['clock_mhz']}",
+        f"system.cores={guest['harts']}",
+        f"system.ram_mib={guest['memory_mib']}",
+    ]
+
+
+def _program(engine: Engine, file: HostFile, guest: Json) -> Program:
+    """What a guest on bare metal runs: a path counts from the file's folder."""
+    named = file.path.parent / guest["program"]
+    try:
+        return programs.load(engine, str(named) if named.is_file() else guest["program"])
+    except UserFault as fault:
+        raise UserFault(f"{file.path}: guest {guest['name']}: {fault}") from None
+
+
+def _add_linux(
+    engine: Engine, vm: Vm, number: int, guest: Json, machine: Machine, stack: contextlib.ExitStack, console: Console
+) -> Callable[[], None]:
+    """Adds a guest that has booted its image; what makes it run its command."""
+    from loiter.images import agent
+    from loiter.systems import execute, prepared
+    from loiter.systems import program as linux
+
+    if guest["disk"]:
+        raise UserFault(f"guest {guest['name']}: a guest with an image has no disk beside that of the image yet.")
+    image = linux.image(guest["image"], [], guest["harts"], console)
+    boot = prepared.request(machine, guest["harts"], image, guest["append"] or None)
+    prepared.restore(engine, boot, lambda: None, lambda session: None)
+    vm.add_snapshot(prepared.snapshot(engine, boot), boot.native())
+    script = agent.script(["sh", "-c", guest["command"]])
+    put = stack.enter_context(execute.archive(script, [], io.BytesIO()))
+
+    def begin() -> None:
+        vm.replace_disk(number, prepared.ARCHIVE_DISK, put.disk())
+        vm.push_input(number, agent.TALK, agent.GO)
+
+    return begin
+
+
+def _linux(vm: Vm, number: int) -> Linux:
+    """What a guest has said, and the status that its agent has told."""
+    from loiter.images import agent
+    from loiter.systems import prepared
+
+    out, err, talk = (vm.take_output(number, port) for port in (agent.OUT, agent.ERR, agent.TALK))
+    ended = (agent.ended(line) for line in prepared.lines(talk))
+    statuses = [each.status for each in ended if each is not None]
+    return Linux(statuses[-1] if statuses else None, out, err)
+
+
+def faults(made: Run) -> Iterator[Fault]:
+    """What went wrong in guests. One that still runs when the time of the file is over has not failed."""
+    for row in made.result["guests"]:
+        name, linux = row["name"], made.linux.get(row["name"])
+        if row["state"] == "failed" or row["code"]:
+            yield RunFault(f"guest {name}: {row['message']}")
+        elif row["state"] == "exited" and linux is not None and linux.status != 0:
+            yield RunFault(f"guest {name}: its command ended with status {linux.status}")
+
+
+def write(path: Path, engine: Engine, made: Run) -> None:
+    """Writes a result directory: manifest, the tables of virtual and physical CPUs, what the guests said."""
+    import pyarrow as pa
+
+    from loiter import tables
+
+    result = made.result
+    files = {f"{name}.parquet": tables.encode(pa.Table.from_pylist(result[name])) for name in TABLES}
+    files |= {f"{row['name']}.console.txt": row["console"].encode() for row in result["guests"]}
+    for name, linux in made.linux.items():
+        files |= {f"{name}.stdout": linux.out, f"{name}.stderr": linux.err}
+    manifest = {
+        "loiter": {"version": loiter.__version__, "native_sha256": engine.sha256},
+        "file": made.file.values,
+        "programs": made.programs,
+        "cycles": result["cycles"],
+        "clock_mhz": result["clock_mhz"],
+        "guests": [{key: value for key, value in row.items() if key != "console"} for row in result["guests"]],
+    }
+    store.write_files(path, manifest, made.host_seconds, files)
