@@ -116,5 +116,5 @@ LOITER_TASK(test_and_set) { contend(acquire_test_and_set, release_test_and_set);
 LOITER_TASK(rival) {
     loiter_start_together();
     for (;;)
-        __asm__ volatile("");
+        __asm__ volatile(".rept 256\n nop\n .endr");
 }
