@@ -1,0 +1,200 @@
+"""`loiter vm`: locks whose holders lose their CPUs, with and without help; results; mistakes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linux_guest import loiter_, message
+from loiter import engine as engines
+from loiter import store, vms
+from loiter.cli.options import err
+
+pytestmark = pytest.mark.simulator
+
+CLOCK_MHZ, SLICE_US, CPUS = 100, 3000, 2
+SLICE_CYCLES = CLOCK_MHZ * SLICE_US
+HOST = f"""
+[host]
+cpus = {CPUS}
+clock_mhz = {CLOCK_MHZ}
+memory_mib = 256
+turn_cycles = 1000
+switch_cycles = 300
+call_cycles = 100
+run_us = {{run_us}}
+[scheduler]
+slice_us = {SLICE_US}
+[helping]
+policy = "{{policy}}"
+"""
+GUEST = """
+[[guests]]
+name = "work"
+program = "virtual"
+arguments = "task.{lock}=0,1 acquisitions={acquisitions} hold=500 think=3000 yield_after={yield_after}"
+harts = 2
+memory_mib = 64
+"""
+RIVAL = """
+[[guests]]
+name = "rival"
+program = "virtual"
+arguments = "task.rival=0,1"
+harts = 2
+memory_mib = 64
+background = true
+"""
+
+
+def write(
+    path: Path,
+    lock: str = "ticket",
+    policy: str = "nobody",
+    *,
+    yield_after: int = 0,
+    acquisitions: int = 2000,
+    run_us: int = 60 * SLICE_US,
+    rival: str = RIVAL,
+) -> Path:
+    file = path / f"{lock}-{policy}-{yield_after}.toml"
+    guest = GUEST.format(lock=lock, acquisitions=acquisitions, yield_after=yield_after)
+    file.write_text(HOST.format(run_us=run_us, policy=policy) + guest + rival)
+    return file
+
+
+def run(file: Path) -> dict[str, Any]:
+    """What a host comes to, every cycle of which is in one account."""
+    engine = engines.load()
+    made = vms.run(engine, vms.load(engine, file), lambda status: None, err())
+    result = made.native()
+    assert not list(vms.faults(made))
+    cycles = result["cycles"]
+    assert len(result["cpus"]) == CPUS
+    for row in result["cpus"]:
+        assert row["run_cycles"] + row["switching_cycles"] + row["idle_cycles"] == cycles
+    for row in result["vcpus"]:
+        lived = cycles if row["over_cycle"] is None else row["over_cycle"]
+        assert row["run_cycles"] + row["steal_cycles"] + row["blocked_cycles"] == lived
+    return result
+
+
+def spinning(result: dict[str, Any]) -> float:
+    """The share of the working guest's time that it spins."""
+    rows = [row for row in result["vcpus"] if row["guest"] == "work"]
+    return float(sum(row["spinning_cycles"] for row in rows) / sum(row["run_cycles"] for row in rows))
+
+
+def waits(result: dict[str, Any]) -> Counter[int]:
+    """Acquisitions by the log2 of their waits."""
+    found: Counter[int] = Counter()
+    for row in result["guests"][0]["locks"]:
+        found.update(dict(enumerate(row["wait_log2_histogram"])))
+    return found
+
+
+def test_a_preempted_ticket_lock_spins_away_what_helping_gives_back(tmp_path: Path) -> None:
+    nobody = run(write(tmp_path))
+    published = run(write(tmp_path, policy="published", yield_after=13))
+    assert nobody["guests"][0]["state"] == "running"
+    assert spinning(nobody) > 0.8
+    assert published["guests"][0]["code"] == 0
+    assert spinning(published) < 0.3
+    assert sum(row["helped"] for row in published["vcpus"]) > 5
+
+
+def test_a_call_helps_only_where_somebody_listens(tmp_path: Path) -> None:
+    silent = run(write(tmp_path, yield_after=13))
+    assert spinning(silent) > 0.8
+    assert sum(row["yields"] for row in silent["vcpus"]) > 100
+    assert all(row["helped"] == 0 for row in silent["vcpus"])
+
+
+def test_a_second_group_of_waits_comes_with_a_rival_and_goes_with_help(tmp_path: Path) -> None:
+    near_slice = SLICE_CYCLES.bit_length() - 2
+    alone, preempted, helped = (
+        run(write(tmp_path, "test_and_set", policy, yield_after=after, rival=rival, acquisitions=4000))
+        for policy, after, rival in (("nobody", 0, ""), ("nobody", 0, RIVAL), ("published", 13, RIVAL))
+    )
+    long = [sum(n for log2, n in waits(each).items() if log2 >= near_slice) for each in (alone, preempted, helped)]
+    assert sum(waits(alone).values()) == 4000
+    assert long[0] == 0
+    assert long[1] > 0
+    assert long[2] < long[1]
+    assert spinning(helped) < spinning(preempted)
+
+
+def test_a_guest_alone_runs_as_without_a_host(tmp_path: Path) -> None:
+    result = run(write(tmp_path, rival=""))
+    assert result["guests"][0]["code"] == 0
+    assert all(row["steal_cycles"] <= 300 for row in result["vcpus"])
+    reported = {(row["hart"], row["name"]): row["value"] for row in result["guests"][0]["reports"]}
+    assert reported[0, "acquisitions"] == reported[1, "acquisitions"] == 1000
+
+
+def test_the_same_file_writes_the_same_result(tmp_path: Path) -> None:
+    file = write(tmp_path, policy="published", yield_after=13, acquisitions=200)
+    for name in ("first", "second"):
+        done = loiter_("vm", str(file), "--out", name, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    said = done.stdout.decode()
+    assert "Virtual CPUs" in said
+    assert "rival" in said
+    first, second = (tmp_path / name / store.MANIFEST for name in ("first", "second"))
+    assert first.read_bytes() == second.read_bytes()
+    result = store.read(tmp_path / "first")
+    rows = result.rows("vcpus")
+    assert [row["hart"] for row in rows] == [0, 1, 0, 1]
+    assert result.manifest["file"]["helping"]["policy"] == "published"
+    done = loiter_("vm", str(file), "--json", cwd=tmp_path)
+    assert [row["name"] for row in json.loads(done.stdout)["guests"]] == ["work", "rival"]
+    assert json.loads(done.stdout)["vcpus"] == rows
+
+
+def test_a_guest_that_fails_is_named_and_the_others_are_heard(tmp_path: Path) -> None:
+    hello = RIVAL.replace("rival=", "hello=").replace("virtual", "hello").replace("background = true", "")
+    file = write(tmp_path, acquisitions=1, rival=hello)
+    done = loiter_("vm", str(file), cwd=tmp_path)
+    assert done.returncode == 1
+    assert "guest work" in message(done)
+    said = done.stdout.decode()
+    assert "work: error: acquisitions=1" in said
+    assert "rival: hello from hart 0" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "parts"),
+    [
+        ("memory_mib = 256", "memory_mib = 100", ["guest rival does not fit", "128 MiB", "host.memory_mib is 100"]),
+        ('policy = "nobody"', 'policy = "oracle-of-delphi"', ["helping.policy", "nobody, next, published"]),
+        ("slice_us", "slice_ms", ["scheduler.slice_ms", "scheduler.slice_us"]),
+        ("background = true", "weight = 0", ["guests.rival.weight", "0 is out of range"]),
+        ('program = "virtual"', 'program = "virtua"', ["guest work", "virtual"]),
+        ("clock_mhz = 100", "clock_mhz = 101", ["timebase_hz"]),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, old: str, new: str, parts: list[str]) -> None:
+    file = write(tmp_path)
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    done = loiter_("vm", str(file), cwd=tmp_path)
+    assert done.returncode == 2, message(done)
+    for part in parts:
+        assert part in message(done)
+
+
+def test_a_file_that_is_not_there_and_a_disk_of_two_are_mistakes(tmp_path: Path) -> None:
+    done = loiter_("vm", "none.toml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "none.toml" in message(done)
+    file = write(tmp_path)
+    disk = 'disk = "d.img"\n'
+    file.write_text(file.read_text().replace("harts = 2\n", f"harts = 2\n{disk}") + "disk_writable = true\n")
+    done = loiter_("vm", str(file), cwd=tmp_path)
+    assert done.returncode == 2
+    assert "guests work and rival have one disk" in message(done)
