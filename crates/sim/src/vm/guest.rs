@@ -20,6 +20,8 @@ pub(crate) struct Guest {
     pub(crate) system: System,
     /// Its clock when the host's was 0.
     offset: u64,
+    /// Instructions that each hart had retired by then.
+    retired: Vec<u64>,
     /// Whether somebody types to it, so that it may wait for more.
     pub(crate) is_driven: bool,
     pub(crate) over: Option<(Cycle, End)>,
@@ -55,6 +57,7 @@ impl Guest {
         Self {
             name: name.to_owned(),
             offset: system.now.0,
+            retired: system.harts.iter().map(|hart| hart.retired).collect(),
             system,
             is_driven,
             over: None,
@@ -68,6 +71,16 @@ impl Guest {
         system
             .machine
             .set_time(system.now.0 / system.cycles_per_tick);
+    }
+
+    /// Instructions that a hart has retired on this host.
+    pub(crate) fn instructions(&self, hart: HartId) -> u64 {
+        self.system.harts[hart.index()].retired - self.retired[hart.index()]
+    }
+
+    /// Those of all harts.
+    pub(crate) fn all_instructions(&self) -> u64 {
+        self.system.instructions() - self.retired.iter().sum::<u64>()
     }
 
     /// When a timer of it next fires, in the host's time.

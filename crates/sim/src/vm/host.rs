@@ -12,8 +12,8 @@ use super::guest::{End, Guest, Left};
 use super::helping::{self, Candidate, Help, Policy};
 use super::params::HostParams;
 use super::scheduler::{self, Scheduler};
+use super::session::VmStatus;
 use super::vcpu::{Cpu, State, Vcpu, View};
-use super::vm::VmStatus;
 use crate::result::{Exit, ExitReason};
 use crate::system::System;
 
@@ -422,7 +422,7 @@ impl Host {
                 Progress::Limit => "limit",
             },
             cycle: self.now.0,
-            instructions: self.guests.iter().map(|it| it.system.instructions()).sum(),
+            instructions: self.guests.iter().map(Guest::all_instructions).sum(),
             said: said.map(|(n, _)| n).collect(),
         }
     }

@@ -14,8 +14,8 @@ mod host;
 mod params;
 mod result;
 mod scheduler;
+mod session;
 mod vcpu;
-mod vm;
 
 #[cfg(test)]
 mod testing;
@@ -25,4 +25,4 @@ mod tests;
 pub use file::VmFile;
 pub use host::Progress as VmProgress;
 pub use result::{CpuRow, GuestRow, VcpuRow, VmResult};
-pub use vm::{Vm, VmStatus};
+pub use session::{Vm, VmStatus};
