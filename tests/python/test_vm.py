@@ -107,6 +107,14 @@ def test_a_preempted_ticket_lock_spins_away_what_helping_gives_back(tmp_path: Pa
     assert sum(row["helped"] for row in published["vcpus"]) > 5
 
 
+def test_a_gang_needs_no_help(tmp_path: Path) -> None:
+    file = write(tmp_path)
+    file.write_text(file.read_text().replace("[scheduler]", '[scheduler]\npolicy = "gang"'))
+    gang = run(file)
+    assert gang["guests"][0]["code"] == 0
+    assert spinning(gang) < 0.3
+
+
 def test_a_call_helps_only_where_somebody_listens(tmp_path: Path) -> None:
     silent = run(write(tmp_path, yield_after=13))
     assert spinning(silent) > 0.8

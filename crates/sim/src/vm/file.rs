@@ -129,6 +129,7 @@ impl VmFile {
         }
         self.check_memory()?;
         self.check_slice()?;
+        self.check_shares()?;
         self.check_disks(path)
     }
 
@@ -157,6 +158,23 @@ impl VmFile {
             "scheduler.ticks_per_slice = {ticks} does not divide a slice of {} cycles",
             self.slice_cycles()
         ))
+    }
+
+    /// Turns are of one length.
+    fn check_shares(&self) -> Result<(), String> {
+        if self.scheduler.policy != "gang" {
+            return Ok(());
+        }
+        let first = &self.guests[0];
+        let mut guests = self.guests.iter();
+        match guests.find(|it| it.weight != first.weight || it.cap_percent != 0) {
+            Some(guest) => Err(format!(
+                "guest {} has a weight or a cap of its own, and scheduler.policy is \"gang\", which knows neither; \
+                 take it away, or the policy \"credit\"",
+                guest.name
+            )),
+            None => Ok(()),
+        }
     }
 
     fn check_disks(&self, path: &Path) -> Result<(), String> {

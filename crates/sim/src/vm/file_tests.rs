@@ -58,7 +58,7 @@ fn words_that_are_not_known_are_named_with_the_nearest() {
         &["helping.policy", "everybody", "nobody, next, published"],
     );
     let policy = with("[scheduler]\npolicy = \"lottery\"");
-    assert_has(&policy, &["scheduler.policy", "lottery", "credit"]);
+    assert_has(&policy, &["scheduler.policy", "lottery", "credit, gang"]);
 }
 
 #[test]
@@ -120,6 +120,16 @@ fn a_guest_has_one_thing_to_run() {
         &problem(|text| text[..text.find("[[").unwrap()].to_owned()),
         &["no guest"],
     );
+}
+
+#[test]
+fn a_gang_has_no_weights_and_no_caps() {
+    for line in ["weight = 3", "cap_percent = 50"] {
+        let message = with(&format!("{line}\n[scheduler]\npolicy = \"gang\""));
+        assert_has(&message, &["guest b", "gang", "credit"]);
+    }
+    let equal = format!("{GOOD}[scheduler]\npolicy = \"gang\"\n");
+    assert!(VmFile::read("vm.toml", &equal).is_ok());
 }
 
 #[test]

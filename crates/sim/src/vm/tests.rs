@@ -132,6 +132,48 @@ fn three_on_two_cpus_get_two_thirds_of_one_each() {
     assert!(moves > 0, "none has changed its CPU");
 }
 
+const GANG: &str = "policy = \"gang\"";
+
+#[test]
+fn a_gang_runs_together_and_others_fill_the_cpus_that_it_leaves() {
+    // On CPU 0 the only hart of g0 and the second of g1, on CPU 1 the first of g1.
+    let file = file(2, us(8 * SLICE), FREE, GANG, &[(1, ""), (2, "")]);
+    let mut host = host(file, &[LOOP, LOOP]);
+    for turns in 1..8 {
+        until(&mut host, turns * SLICE);
+        let rows = host.result().unwrap().vcpus;
+        let runs: Vec<_> = rows.iter().map(|row| row.run_cycles / SLICE).collect();
+        assert_eq!(runs, [turns.div_ceil(2), turns, turns / 2]);
+    }
+}
+
+#[test]
+fn a_gang_that_sleeps_has_no_turn() {
+    let file = file(1, us(100 * SLICE), FREE, GANG, &[(1, ""), (1, "")]);
+    let result = run(&mut host(file, &[LOOP, SLEEPER]));
+    assert_eq!(result.cpus[0].idle_cycles, 0);
+    assert!(
+        first(&result, 0).run_cycles > 99 * SLICE,
+        "{:?}",
+        first(&result, 0)
+    );
+    // It wakes in the other's turns, all of which it has to wait for.
+    let waited = first(&result, 1).longest_wake_wait_cycles;
+    assert!((1..=SLICE).contains(&waited), "{waited}");
+}
+
+#[test]
+fn virtual_cpus_of_one_gang_on_one_cpu_have_every_other_of_its_turns() {
+    let file = file(1, us(40 * SLICE), FREE, GANG, &[(2, ""), (1, "")]);
+    let result = run(&mut host(file, &[LOOP, LOOP]));
+    let runs: Vec<_> = result
+        .vcpus
+        .iter()
+        .map(|row| row.run_cycles / SLICE)
+        .collect();
+    assert_eq!(runs, [10, 10, 20]);
+}
+
 #[test]
 fn a_cap_holds_though_a_cpu_is_idle() {
     let file = file(1, us(300 * SLICE), FREE, "", &[(1, "cap_percent = 40")]);
