@@ -160,17 +160,21 @@ impl VmFile {
         ))
     }
 
-    /// Turns are of one length.
+    /// Turns of gangs are of one length, and only credit runs out.
     fn check_shares(&self) -> Result<(), String> {
-        if self.scheduler.policy != "gang" {
-            return Ok(());
-        }
-        let first = &self.guests[0];
+        let policy = self.scheduler.policy.as_str();
+        let (has_weights, has_caps) = (policy != "gang", policy == "credit");
+        let first = self.guests[0].weight;
         let mut guests = self.guests.iter();
-        match guests.find(|it| it.weight != first.weight || it.cap_percent != 0) {
-            Some(guest) => Err(format!(
-                "guest {} has a weight or a cap of its own, and scheduler.policy is \"gang\", which knows neither; \
-                 take it away, or the policy \"credit\"",
+        let more = guests.find_map(|it| match it.weight == first {
+            false if !has_weights => Some((it, "weight")),
+            _ if it.cap_percent != 0 && !has_caps => Some((it, "cap")),
+            _ => None,
+        });
+        match more {
+            Some((guest, what)) => Err(format!(
+                "guest {} has a {what} of its own, of which scheduler.policy \"{policy}\" knows nothing; take it away, or the \
+                 policy \"credit\"",
                 guest.name
             )),
             None => Ok(()),

@@ -55,10 +55,17 @@ fn words_that_are_not_known_are_named_with_the_nearest() {
     let policy = with("[helping]\npolicy = \"everybody\"");
     assert_has(
         &policy,
-        &["helping.policy", "everybody", "nobody, next, published"],
+        &[
+            "helping.policy",
+            "everybody",
+            "nobody, next, published",
+        ],
     );
     let policy = with("[scheduler]\npolicy = \"lottery\"");
-    assert_has(&policy, &["scheduler.policy", "lottery", "credit, gang"]);
+    assert_has(
+        &policy,
+        &["scheduler.policy", "lottery", "credit, gang, fair"],
+    );
 }
 
 #[test]
@@ -123,13 +130,23 @@ fn a_guest_has_one_thing_to_run() {
 }
 
 #[test]
-fn a_gang_has_no_weights_and_no_caps() {
-    for line in ["weight = 3", "cap_percent = 50"] {
-        let message = with(&format!("{line}\n[scheduler]\npolicy = \"gang\""));
-        assert_has(&message, &["guest b", "gang", "credit"]);
+fn weights_and_caps_are_for_schedulers_that_know_them() {
+    for (line, policy) in [
+        ("weight = 3", "gang"),
+        ("cap_percent = 50", "gang"),
+        ("cap_percent = 50", "fair"),
+    ] {
+        let message = with(&format!("{line}\n[scheduler]\npolicy = \"{policy}\""));
+        assert_has(&message, &["guest b", policy, "credit"]);
     }
-    let equal = format!("{GOOD}[scheduler]\npolicy = \"gang\"\n");
-    assert!(VmFile::read("vm.toml", &equal).is_ok());
+    for (line, policy) in [
+        ("", "gang"),
+        ("weight = 3", "fair"),
+        ("cap_percent = 50", "credit"),
+    ] {
+        let known = format!("{GOOD}{line}\n[scheduler]\npolicy = \"{policy}\"\n");
+        assert!(VmFile::read("vm.toml", &known).is_ok());
+    }
 }
 
 #[test]

@@ -28,7 +28,7 @@ params! {
     /// Who runs where, and for how long.
     pub struct SchedulerParams {
         /// Which scheduler.
-        policy: choice("credit", "gang") = "credit",
+        policy: choice("credit", "gang", "fair") = "credit",
         /// How long a virtual CPU runs before it is another one's turn.
         slice_us: int(1..=10_000_000) = 30_000,
         /// Ticks in a slice: at each, who runs pays for all the time since the last one.

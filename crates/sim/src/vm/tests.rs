@@ -174,6 +174,57 @@ fn virtual_cpus_of_one_gang_on_one_cpu_have_every_other_of_its_turns() {
     assert_eq!(runs, [10, 10, 20]);
 }
 
+const FAIR: &str = "policy = \"fair\"";
+
+#[test]
+fn virtual_time_is_fair_by_weight_within_a_slice() {
+    let guests = [(1, "weight = 512"), (1, "weight = 256")];
+    let file = file(1, us(30 * SLICE), FREE, FAIR, &guests);
+    let mut host = host(file, &[LOOP, LOOP]);
+    for periods in 1..30 {
+        until(&mut host, periods * SLICE);
+        let rows = host.result().unwrap().vcpus;
+        // Two thirds of a period and one, in turn.
+        assert_eq!(rows[0].run_cycles, periods * SLICE * 2 / 3);
+        assert_eq!(rows[1].run_cycles, periods * SLICE / 3);
+    }
+}
+
+#[test]
+fn who_wakes_takes_the_cpu_from_one_that_is_ahead_and_not_from_one_that_is_not() {
+    let file = file(1, us(100 * SLICE), FREE, FAIR, &[(1, ""), (1, "")]);
+    let result = run(&mut host(file, &[LOOP, SLEEPER]));
+    let sleeper = first(&result, 1);
+    assert!(sleeper.wakes > 25, "{sleeper:?}");
+    assert_eq!(sleeper.longest_wake_wait_cycles, 0);
+    // Both have slept: neither is ahead by a sixth of a period.
+    let file = self::file(1, us(100 * SLICE), FREE, FAIR, &[(1, ""), (1, "")]);
+    let result = run(&mut host(file, &[SLEEPER, SLEEPER]));
+    let waited: u64 = result
+        .vcpus
+        .iter()
+        .map(|row| row.longest_wake_wait_cycles)
+        .max()
+        .unwrap();
+    assert!(waited > 0 && waited < 200, "{waited}");
+}
+
+#[test]
+fn an_idle_cpu_takes_one_from_the_longest_queue() {
+    // Two on CPU 0, of which g0 ends; one on CPU 1.
+    let file = file(
+        2,
+        us(1000 * SLICE),
+        FREE,
+        FAIR,
+        &[(1, ""), (1, ""), (1, "")],
+    );
+    let result = run(&mut host(file, &[LEAVES, LEAVES, ENDS]));
+    let moved: u64 = result.vcpus.iter().map(|row| row.migrations).sum();
+    assert!(moved > 0);
+    assert_eq!(result.guests[2].code, Some(0));
+}
+
 #[test]
 fn a_cap_holds_though_a_cpu_is_idle() {
     let file = file(1, us(300 * SLICE), FREE, "", &[(1, "cap_percent = 40")]);

@@ -4,6 +4,7 @@
 //! states of virtual CPUs and tells the scheduler of changes; the scheduler owns its queues.
 
 mod credit;
+mod fair;
 mod gang;
 
 use loiter_types::{CpuId, Cycle, VcpuId};
@@ -11,6 +12,7 @@ use loiter_types::{CpuId, Cycle, VcpuId};
 use super::file::VmFile;
 use super::vcpu::View;
 use credit::Credit;
+use fair::Fair;
 use gang::Gang;
 
 /// Who is to run, and until when at the longest.
@@ -48,6 +50,7 @@ pub(crate) trait Scheduler: Send {
 pub(crate) fn by_name(file: &VmFile, guests: &[usize]) -> Box<dyn Scheduler> {
     match file.scheduler.policy.as_str() {
         "credit" => Box::new(Credit::new(file, guests)),
+        "fair" => Box::new(Fair::new(file, guests)),
         "gang" => Box::new(Gang::new(file, guests)),
         policy => unreachable!("{policy} is no choice of scheduler.policy"),
     }
