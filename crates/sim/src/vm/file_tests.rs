@@ -58,7 +58,7 @@ fn words_that_are_not_known_are_named_with_the_nearest() {
         &[
             "helping.policy",
             "everybody",
-            "nobody, next, published",
+            "nobody, next, published, directed",
         ],
     );
     let policy = with("[scheduler]\npolicy = \"lottery\"");

@@ -1,7 +1,9 @@
 //! Whom a yield call helps: the virtual CPU that runs instead of the caller.
 //!
-//! A policy is a line in [`by_name`]; its name is one of `helping.policy`. The published order is that of
+//! A policy is a line in [`by_name`]; its name is one of `helping.policy`. The host lets nobody run who cannot. The published order is that of
 //! T. Friebel, "How to Deal with Lock-Holder Preemption" (2008).
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use loiter_types::{CpuId, VcpuId};
 
@@ -26,35 +28,95 @@ pub(crate) struct Candidate {
     pub(crate) in_kernel: bool,
 }
 
-/// Chooses for the caller on `cpu` among the virtual CPUs of its guest that wait for a CPU, in the order of their numbers.
-pub(crate) type Policy = fn(cpu: CpuId, &[Candidate], cpus_per_cache: usize, View<'_>) -> Help;
+/// A call to yield, by `caller` on `cpu`.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    pub(crate) cpu: CpuId,
+    pub(crate) caller: Candidate,
+    /// The virtual CPUs of its guest that wait for a CPU, in the order of their numbers.
+    pub(crate) candidates: &'a [Candidate],
+    pub(crate) cpus_per_cache: usize,
+    pub(crate) view: View<'a>,
+}
+
+/// Chooses who runs instead of a caller.
+pub(crate) trait Policy: Send {
+    /// What becomes of a call.
+    fn choose(&mut self, call: Call<'_>) -> Help;
+}
 
 /// The policy of that name.
-pub(crate) fn by_name(policy: &str) -> Policy {
+pub(crate) fn by_name(policy: &str) -> Box<dyn Policy> {
     match policy {
-        "nobody" => |_, _, _, _| Help::Nobody,
-        "next" => |_, _, _, _| Help::Next,
-        "published" => published,
+        "nobody" => Box::new(Fixed(|_| Help::Nobody)),
+        "next" => Box::new(Fixed(|_| Help::Next)),
+        "published" => Box::new(Fixed(published)),
+        "directed" => Box::new(Directed::default()),
         policy => unreachable!("{policy} is no choice of helping.policy"),
+    }
+}
+
+/// A policy that remembers nothing.
+struct Fixed(fn(Call<'_>) -> Help);
+
+impl Policy for Fixed {
+    fn choose(&mut self, call: Call<'_>) -> Help {
+        self.0(call)
     }
 }
 
 /// Who has not yielded goes first: in the kernel before in user mode, for no spin lock is held there, and of equals those
 /// that have last run near before those remote. Then the one that yielded longest ago: its lock may be free by
 /// now.
-fn published(cpu: CpuId, candidates: &[Candidate], cpus_per_cache: usize, view: View<'_>) -> Help {
-    let cache = |cpu: CpuId| cpu.index() / cpus_per_cache;
+fn published(call: Call<'_>) -> Help {
+    let cache = |cpu: CpuId| cpu.index() / call.cpus_per_cache;
     let order = |it: &&Candidate| {
-        let vcpu = &view.vcpus[it.vcpu.index()];
-        let is_near = cache(vcpu.cpu) == cache(cpu);
+        let vcpu = &call.view.vcpus[it.vcpu.index()];
+        let is_near = cache(vcpu.cpu) == cache(call.cpu);
         match vcpu.yielded {
             None => (false, !it.in_kernel, !is_near, None),
             Some(since) => (true, false, false, Some(since)),
         }
     };
-    match candidates.iter().min_by_key(order) {
+    match call.candidates.iter().min_by_key(order) {
         Some(it) => Help::This(it.vcpu),
         None => Help::Next,
+    }
+}
+
+/// The directed yield of Linux's KVM (`kvm_vcpu_on_spin` in virt/kvm/kvm_main.c, as of 5.x): round the guest, from behind the
+/// last one that was helped. A caller in the kernel helps only others there. One that itself has yielded is
+/// passed over every other time. If there is nobody, the caller goes on.
+#[derive(Default)]
+struct Directed {
+    /// By guest.
+    last_helped: BTreeMap<usize, VcpuId>,
+    /// Who has yielded and was passed over once.
+    passed_over: BTreeSet<VcpuId>,
+}
+
+impl Policy for Directed {
+    fn choose(&mut self, call: Call<'_>) -> Help {
+        let guest = call.view.vcpus[call.caller.vcpu.index()].guest;
+        // A caller that spins again begins anew.
+        self.passed_over.remove(&call.caller.vcpu);
+        let last = self.last_helped.get(&guest).copied();
+        let is_behind = |it: &&Candidate| last.is_some_and(|last| it.vcpu <= last);
+        let (behind, ahead): (Vec<&Candidate>, Vec<&Candidate>) =
+            call.candidates.iter().partition(is_behind);
+        for it in ahead.into_iter().chain(behind) {
+            if call.caller.in_kernel && !it.in_kernel {
+                continue;
+            }
+            let spins = call.view.vcpus[it.vcpu.index()].yielded.is_some();
+            if spins && !self.passed_over.remove(&it.vcpu) {
+                self.passed_over.insert(it.vcpu);
+                continue;
+            }
+            self.last_helped.insert(guest, it.vcpu);
+            return Help::This(it.vcpu);
+        }
+        Help::Nobody
     }
 }
 

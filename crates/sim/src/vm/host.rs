@@ -9,7 +9,7 @@ use loiter_types::{CpuId, Cycle, HartId, VcpuId};
 
 use super::file::VmFile;
 use super::guest::{End, Guest, Left};
-use super::helping::{self, Candidate, Help, Policy};
+use super::helping::{self, Call, Candidate, Help, Policy};
 use super::params::HostParams;
 use super::scheduler::{self, Scheduler};
 use super::session::VmStatus;
@@ -25,7 +25,7 @@ pub struct Host {
     pub(super) vcpus: Vec<Vcpu>,
     pub(super) cpus: Vec<Cpu>,
     scheduler: Box<dyn Scheduler>,
-    help: Policy,
+    help: Box<dyn Policy>,
     pub(super) now: Cycle,
 }
 
@@ -337,14 +337,20 @@ impl Host {
             let it = &self.vcpus[vcpu.index()];
             it.guest == guest && view.can_run(vcpu, id) && self.scheduler.is_queued(vcpu)
         };
-        let ids = (0..self.vcpus.len()).map(VcpuId::new);
-        let candidates = ids.filter(waits).map(|vcpu| Candidate {
+        let candidate = |vcpu: VcpuId| Candidate {
             vcpu,
             in_kernel: self.guests[guest].in_kernel(self.vcpus[vcpu.index()].hart),
-        });
-        let candidates: Vec<_> = candidates.collect();
-        let near = self.params.cpus_per_cache as usize;
-        match (self.help)(id, &candidates, near, view) {
+        };
+        let ids = (0..self.vcpus.len()).map(VcpuId::new);
+        let candidates: Vec<_> = ids.filter(waits).map(candidate).collect();
+        let call = Call {
+            cpu: id,
+            caller: candidate(caller),
+            candidates: &candidates,
+            cpus_per_cache: self.params.cpus_per_cache as usize,
+            view,
+        };
+        match self.help.choose(call) {
             Help::Nobody => {}
             Help::Next => {
                 self.stop(id, caller);

@@ -40,7 +40,7 @@ params! {
     /// What becomes of a virtual CPU that calls to yield.
     pub struct HelpingParams {
         /// Who runs instead.
-        policy: choice("nobody", "next", "published") = "nobody",
+        policy: choice("nobody", "next", "published", "directed") = "nobody",
     }
 }
 
