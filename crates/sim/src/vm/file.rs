@@ -130,6 +130,7 @@ impl VmFile {
         self.check_memory()?;
         self.check_slice()?;
         self.check_shares()?;
+        self.check_helping()?;
         self.check_disks(path)
     }
 
@@ -179,6 +180,18 @@ impl VmFile {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Whoever is helped out of turn pays no virtual time for it, nor does the caller: others would starve.
+    fn check_helping(&self) -> Result<(), String> {
+        let helping = self.helping.policy.as_str();
+        if self.scheduler.policy != "fair" || matches!(helping, "nobody" | "next") {
+            return Ok(());
+        }
+        Err(format!(
+            "helping.policy \"{helping}\" chooses by itself, which scheduler.policy \"fair\" does not allow; take \"next\" or \
+             \"nobody\", or another scheduler"
+        ))
     }
 
     fn check_disks(&self, path: &Path) -> Result<(), String> {

@@ -150,6 +150,20 @@ fn weights_and_caps_are_for_schedulers_that_know_them() {
 }
 
 #[test]
+fn a_fair_scheduler_chooses_alone() {
+    let both = |helping: &str| {
+        let sections =
+            format!("[scheduler]\npolicy = \"fair\"\n[helping]\npolicy = \"{helping}\"\n");
+        VmFile::read("vm.toml", &format!("{GOOD}{sections}"))
+    };
+    for helping in ["published", "directed"] {
+        let message = both(helping).unwrap_err().to_string();
+        assert_has(&message, &["helping.policy", helping, "fair", "next"]);
+    }
+    assert!(both("next").is_ok());
+}
+
+#[test]
 fn a_run_waits_for_somebody() {
     let message = problem(|text| text.replace("name = ", "background = true\nname = "));
     assert_has(&message, &["all guests are in the background"]);
