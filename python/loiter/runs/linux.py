@@ -35,6 +35,8 @@ class LinuxRequest:
     script: str
     """What the agent runs, in the system's shell."""
     phases: str
+    lock_stats: bool = False
+    """Whether the kernel's locks are counted."""
 
     @property
     def machine(self) -> Machine:
@@ -60,6 +62,7 @@ class LinuxRequest:
             "waiting": None if self.boot.waiting is None else self.boot.waiting.identity(),
             "script": self.script,
             "phases": self.phases,
+            "lock_stats": self.lock_stats,
         }
 
     def key(self, engine: Engine) -> str:
@@ -71,6 +74,8 @@ class LinuxRequest:
         began = time.monotonic()
         session = prepared.restore(engine, self.boot, lambda: None, booting(progress))
         session.begin_phases(self.phases)
+        if self.lock_stats:
+            session.begin_lock_stats()
         meter, first = Meter(session), session.instructions
         said = bytearray()
         with execute.archive(self.script, [], None) as archive:
@@ -86,7 +91,12 @@ class LinuxRequest:
         statistics = session.statistics()
         manifest = results.describe(engine, self.boot) | {
             "key": self.key(engine),
-            "request": {"bootargs": self.boot.bootargs, "script": self.script, "phases": self.phases},
+            "request": {
+                "bootargs": self.boot.bootargs,
+                "script": self.script,
+                "phases": self.phases,
+                "lock_stats": self.lock_stats,
+            },
             "cycles": session.cycle,
             "instructions": session.instructions - first,
             "phases": session.phases(),

@@ -1,0 +1,89 @@
+"""Runs on Linux: a kernel whose spin locks are queued and whose queued waiters nap by selection, all contexts of the
+machine as its CPUs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rich.console import Console
+
+from loiter import images
+from loiter.engine import Engine
+from loiter.errors import UserFault
+from loiter.images import Image, Recipe, cache
+from loiter.machines import Machine
+from loiter.runs.linux import LinuxRequest
+from loiter.systems import prepared
+from loiter.systems.request import seat
+
+IMAGE = "catnap2020"
+PACKAGES = ("libvips-tools", "povray", "stress-ng")
+FRAGMENTS = ("locktorture", "queued-spin-locks")
+MEMORY_MIB = 2048
+HARTS = 256
+
+SELECTIONS = ("none", "all", "list", "automatic")
+"""Whose queued waiters nap."""
+
+_PARAMETERS = "/sys/module/{}/parameters/{}"
+_BEGUN = "catnap2020: begun"
+# The test is built in, and all that makes it random is off. Writers are pinned, one a core first.
+_APPEND = " ".join(
+    f"locktorture.{name}={value}"
+    for name, value in {
+        **dict.fromkeys(("stutter", "shuffle_interval", "rt_boost", "stat_interval", "long_hold", "verbose"), 0),
+        "pin_stride": 4,
+    }.items()
+)
+
+
+def recipe() -> Recipe:
+    """Of the image."""
+    return Recipe("debian", packages=PACKAGES, kernel="small-kernel", fragments=FRAGMENTS)
+
+
+BUILD = (
+    f"loiter image build {IMAGE} --kind debian --kernel small-kernel --fragments {','.join(FRAGMENTS)} "
+    f"--packages {','.join(PACKAGES)}"
+)
+
+
+def is_there() -> bool:
+    """Whether the image is built, as it would be today."""
+    found = cache.lookup(IMAGE)
+    return found is not None and found.key == recipe().key()
+
+
+@functools.cache
+def _image() -> Image:
+    return images.build(IMAGE, recipe(), Console(stderr=True))
+
+
+def write(module: str, parameter: str, value: str) -> str:
+    """A line of a script that sets a parameter of the kernel."""
+    return f"echo '{value}' > {_PARAMETERS.format(module, parameter)}"
+
+
+def waits(selection: str, sites: Sequence[str] = ()) -> list[str]:
+    """Lines that choose how the kernel waits: a pause everywhere, but where the selection says that queued waiters nap.
+    The list is set in any case: what is compared does the same before."""
+    return [
+        write("loiter_wait", "relax", "pause"),
+        write("loiter_catnap", "list", ",".join(sites)),
+        write("loiter_catnap", "selection", selection),
+    ]
+
+
+def request(engine: Engine, machine: Machine, lines: Sequence[str], warm_cycles: int, cycles: int) -> LinuxRequest:
+    """Lines of a script, after which the window begins; what they start in the background goes on."""
+    seated, harts = seat(engine, machine, HARTS, MEMORY_MIB)
+    image = _image()
+    boot = replace(prepared.request(seated, harts, image, _APPEND), untimed=True)
+    if image.system_map is None:
+        raise UserFault(f"image {image.name} has no System.map, by which locks are counted. Build it again.")
+    boot = replace(boot, symbols=(image.system_map,))
+    script = "\n".join(["set -e", *lines, f"echo {_BEGUN} > /dev/console", "wait", ""])
+    phases = f'reference until console:"{_BEGUN}", reference warm for {warm_cycles} cycles, timing for {cycles} cycles'
+    return LinuxRequest(boot, script, str(engine.describe_phases(phases)["plan"]), lock_stats=True)

@@ -1,0 +1,124 @@
+"""The kernel's own test of locks with naps: its runs, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from loiter import energy
+from loiter.engine import Engine
+from loiter.errors import RunFault
+from loiter.machines import Machine
+from loiter.results import Result
+from loiter.runs.linux import LinuxRequest
+from loiter.studies.catnap2020 import grid, linux
+
+LOCK = "torture_spinlock"
+NONE, ALL, LIST, AUTOMATIC = linux.SELECTIONS
+COMPARED = (NONE, ALL, AUTOMATIC)
+WARM_CYCLES = 20_000
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is run."""
+
+    threads: tuple[int, ...]
+    rounds: float
+    """Acquisitions of each thread, about."""
+    least_acquisitions: int
+    """Of all threads together."""
+
+
+SCALES = {
+    "quick": Scale((4, 128), 0.25, 30),
+    "default": Scale((4, 16, 64, 128, 255), 0.5, 100),
+}
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """A run."""
+
+    selection: str
+    threads: int
+    hold_cycles: int
+    cycles: int
+    """Of its window."""
+
+    @property
+    def label(self) -> str:
+        """Its name, for people and for the result directory."""
+        return f"linux_locktorture.{self.selection}.{self.threads}-{self.hold_cycles}"
+
+    def request(self, engine: Engine, machine: Machine) -> LinuxRequest:
+        """The test begins when the number of writers, and of iterations for which they hold the lock, is written."""
+        begin = linux.write("locktorture", "begin", f"{self.threads} {self.hold_cycles}")
+        return linux.request(engine, machine, [*linux.waits(self.selection), begin], WARM_CYCLES, self.cycles)
+
+
+def cell(scale: Scale, selection: str, threads: int, hold_cycles: int) -> Cell:
+    """A run with a window for so many acquisitions, if a hand-over takes a third of a microsecond."""
+    acquisitions = max(scale.least_acquisitions, round(scale.rounds * threads))
+    return Cell(selection, threads, hold_cycles, acquisitions * (hold_cycles + grid.CLOCK_MHZ // 3))
+
+
+def cells(scale: Scale) -> list[Cell]:
+    """All that are run."""
+    return [
+        cell(scale, selection, n, hold) for selection in COMPARED for n in scale.threads for hold in grid.FIGURE_9_HOLDS
+    ]
+
+
+class Tortured:
+    """What the runs say; each is read once."""
+
+    def __init__(self, results: Mapping[str, Result], scale: Scale) -> None:
+        self._results, self.scale = results, scale
+        self._rate: dict[str, float] = {}
+        self._watts: dict[str, energy.Value] = {}
+
+    def rate(self, selection: str, threads: int, hold_cycles: int) -> float:
+        """Acquisitions in a microsecond, of all threads."""
+        label = self._read(selection, threads, hold_cycles)
+        return self._rate[label]
+
+    def watts(self, selection: str, threads: int, hold_cycles: int) -> energy.Value:
+        """Mean power of the chip."""
+        label = self._read(selection, threads, hold_cycles)
+        return self._watts[label]
+
+    def speed(self, selection: str, threads: int, hold_cycles: int) -> float:
+        """Throughput over that without naps."""
+        return self.rate(selection, threads, hold_cycles) / self.rate(NONE, threads, hold_cycles)
+
+    def power(self, selection: str, threads: int, hold_cycles: int) -> float:
+        """Mean power over that without naps."""
+        return self.watts(selection, threads, hold_cycles).value / self.watts(NONE, threads, hold_cycles).value
+
+    def hold(self, selection: str, threads: int, hold_cycles: int) -> float:
+        """Mean time in the section, cycles."""
+        rows = self._rows(cell(self.scale, selection, threads, hold_cycles).label)
+        return float(sum(row["hold_sum_cycles"] for row in rows) / sum(row["holds"] for row in rows))
+
+    def acquisitions(self, each: Cell) -> int:
+        """Of all threads."""
+        return sum(int(row["acquisitions"]) for row in self._rows(each.label))
+
+    def _read(self, selection: str, threads: int, hold_cycles: int) -> str:
+        label = cell(self.scale, selection, threads, hold_cycles).label
+        if label not in self._rate:
+            found = energy.of(self._results[label])
+            if found is None:
+                raise RunFault(f"{label}: its machine says nothing of energy")
+            acquired = sum(int(row["acquisitions"]) for row in self._rows(label))
+            self._rate[label] = acquired / (found.seconds * 1e6)
+            self._watts[label] = found.chip_watts
+        return label
+
+    def _rows(self, label: str) -> list[dict[str, float]]:
+        rows = self._results[label].rows("locks")
+        found = [row for row in rows if str(row["lock_symbol"]).partition("+")[0] == LOCK]
+        if not found:
+            raise RunFault(f"{label}: nobody has acquired {LOCK}")
+        return found
