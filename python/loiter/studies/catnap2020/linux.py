@@ -23,6 +23,8 @@ PACKAGES = ("libvips-tools", "povray", "stress-ng")
 FRAGMENTS = ("locktorture", "queued-spin-locks")
 MEMORY_MIB = 2048
 HARTS = 256
+WARM_CYCLES = 20_000
+"""Caches are warm with so much of what comes before the window."""
 
 SELECTIONS = ("none", "all", "list", "automatic")
 """Whose queued waiters nap."""
@@ -76,8 +78,9 @@ def waits(selection: str, sites: Sequence[str] = ()) -> list[str]:
     ]
 
 
-def request(engine: Engine, machine: Machine, lines: Sequence[str], warm_cycles: int, cycles: int) -> LinuxRequest:
-    """Lines of a script, after which the window begins; what they start in the background goes on."""
+def request(engine: Engine, machine: Machine, lines: Sequence[str], settle_cycles: int, cycles: int) -> LinuxRequest:
+    """Lines of a script, after which the system settles on the reference engine and the window begins; what they start
+    in the background goes on."""
     seated, harts = seat(engine, machine, HARTS, MEMORY_MIB)
     image = _image()
     boot = replace(prepared.request(seated, harts, image, _APPEND), untimed=True)
@@ -85,5 +88,8 @@ def request(engine: Engine, machine: Machine, lines: Sequence[str], warm_cycles:
         raise UserFault(f"image {image.name} has no System.map, by which locks are counted. Build it again.")
     boot = replace(boot, symbols=(image.system_map,))
     script = "\n".join(["set -e", *lines, f"echo {_BEGUN} > /dev/console", "wait", ""])
-    phases = f'reference until console:"{_BEGUN}", reference warm for {warm_cycles} cycles, timing for {cycles} cycles'
+    phases = (
+        f'reference until console:"{_BEGUN}", reference for {settle_cycles} cycles, '
+        f"reference warm for {WARM_CYCLES} cycles, timing for {cycles} cycles"
+    )
     return LinuxRequest(boot, script, str(engine.describe_phases(phases)["plan"]), lock_stats=True)

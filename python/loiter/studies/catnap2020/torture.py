@@ -16,7 +16,8 @@ from loiter.studies.catnap2020 import grid, linux
 LOCK = "torture_spinlock"
 NONE, ALL, LIST, AUTOMATIC = linux.SELECTIONS
 COMPARED = (NONE, ALL, AUTOMATIC)
-WARM_CYCLES = 20_000
+SETTLE_CYCLES = 1_000_000
+"""On the reference engine a hand-over takes some 5,000 cycles; automatic naps know of the queue after some rounds."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Cell:
     def request(self, engine: Engine, machine: Machine) -> LinuxRequest:
         """The test begins when the number of writers, and of iterations for which they hold the lock, is written."""
         begin = linux.write("locktorture", "begin", f"{self.threads} {self.hold_cycles}")
-        return linux.request(engine, machine, [*linux.waits(self.selection), begin], WARM_CYCLES, self.cycles)
+        return linux.request(engine, machine, [*linux.waits(self.selection), begin], SETTLE_CYCLES, self.cycles)
 
 
 def cell(scale: Scale, selection: str, threads: int, hold_cycles: int) -> Cell:
