@@ -36,7 +36,7 @@ class Catnap2020:
         "qspinlock with four ways to wait: a pause, three pauses and a full fence, of all waiters, and naps "
         "(Zawrs, where the paper has MONITOR and MWAIT) of queued waiters, the head of the queue and the pending one "
         "with a pause. A holding time in cycles is that of a thread that is alone. Power is that of the event model, "
-        "without memory outside the chip. On Linux: a kernel with queued spin locks, all 256 contexts its CPUs, booted "
+        "without memory outside the chip. On Linux: a kernel with queued spin locks, on 16 or all cores, booted "
         "on the reference engine; the kernel's own locktorture with writers pinned likewise, timed in a window. All "
         "that waits pauses, but for queued waiters that nap by selection: of none, of all, or automatic."
     )

@@ -1,5 +1,5 @@
-"""Runs on Linux: a kernel whose spin locks are queued and whose queued waiters nap by selection, all contexts of the
-machine as its CPUs."""
+"""Runs on Linux: a kernel whose spin locks are queued and whose queued waiters nap by selection. Its CPUs are the
+contexts of all cores of the machine, or of some."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IMAGE = "catnap2020"
 PACKAGES = ("libvips-tools", "povray", "stress-ng")
 FRAGMENTS = ("locktorture", "queued-spin-locks")
 MEMORY_MIB = 2048
-HARTS = 256
+MOST_HARTS = 256
 WARM_CYCLES = 20_000
 """Caches are warm with so much of what comes before the window."""
 
@@ -78,10 +78,12 @@ def waits(selection: str, sites: Sequence[str] = ()) -> list[str]:
     ]
 
 
-def request(engine: Engine, machine: Machine, lines: Sequence[str], settle_cycles: int, cycles: int) -> LinuxRequest:
+def request(
+    engine: Engine, machine: Machine, harts: int, lines: Sequence[str], settle_cycles: int, cycles: int
+) -> LinuxRequest:
     """Lines of a script, after which the system settles on the reference engine and the window begins; what they start
     in the background goes on."""
-    seated, harts = seat(engine, machine, HARTS, MEMORY_MIB)
+    seated, harts = seat(engine, machine, harts, MEMORY_MIB)
     image = _image()
     boot = replace(prepared.request(seated, harts, image, _APPEND), untimed=True)
     if image.system_map is None:

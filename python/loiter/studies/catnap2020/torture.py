@@ -24,16 +24,23 @@ SETTLE_CYCLES = 1_000_000
 class Scale:
     """How much is run."""
 
+    harts: int
+    """CPUs; cores of four contexts, the last context of the last core for all that is not the test."""
     threads: tuple[int, ...]
     rounds: float
     """Acquisitions of each thread, about."""
     least_acquisitions: int
     """Of all threads together."""
 
+    @property
+    def cores(self) -> int:
+        """Of so many CPUs."""
+        return self.harts * grid.CORES // linux.MOST_HARTS
+
 
 SCALES = {
-    "quick": Scale((4, 128), 0.25, 30),
-    "default": Scale((4, 16, 64, 128, 255), 0.5, 100),
+    "quick": Scale(64, (4, 16, 63), 0.5, 40),
+    "default": Scale(256, (4, 16, 64, 128, 255), 0.5, 100),
 }
 
 
@@ -41,6 +48,7 @@ SCALES = {
 class Cell:
     """A run."""
 
+    harts: int
     selection: str
     threads: int
     hold_cycles: int
@@ -55,13 +63,14 @@ class Cell:
     def request(self, engine: Engine, machine: Machine) -> LinuxRequest:
         """The test begins when the number of writers, and of iterations for which they hold the lock, is written."""
         begin = linux.write("locktorture", "begin", f"{self.threads} {self.hold_cycles}")
-        return linux.request(engine, machine, [*linux.waits(self.selection), begin], SETTLE_CYCLES, self.cycles)
+        lines = [*linux.waits(self.selection), begin]
+        return linux.request(engine, machine, self.harts, lines, SETTLE_CYCLES, self.cycles)
 
 
 def cell(scale: Scale, selection: str, threads: int, hold_cycles: int) -> Cell:
     """A run with a window for so many acquisitions, if a hand-over takes a third of a microsecond."""
     acquisitions = max(scale.least_acquisitions, round(scale.rounds * threads))
-    return Cell(selection, threads, hold_cycles, acquisitions * (hold_cycles + grid.CLOCK_MHZ // 3))
+    return Cell(scale.harts, selection, threads, hold_cycles, acquisitions * (hold_cycles + grid.CLOCK_MHZ // 3))
 
 
 def cells(scale: Scale) -> list[Cell]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from loiter.studies.base import Curves, Grid, Statement
 from loiter.studies.catnap2020 import grid
 from loiter.studies.catnap2020.findings import ALIKE, HARMLESS
-from loiter.studies.catnap2020.grid import CLOCK_MHZ, CORES, FIGURE_9_HOLDS, LONG, SHORT
+from loiter.studies.catnap2020.grid import CLOCK_MHZ, FIGURE_9_HOLDS, LONG, SHORT
 from loiter.studies.catnap2020.torture import ALL, AUTOMATIC, COMPARED, NONE, Tortured, cell
 
 EXHIBIT = "locktorture"
@@ -40,7 +40,7 @@ def _gain_grows(found: Tortured) -> Judgement:
     """From one thread a core on, each number of threads gains more than the one before, for both holding times."""
     holds, told = True, []
     for hold in FIGURE_9_HOLDS:
-        speeds = {n: speed for n, speed in _speeds(found, ALL, hold).items() if n >= CORES}
+        speeds = {n: speed for n, speed in _speeds(found, ALL, hold).items() if n >= found.scale.cores}
         steps = list(pairwise(speeds.values()))
         holds &= all(after > before * (1 + ALIKE) for before, after in steps) and bool(steps)
         told.append(f"held for {hold:,} cycles: {_told(speeds)}")
@@ -101,7 +101,7 @@ def curves(found: Tortured) -> list[Curves]:
                     f"{EXHIBIT}_{name}_{hold}",
                     f"Linux's locktorture: {title.lower()}, held for {hold:,} iterations",
                     f"An iteration is a cycle of a core that has nothing else to do; {hold / CLOCK_MHZ:.2f} us. With "
-                    f"more than {CORES} threads cores are shared.",
+                    f"more than {found.scale.cores} threads cores are shared.",
                     "threads",
                     unit,
                     {each: [(float(n), of(each, n, hold)) for n in found.scale.threads] for each in COMPARED},
@@ -132,7 +132,7 @@ def table(found: Tortured) -> Grid:
         *("window, M cycles", "acquisitions"),
     )
     caption = (
-        f"{grid.MACHINE}, {found.scale.threads[-1] + 1} CPUs online. Held: without naps, measured. The window and the "
+        f"{grid.MACHINE}, {found.scale.harts} CPUs. Held: without naps, measured. The window and the "
         "acquisitions in it are those without naps; the window is as long for all."
     )
     return Grid(EXHIBIT, "Linux's locktorture", caption, heads, tuple(rows))
