@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from loiter import energy, resources
+from linux_guest import loiter_
+from loiter import energy, images, resources
+from loiter.images import tools
 from loiter.studies.catnap2020 import linux, torture, torture_findings
 from loiter.studies.catnap2020.grid import CORES, LONG, SHORT
 from loiter.studies.catnap2020.torture import ALL, AUTOMATIC, NONE, Cell, Tortured
@@ -102,3 +104,39 @@ def test_a_script_writes_parameters_that_the_patches_have() -> None:
         assert f"+module_param_cb({parameter}, " in patches, line
     for selection in linux.SELECTIONS:
         assert f'"{selection}"' in patches
+
+
+@pytest.mark.skipif(tools.find("apt-get") is None, reason="images are built with apt")
+@pytest.mark.long
+class TestHere:
+    """On the reference engine, where waiters wait in turns of the harts and naps are whole turns."""
+
+    def test_locktorture_finds_nothing_while_selections_change(self) -> None:
+        directory = "cd /sys/module"
+        torture = "echo '4 500' > locktorture/parameters/begin"
+        change = "echo $each > loiter_catnap/parameters/selection; sleep 0.01"
+        script = (
+            f"{directory}; {linux.write('loiter_catnap', 'list', torture_findings.SITE)}; {torture}; "
+            f"for each in {' '.join(linux.SELECTIONS)} none; do {change}; done; "
+            "dmesg | grep -c 'Start of test'; dmesg | grep -c -E 'WARNING|BUG|!!!'"
+        )
+        assert self._said(script) == ["1", "0"]
+
+    def test_mistakes_are_refused(self) -> None:
+        lines = ["bogus > selection", "all > selection", "no_such_function > list", "schedule,vfs_read > list"]
+        script = "cd /sys/module/loiter_catnap/parameters; " + "; ".join(f"echo {line}; echo $?" for line in lines)
+        assert self._said(script) == ["1", "0", "1", "0"]
+
+    def test_naps_need_the_extension(self) -> None:
+        script = "echo all > /sys/module/loiter_catnap/parameters/selection; echo $?"
+        assert self._said(script, "--set", "hart.isa=-zawrs") == ["1"]
+
+    def _said(self, script: str, *options: str) -> list[str]:
+        image = images.build(linux.IMAGE, linux.recipe())
+        append = ("--append", linux.APPEND.replace("pin_stride=4", "pin_stride=1"))
+        done = loiter_(
+            *("exec", "--image", image.name, "--harts", "4", *append, *options, "--", "sh", "-c", script),
+            limit_seconds=1800,
+        )
+        assert done.returncode in (0, 1), done.stderr.decode()
+        return done.stdout.decode().split()

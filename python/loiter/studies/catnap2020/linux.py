@@ -32,7 +32,7 @@ SELECTIONS = ("none", "all", "list", "automatic")
 _PARAMETERS = "/sys/module/{}/parameters/{}"
 _BEGUN = "catnap2020: begun"
 # The test is built in, and all that makes it random is off. Writers are pinned, one a core first.
-_APPEND = " ".join(
+APPEND = " ".join(
     f"locktorture.{name}={value}"
     for name, value in {
         **dict.fromkeys(("stutter", "shuffle_interval", "rt_boost", "stat_interval", "long_hold", "verbose"), 0),
@@ -85,7 +85,7 @@ def request(
     in the background goes on."""
     seated, harts = seat(engine, machine, harts, MEMORY_MIB)
     image = _image()
-    boot = replace(prepared.request(seated, harts, image, _APPEND), untimed=True)
+    boot = replace(prepared.request(seated, harts, image, APPEND), untimed=True)
     if image.system_map is None:
         raise UserFault(f"image {image.name} has no System.map, by which locks are counted. Build it again.")
     boot = replace(boot, symbols=(image.system_map,))

@@ -12,6 +12,8 @@ from loiter.studies.catnap2020.grid import CLOCK_MHZ, FIGURE_9_HOLDS, LONG, SHOR
 from loiter.studies.catnap2020.torture import ALL, AUTOMATIC, COMPARED, NONE, Tortured, cell
 
 EXHIBIT = "locktorture"
+SITE = "torture_spin_lock_write_lock"
+"""The function that acquires the lock, for a list."""
 FEW, SOME = 4, 16
 """Threads that are few, and from which on a long section hides what a nap takes."""
 
