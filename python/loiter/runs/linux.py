@@ -6,12 +6,16 @@ the plan ends, the run ends, well: what the script still does is not waited for.
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import json
+import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import loiter
-from loiter import store
+from loiter import profiles, store
 from loiter.engine import Engine, Json, Progress, Session
 from loiter.errors import RunFault, UserFault
 from loiter.images import agent
@@ -26,6 +30,9 @@ from loiter.systems.watch import Watch
 _STEP_SECONDS = 0.2
 _LINES = 8
 
+FUNCTIONS = "functions.json"
+"""File of a result: what functions cost on timed cores, by name, in instructions and cycles."""
+
 
 @dataclass(frozen=True)
 class LinuxRequest:
@@ -37,6 +44,10 @@ class LinuxRequest:
     phases: str
     lock_stats: bool = False
     """Whether the kernel's locks are counted."""
+    put: tuple[Path, ...] = ()
+    """Files that go into the directory of the script."""
+    profiled: bool = False
+    """Whether the result has `FUNCTIONS`."""
 
     @property
     def machine(self) -> Machine:
@@ -63,6 +74,8 @@ class LinuxRequest:
             "script": self.script,
             "phases": self.phases,
             "lock_stats": self.lock_stats,
+            "put": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in self.put},
+            "profiled": self.profiled,
         }
 
     def key(self, engine: Engine) -> str:
@@ -76,9 +89,11 @@ class LinuxRequest:
         session.begin_phases(self.phases)
         if self.lock_stats:
             session.begin_lock_stats()
+        if self.profiled:
+            session.begin_profile("timing")
         meter, first = Meter(session), session.instructions
         said = bytearray()
-        with execute.archive(self.script, [], None) as archive:
+        with execute.archive(self.script, list(self.put), None) as archive:
             execute.begin(session, archive)
             end = _run(session, meter, progress, said)
         if end.how is not How.PHASES:
@@ -102,8 +117,19 @@ class LinuxRequest:
             "phases": session.phases(),
             **{name: statistics[name] for name in results.TIMED},
         }
-        store.write_files(path, manifest, seconds, {"console.txt": bytes(said)}, statistics, replace=False)
+        files = {"console.txt": bytes(said)} | ({FUNCTIONS: _functions(session)} if self.profiled else {})
+        store.write_files(path, manifest, seconds, files, statistics, replace=False)
         return Finished(seconds, manifest["cycles"], manifest["instructions"])
+
+
+def _functions(session: Session) -> bytes:
+    """The profile of a session, as `FUNCTIONS` has it."""
+    with tempfile.TemporaryDirectory(prefix="loiter-") as directory:
+        path = Path(directory) / "profile.callgrind"
+        session.write_profile(path, "")
+        with path.open() as lines:
+            found = profiles.functions(lines)
+    return (json.dumps([dataclasses.asdict(each) for each in found]) + "\n").encode()
 
 
 def _run(session: Session, meter: Meter, progress: Progress, said: bytearray) -> ending.End:
