@@ -5,13 +5,14 @@
 //
 //     fops      opens and closes one file, which all have in common
 //     mempop    maps 64 KiB that are populated at once, and unmaps them
-//     pfind     reads the directories of a tree, each process those of its own part
+//     pfind     reads a directory of a tree; each process goes round those of its own part
 //     exim      takes a message, as a mail server does: a process for the connection writes it to a spool directory that
 //               all share; two more processes append it to a mailbox and are gone; it is removed from the spool, and a
 //               line is appended to a log that all share
 //
-// A process stays on its CPU, and so do its children. The region of interest begins when all are ready; each operation is
-// a piece of work, whose probe tells the process. Without OPERATIONS they work for ever.
+// A process stays on its CPU, and so do its children. The region of interest begins when all are ready. Each operation is
+// a piece of work, whose probe tells the process; a message is three, one for each process that is gone. Without
+// OPERATIONS they work for ever.
 //
 // Linked without a C library: what a fork copies is the same everywhere, and little.
 
@@ -130,8 +131,9 @@ static void prepare_fops(unsigned processes) {
 }
 
 static void fops(unsigned process, unsigned long number) {
-    (void)process, (void)number;
+    (void)number;
     must_close(must_open("file", O_RDONLY));
+    loiter_work_end(process);
 }
 
 // ---- mempop: memory ----
@@ -139,10 +141,11 @@ static void fops(unsigned process, unsigned long number) {
 static void prepare_mempop(unsigned processes) { (void)processes; }
 
 static void mempop(unsigned process, unsigned long number) {
-    (void)process, (void)number;
+    (void)number;
     long how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE;
     long at = must("mmap", call(__NR_mmap, 0, MAPPED_BYTES, PROT_READ | PROT_WRITE, how, -1, 0));
     must("munmap", call(__NR_munmap, at, MAPPED_BYTES, 0, 0, 0, 0));
+    loiter_work_end(process);
 }
 
 // ---- pfind: directories ----
@@ -185,15 +188,15 @@ static unsigned entries(const char *name) {
 
 static void pfind(unsigned process, unsigned long number) {
     char name[64];
-    (void)number;
-    name_part(name, process);
-    if (entries(name) != DIRECTORIES + 2)
-        fail("entries of a part", 0);
-    for (unsigned directory = 0; directory < DIRECTORIES; directory++) {
+    unsigned directory = number % (DIRECTORIES + 1);
+    bool all = directory == DIRECTORIES;
+    if (all)
+        name_part(name, process);
+    else
         name_directory(name, process, directory);
-        if (entries(name) != FILES + 2)
-            fail("entries of a directory", 0);
-    }
+    if (entries(name) != (all ? DIRECTORIES : FILES) + 2)
+        fail("entries of a directory", 0);
+    loiter_work_end(process);
 }
 
 // ---- exim: messages ----
@@ -236,6 +239,7 @@ static void __attribute__((noreturn)) take_message(unsigned process, unsigned lo
             leave(0);
         }
         wait_for_child();
+        loiter_work_end(process);
     }
     must("unlink", call(__NR_unlinkat, AT_FDCWD, (long)spooled, 0, 0, 0, 0));
     append_to("log", message, 32);
@@ -246,6 +250,7 @@ static void exim(unsigned process, unsigned long number) {
     if (fork_process() == 0)
         take_message(process, number);
     wait_for_child();
+    loiter_work_end(process);
 }
 
 // ---- all of them ----
@@ -273,11 +278,8 @@ static void __attribute__((noreturn)) work(const struct workload *workload, unsi
     // FUTEX_WAIT: each sleeps, so that the first ones do not keep their CPU from work that is still to be done.
     while (!__atomic_load_n(&shared->go, __ATOMIC_ACQUIRE))
         call(__NR_futex, (long)&shared->go, 0, 0, 0, 0, 0);
-    for (unsigned long number = 0; operations == 0 || number < operations; number++) {
-        loiter_work_begin(process);
+    for (unsigned long number = 0; operations == 0 || number < operations; number++)
         workload->operation(process, number);
-        loiter_work_end(process);
-    }
     leave(0);
 }
 

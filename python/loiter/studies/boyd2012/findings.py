@@ -204,15 +204,10 @@ JUDGES: dict[str, tuple[tuple[str, ...], Callable[[Throughputs], Judgement]]] = 
 }
 """By key of the reference file: the exhibits any of which has the runs it needs, and its rule."""
 
-ON_LINUX = ("statements.collapse_total", "statements.collapse_visible")
-"""Of Linux under load, which this study does not run."""
-
 
 def statements(found: Throughputs, exhibit: str | None) -> list[Statement]:
     """All of them; those of other exhibits are named as not measured."""
-    all_of_them = [
+    return [
         judged(key, str(reference.lookup(grid.REFERENCE, key)), exhibit, needs, partial(rule, found))
         for key, (needs, rule) in JUDGES.items()
     ]
-    told = "not measured: of Linux under load"
-    return all_of_them + [Statement(str(reference.lookup(grid.REFERENCE, key)), None, told, key) for key in ON_LINUX]
