@@ -228,8 +228,7 @@ def boyd_judged(cycles: Callable[[Cell], float], request_cycles: float = 250) ->
 
 def test_what_a_collapse_is() -> None:
     found = boyd_judged(ticket_collapses)
-    assert {key for key, holds in found.items() if holds is None} == {"collapse_total", "collapse_visible"}
-    assert all(holds for holds in found.values() if holds is not None), found
+    assert all(found.values()), found
     assert boyd_judged(ticket_collapses, request_cycles=1)["boyd2012.model"] is False
 
 
@@ -263,7 +262,7 @@ def test_every_statement_about_locks_has_one_study() -> None:
         *anderson1990.statements.JUDGES,
         *mcs1991.findings.JUDGES,
         *boyd2012.findings.JUDGES,
-        *boyd2012.findings.ON_LINUX,
+        *boyd2012.linux_findings.JUDGES,
     }
     texts = reference.lookup("locks", "statements")
     assert {key_of(key) for key in judges if key.startswith("statements.")} == set(texts) - {"rtm_scales"}
@@ -274,13 +273,15 @@ def test_every_statement_about_locks_has_one_study() -> None:
 
 @pytest.mark.simulator
 @pytest.mark.parametrize("name", NAMES)
-def test_a_plan_names_each_run_once(name: str) -> None:
+def test_a_plan_names_each_run_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Those on Linux, which test_boyd2012_linux has, are of images that would have to be built.
+    monkeypatch.setattr(boyd2012.linux, "jobs", lambda *_: [])
     study, engine = studies.load(name), engines.load()
     for scale in study.scales:
         whole = [job.label for job in study.plan(engine, scale, None)]
         assert len(whole) == len(set(whole)) > 10
         for exhibit in study.exhibits:
-            assert {job.label for job in study.plan(engine, scale, exhibit.id)} <= set(whole)
+            assert {job.label for job in study.plan(engine, scale, exhibit.id)} <= set(whole), exhibit.id
     with pytest.raises(UserFault, match="unknown figure"):
         study.plan(engine, "quick", "figure_99")
 
