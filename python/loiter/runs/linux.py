@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import loiter
-from loiter import profiles, store
+from loiter import profiles, resources, store
 from loiter.engine import Engine, Json, Progress, Session
 from loiter.errors import RunFault, UserFault
 from loiter.images import agent
@@ -74,7 +74,7 @@ class LinuxRequest:
             "script": self.script,
             "phases": self.phases,
             "lock_stats": self.lock_stats,
-            "put": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in self.put},
+            "put": {path.name: _hash(path) for path in self.put},
             "profiled": self.profiled,
         }
 
@@ -120,6 +120,10 @@ class LinuxRequest:
         files = {"console.txt": bytes(said)} | ({FUNCTIONS: _functions(session)} if self.profiled else {})
         store.write_files(path, manifest, seconds, files, statistics, replace=False)
         return Finished(seconds, manifest["cycles"], manifest["instructions"])
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(resources.read_bytes(path, "what goes into the guest")).hexdigest()
 
 
 def _functions(session: Session) -> bytes:
