@@ -71,15 +71,23 @@ class LinuxScale:
     """How much is run."""
 
     counts: tuple[int, ...]
-    """Numbers of cores; one, those of the paper's profiles and the machine's are among them."""
+    """Numbers of cores, one and all among them."""
     part: float = 1
     """Of the windows."""
 
 
 LINUX_SCALES = {
-    "quick": LinuxScale((1, 12, 40, CORES), 1 / 6),
+    "quick": LinuxScale((1, 24, CORES), 1 / 6),
     "default": LinuxScale((1, 6, 12, 24, 40, CORES)),
 }
+
+PROFILED = (40, CORES)
+"""Numbers of cores of Exim's profiles in the paper."""
+
+
+def counts(scale: LinuxScale, workload: Workload) -> list[int]:
+    """Numbers of cores that a workload is run on."""
+    return sorted({*scale.counts, *(PROFILED if workload == EXIM else ())})
 
 
 @dataclass(frozen=True)
@@ -110,8 +118,12 @@ class Run:
 
 def runs(scale: str, workloads: Sequence[str]) -> list[Run]:
     """Those of some workloads."""
-    counts = LINUX_SCALES[scale].counts
-    return [Run(WORKLOADS[name], kernel, n) for name in workloads for kernel in KERNELS for n in counts]
+    return [
+        Run(workload, kernel, n)
+        for workload in map(WORKLOADS.__getitem__, workloads)
+        for kernel in KERNELS
+        for n in counts(LINUX_SCALES[scale], workload)
+    ]
 
 
 @functools.cache

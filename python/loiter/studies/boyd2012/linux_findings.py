@@ -16,7 +16,7 @@ from loiter.studies.base import Curves, Grid, Point, Statement, Tolerance, judge
 from loiter.studies.boyd2012 import grid
 from loiter.studies.boyd2012.findings import KEPT, Curve, Judgement
 from loiter.studies.boyd2012.grid import CORES, PAPER
-from loiter.studies.boyd2012.linux import EXIM, KERNELS, LINUX_SCALES, TICKETS, Kernel, Run, Workload
+from loiter.studies.boyd2012.linux import EXIM, KERNELS, LINUX_SCALES, PROFILED, TICKETS, Kernel, Run, Workload, counts
 
 LOCKS = re.compile(
     r"_raw_(spin|read|write)_(try)?lock|queued_(spin|read|write)_lock|lockref_|osq_lock|(__)?mutex_(try)?lock|"
@@ -25,8 +25,6 @@ LOCKS = re.compile(
 """Functions that take locks, or counts with a lock beside them (lockref), by how their names begin."""
 IDLE = "arch_cpu_idle"
 
-PROFILED = (40, CORES)
-"""Numbers of cores of the profiles in the paper."""
 LISTED = len(reference.lookup(grid.REFERENCE, f"{PAPER}.profile_{CORES}_cores_percent"))
 """Functions in such a profile."""
 THIRD = 100 / 3
@@ -72,7 +70,7 @@ class LinuxRuns:
 
     def curve(self, workload: Workload, kernel: Kernel) -> Curve:
         """Throughput by number of cores."""
-        return {n: self.throughput(Run(workload, kernel, n)) for n in self.scale.counts}
+        return {n: self.throughput(Run(workload, kernel, n)) for n in counts(self.scale, workload)}
 
     def row(self, run: Run) -> dict[str, Any]:
         """One line of the study's own table."""
@@ -89,11 +87,11 @@ class LinuxRuns:
 
 def curves(found: LinuxRuns, workload: Workload) -> list[Curves]:
     """Throughput, and the share of the time in lock functions, of each kernel."""
-    counts = found.scale.counts
-    runs = {(kernel.name, n): Run(workload, kernel, n) for kernel in KERNELS for n in counts}
+    numbers = counts(found.scale, workload)
+    runs = {(kernel.name, n): Run(workload, kernel, n) for kernel in KERNELS for n in numbers}
     labels: dict[tuple[str, float], str] = {key: run.label for key, run in runs.items()}
     rates = {kernel.name: list(found.curve(workload, kernel).items()) for kernel in KERNELS}
-    shares = {kernel.name: [(n, found.locking(runs[kernel.name, n])) for n in counts] for kernel in KERNELS}
+    shares = {kernel.name: [(n, found.locking(runs[kernel.name, n])) for n in numbers] for kernel in KERNELS}
     of_time = "Of the time in which cores are not idle."
     return [
         Curves(workload.name, workload.title, "", "cores", workload.unit, rates, runs=labels),
@@ -112,7 +110,7 @@ def curves(found: LinuxRuns, workload: Workload) -> list[Curves]:
 def summary(found: LinuxRuns, workload: Workload) -> Grid:
     """By number of cores: throughput, the share of lock functions, and the one with the most."""
     rows = []
-    for n in found.scale.counts:
+    for n in counts(found.scale, workload):
         cells = [str(n)]
         for kernel in KERNELS:
             run = Run(workload, kernel, n)
