@@ -18,6 +18,7 @@ mod observer;
 mod outside;
 mod reference;
 mod saved;
+mod tables;
 mod tlb;
 mod translate;
 mod trap;

@@ -9,7 +9,7 @@ use loiter_types::HartId;
 use super::*;
 use crate::code::CodeCache;
 use crate::csr::Extensions;
-use crate::walk::{ACCESSED, DIRTY, EXECUTE, PPN_SHIFT, READ, USER, VALID, WRITE};
+use crate::tables::{ACCESSED, DIRTY, EXECUTE, PPN_SHIFT, READ, USER, VALID, WRITE};
 
 const RAM: u64 = 0x8000_0000;
 const ROOT: u64 = RAM + 0x1000;
