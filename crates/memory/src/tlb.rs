@@ -38,9 +38,9 @@ impl Translation {
 
     #[inline(always)]
     fn serves(&self, addr: VirtAddr, space: AddressSpace) -> bool {
-        let same = self.space == space;
         // What is global in a guest is so in that guest.
-        self.has(addr) && (same || self.global && self.space.guest == space.guest)
+        let shared = self.global && self.space.guest == space.guest;
+        self.has(addr) && (self.space == space || shared)
     }
 }
 

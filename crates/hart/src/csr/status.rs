@@ -85,6 +85,8 @@ impl CsrFile {
     /// The mode of instruction fetches.
     pub(crate) fn fetch_mode(&self) -> AccessMode {
         AccessMode {
+            // A fetch has no such right.
+            sum: false,
             guest: self.in_guest(),
             ..AccessMode::plain(self.privilege)
         }
@@ -368,8 +370,8 @@ impl CsrFile {
             Privilege::Supervisor if self.mstatus & TSR != 0 => return Err(Allowed::Illegal),
             _ => {}
         }
-        (self.mstatus, self.privilege) = left(self.mstatus);
-        self.mstatus &= !MPRV;
+        let (status, to) = left(self.mstatus);
+        (self.mstatus, self.privilege) = (status & !MPRV, to);
         let own = &mut self.hypervisor;
         own.in_guest = own.hstatus & SPV != 0;
         own.hstatus &= !SPV;

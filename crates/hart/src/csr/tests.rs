@@ -310,6 +310,18 @@ fn a_hypervisor_forbids_its_guest_to_wait_without_bound() {
 }
 
 #[test]
+fn a_hypervisor_hears_its_interrupts_while_its_guest_runs() {
+    let mut csr = guest();
+    let line = Interrupt::SupervisorSoftware;
+    csr.mideleg = line.bit();
+    csr.mie = line.bit();
+    csr.set_lines(line.bit());
+    assert_eq!(csr.takeable_interrupt(), Some(line), "its own are off");
+    csr.enter(Privilege::Supervisor, false);
+    assert_eq!(csr.takeable_interrupt(), None);
+}
+
+#[test]
 fn a_guest_has_a_time_and_a_timer_of_its_own() {
     let mut csr = guest();
     csr.clock.time = 1000;
