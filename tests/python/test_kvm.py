@@ -38,7 +38,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("machine", ["virt", "t1", "p-core"])
 def test_a_kernel_has_a_guest(machine: str, program: Path) -> None:
     command = [sys.executable, "-c", "from loiter.cli import main; main()", "exec", "--image", IMAGE, "-m", machine]
-    command += ["--harts", "1", "--set", "hart.isa=+h", "--", str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    command += ["--harts", "1", "--set", "hart.isa=+h", "--", "./kvm"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=program.parent, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == SAID
