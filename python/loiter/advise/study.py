@@ -62,7 +62,7 @@ class Advice:
     citation = ""
     legend = ""
     exhibits: tuple[Exhibit, ...] = ()
-    scales: Mapping[str, str] = {"advise": "as many seeds and acquisitions as were asked for"}
+    scales: Mapping[str, str] = {"advise": "as many seeds and acquisitions as the command names"}
     method = (
         "Each class of the profile becomes synthetic contention for one lock: as many threads as the profile or the "
         "user says, sections as long as those of the profile, and work outside with which what is matched (the share "

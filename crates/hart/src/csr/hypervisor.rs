@@ -39,6 +39,8 @@ pub(super) const H_INTERRUPTS: u64 = VS_INTERRUPTS | 1 << 12;
 const HEDELEG_WRITABLE: u64 = 0xb1ff;
 /// Exceptions that only hypervisors and guests raise, and that machine mode may delegate.
 pub(super) const MEDELEG_OF_GUESTS: u64 = 1 << 10 | 1 << 20 | 1 << 21 | 1 << 22 | 1 << 23;
+/// The mode of `vsatp` and `hgatp`.
+const MODE: u64 = 0xf << SATP_MODE_SHIFT;
 /// The bits of `hgatp` that hold something: mode, guest number, table.
 const HGATP_WRITABLE: u64 = 0xf << 60 | 0x3fff << 44 | ((1 << 44) - 4);
 
@@ -269,7 +271,11 @@ impl CsrFile {
             HENVCFG => own.henvcfg = value & self.menvcfg & (ADUE | STCE) | value & FIOM,
             HTVAL => own.htval = value,
             HTINST => own.htinst = value,
-            HGATP if has_mode(value) => own.hgatp = value & HGATP_WRITABLE,
+            // A mode that the hart does not have leaves the mode as it was, and here nothing but that.
+            HGATP => {
+                let mode = if has_mode(value) { value } else { own.hgatp } & MODE;
+                own.hgatp = mode | value & HGATP_WRITABLE & !MODE;
+            }
             MTVAL2 => own.mtval2 = value,
             MTINST => own.mtinst = value,
             VSSTATUS => own.vsstatus = value & SSTATUS_WRITABLE,
@@ -280,7 +286,12 @@ impl CsrFile {
             VSEPC => own.vsepc = value & !1,
             VSCAUSE => own.vscause = value,
             VSTVAL => own.vstval = value,
-            VSATP if has_mode(value) => own.vsatp = value,
+            // The guest itself writes it as its `satp`.
+            VSATP if own.in_guest && !has_mode(value) => {}
+            VSATP => {
+                let mode = if has_mode(value) { value } else { own.vsatp } & MODE;
+                own.vsatp = mode | value & !MODE;
+            }
             VSTIMECMP => own.vstimecmp = value,
             _ => {}
         }

@@ -379,3 +379,19 @@ fn a_snapshot_of_a_hart_in_a_guest_is_whole() {
         "a hart without guests has nothing to keep of them"
     );
 }
+
+/// Privileged manual, "hgatp" and "vsatp": an unsupported mode does not make a write be ignored, as it does for `satp`.
+#[test]
+fn only_a_guest_loses_a_whole_write_by_an_unknown_mode() {
+    let (known, unknown) = (8 << 60, 3 << 60);
+    let mut csr = guest();
+    csr.write(SATP, known | 5, 0);
+    csr.write(SATP, unknown | 6, 0);
+    assert_eq!(csr.vsatp(), known | 5);
+    csr.enter(Privilege::Supervisor, false);
+    csr.write(VSATP, unknown | 6, 0);
+    assert_eq!(csr.vsatp(), known | 6);
+    csr.write(HGATP, known | 4, 0);
+    csr.write(HGATP, unknown | 8, 0);
+    assert_eq!(csr.hgatp(), known | 8);
+}

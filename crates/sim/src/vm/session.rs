@@ -92,7 +92,7 @@ impl Vm {
             .ok_or_else(|| Error::User(format!("{missing} guests of the file are not there yet")))
     }
 
-    /// Runs for about `host_time`, or until a guest has said something, if that is asked for.
+    /// Runs for about `host_time`, or, where the caller wants that, until a guest has written to its console.
     ///
     /// # Errors
     /// Guests that are missing.
