@@ -66,7 +66,7 @@ impl<O: Observer> Shared<'_, O> {
             | self.stop
             | self.machine.watches.any_lost()
             | self.machine.pages.tables_written()
-            | self.machine.ended().is_some();
+            | self.machine.ends();
         happened || (O::ACTIVE && self.observer.holds())
     }
 
@@ -84,7 +84,7 @@ impl<O: Observer> Shared<'_, O> {
         let clock = &mut self.harts[hart.index()].csr.clock;
         clock.cycle = now.0;
         // What a guest has written to mtime counts.
-        clock.time = self.machine.time();
+        clock.time = self.machine.time(hart);
     }
 
     /// An instruction has retired: the sum of all harts counts it, and the observer is told.

@@ -62,11 +62,6 @@ impl Granted {
 /// The translations that `inst`, a fence of translations which `hart` is about to run or has run, names.
 pub(crate) fn flush_of(inst: &Inst, hart: &Hart) -> Flush {
     let value = |slot: u8| (slot != 0).then(|| hart.regs[slot as usize]);
-    let of_hypervisor = AddressSpace {
-        guest: hart.page_tables_of_guest(),
-        ..AddressSpace::PHYSICAL
-    };
-    let guest = of_hypervisor.vmid().map_or(FlushOf::Host, FlushOf::Guest);
     if inst.op == Op::HfenceGvma {
         // Entries are known by addresses of the guest, and not of its memory.
         return Flush {
@@ -75,11 +70,11 @@ pub(crate) fn flush_of(inst: &Inst, hart: &Hart) -> Flush {
             of: value(inst.rs2).map_or(FlushOf::Guests, |vmid| FlushOf::Guest(vmid as u16)),
         };
     }
-    let in_guest = inst.op == Op::HfenceVvma || hart.csr.in_guest();
+    let guest = hart.fenced_guest(inst.op == Op::HfenceVvma);
     Flush {
         addr: value(inst.rs1).map(VirtAddr),
         asid: value(inst.rs2).map(|asid| asid as u16),
-        of: if in_guest { guest } else { FlushOf::Host },
+        of: guest.map_or(FlushOf::Host, FlushOf::Guest),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The state of one hart, and how it enters and leaves traps.
 
 use loiter_isa::{Inst, SINK, decode, disassemble};
-use loiter_machine::{Machine, WatchState, Watches};
-use loiter_types::{HartId, PhysAddr, StateVisitor, VirtAddr};
+use loiter_machine::{Machine, Partition, WatchState, Watches};
+use loiter_types::{Cycle, HartId, PhysAddr, StateVisitor, VirtAddr};
 
 use crate::code::{CodeCache, crosses};
 use crate::csr::{CsrFile, Extensions, Paging, Privilege};
@@ -52,6 +52,8 @@ pub struct Hart {
     pub blocked: Option<Blocked>,
     /// Whether it is a virtual CPU, whose host serves some of its environment calls.
     pub is_virtual: bool,
+    /// Where its physical addresses lie in the machine.
+    pub(crate) partition: Partition,
     pub(crate) tlb: Tlb,
 }
 
@@ -72,10 +74,28 @@ impl Hart {
             state: HartState::Running,
             blocked: None,
             is_virtual: false,
+            partition: Partition::WHOLE,
             tlb: Tlb::new(id),
         };
         hart.mode_changed();
         hart
+    }
+
+    /// It is hart `id` of a machine from now on, in which `partition` is its guest's; it has been another machine's. What it calls
+    /// itself it keeps. The clock of that machine begins at 0, and stood at `cycle` where it comes from.
+    pub fn join(&mut self, id: HartId, partition: Partition, cycle: Cycle) {
+        self.id = id;
+        self.partition = partition;
+        self.is_virtual = true;
+        self.tlb = Tlb::new(id);
+        self.csr.move_clock(cycle.0, 0);
+        self.mode_changed();
+    }
+
+    /// Where its physical addresses lie in the machine.
+    #[must_use]
+    pub fn partition(&self) -> Partition {
+        self.partition
     }
 
     /// To be called after anything that changes how accesses are translated.
@@ -97,6 +117,7 @@ impl Hart {
             state,
             blocked,
             is_virtual: _,
+            partition: _,
             tlb: _,
         } = self;
         visitor.require(*state == HartState::Running && blocked.is_none());
@@ -184,7 +205,7 @@ impl Hart {
             // Its hypervisor hears of what its memory does not have.
             None => false,
         };
-        if physical && !machine.is_ram(PhysAddr(handler), 2) {
+        if physical && !machine.is_ram(self.partition.place(PhysAddr(handler)), 2) {
             return Err(Unhandled {
                 trap,
                 pc: self.pc,

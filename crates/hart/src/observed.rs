@@ -73,7 +73,7 @@ pub fn run_observed<O: InstructionObserver>(
             }
             Flow::Probe(code, value) => break Stop::Probe(code, value),
         }
-        if machine.ended().is_some() {
+        if machine.ends() {
             break Stop::Ended;
         }
     };
@@ -112,7 +112,7 @@ fn full<O: InstructionObserver>(
     code: &mut CodeCache,
     observer: &mut O,
 ) -> Flow {
-    hart.csr.clock.time = machine.time();
+    hart.csr.clock.time = machine.time(hart.id);
     let inst = match hart.fetch(machine, code) {
         Ok(inst) => inst,
         Err(trap) => return Flow::Trap(trap),

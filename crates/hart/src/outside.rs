@@ -2,7 +2,7 @@
 
 use loiter_isa::csr::number::{HGATP, MSTATUS, SATP, SSTATUS, STIMECMP, VSATP, VSSTATUS};
 use loiter_machine::Machine;
-use loiter_types::{PhysAddr, VirtAddr};
+use loiter_types::{AddressSpace, PhysAddr, VirtAddr};
 
 use crate::csr::{Privilege, is_protection};
 use crate::exec::Environment;
@@ -38,7 +38,7 @@ impl Hart {
         }
         let mut csr = self.csr.clone();
         csr.enter(Privilege::Machine, false);
-        csr.clock.time = machine.time();
+        csr.clock.time = machine.time(self.id);
         csr.read(number, self.retired, false)
     }
 
@@ -65,10 +65,19 @@ impl Hart {
         self.csr.satp()
     }
 
-    /// Which tables of a guest's memory, as [`loiter_types::AddressSpace::guest`] has them.
+    /// The number of the guest whose translations its fences name: of the one that it is the hypervisor of, or if the hart is a
+    /// virtual CPU its own. `by_hypervisor`: the fence is one for guests.
     #[must_use]
-    pub fn page_tables_of_guest(&self) -> u64 {
-        loiter_types::AddressSpace::guest_of(self.csr.hgatp())
+    pub fn fenced_guest(&self, by_hypervisor: bool) -> Option<u16> {
+        let own = by_hypervisor || self.csr.in_guest();
+        let of_hypervisor = AddressSpace {
+            guest: AddressSpace::guest_of(self.csr.hgatp()),
+            ..AddressSpace::PHYSICAL
+        };
+        match own {
+            true => of_hypervisor.vmid(),
+            false => self.partition.guest(),
+        }
     }
 
     /// Puts the hart into another mode.
@@ -82,7 +91,7 @@ impl Hart {
     #[must_use]
     pub fn look(&self, machine: &Machine, addr: VirtAddr) -> Option<PhysAddr> {
         let physical = self.peek(machine, addr);
-        if self.csr.privilege == Privilege::Machine && !machine.is_ram(PhysAddr(addr.0), 1) {
+        if self.csr.privilege == Privilege::Machine && physical.is_none_or(|at| !machine.is_ram(at, 1)) {
             return self.peek_mapped(machine, addr);
         }
         physical

@@ -140,7 +140,7 @@ pub fn run(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache, budget:
         if let Some(stop) = after(flow, hart, machine) {
             break stop;
         }
-        if machine.ended().is_some() {
+        if machine.ends() {
             break Stop::Ended;
         }
     };
@@ -268,7 +268,7 @@ pub(crate) fn find_page(
 /// Runs the one instruction at the pc, whatever it is, and counts it if it retired.
 #[cold]
 fn full(hart: &mut Hart, machine: &mut Machine, code: &mut CodeCache) -> Flow {
-    hart.csr.clock.time = machine.time();
+    hart.csr.clock.time = machine.time(hart.id);
     let inst = match hart.fetch(machine, code) {
         Ok(inst) => inst,
         Err(trap) => return Flow::Trap(trap),

@@ -2,7 +2,7 @@
 //! their forms for a guest's memory).
 
 use loiter_isa::Width;
-use loiter_machine::Machine;
+use loiter_machine::{Machine, Partition};
 use loiter_types::PhysAddr;
 
 use crate::csr::{AccessMode, Paging, Privilege};
@@ -90,14 +90,21 @@ impl Leaf {
     }
 }
 
-/// Where `addr` leads by the tables of `register`, whose entries are in RAM.
-pub(crate) fn peek_in(machine: &Machine, register: u64, more_bits: u32, addr: u64) -> Option<u64> {
-    peek_by(machine, register, more_bits, addr, Some)
+/// Where `addr` leads by the tables of `register`, whose entries are in RAM of `partition`.
+pub(crate) fn peek_in(
+    machine: &Machine,
+    partition: Partition,
+    register: u64,
+    more_bits: u32,
+    addr: u64,
+) -> Option<u64> {
+    peek_by(machine, partition, register, more_bits, addr, Some)
 }
 
 /// The same, with entries that lie where `entry_at` says.
 pub(crate) fn peek_by(
     machine: &Machine,
+    partition: Partition,
     register: u64,
     more_bits: u32,
     addr: u64,
@@ -117,21 +124,22 @@ pub(crate) fn peek_by(
     let mut level = Level::outermost(register, levels, INDEX_BITS + more_bits);
     loop {
         let at = PhysAddr(entry_at(level.entry(addr))?);
-        if let Some(leaf) = read_entry(machine, at, &mut level, &mut false)? {
+        if let Some(leaf) = read_entry(machine, partition, at, &mut level, &mut false)? {
             return Some(leaf.physical(addr));
         }
     }
 }
 
-/// The next entry, at `at`: what it maps, or `Some(None)` when there is a further table, to which `level` goes; `None` if it is not
+/// The next entry, at `at` of `partition`: what it maps, or `Some(None)` when there is a further table, to which `level` goes; `None` if it is not
 /// one that leads anywhere.
 pub(crate) fn read_entry(
     machine: &Machine,
+    partition: Partition,
     at: PhysAddr,
     level: &mut Level,
     global: &mut bool,
 ) -> Option<Option<Leaf>> {
-    let entry = machine.ram.read(at, Width::D)?;
+    let entry = machine.ram.read(partition.place(at), Width::D)?;
     if entry & VALID == 0 || entry & (READ | WRITE) == WRITE || entry & RESERVED != 0 {
         return None;
     }

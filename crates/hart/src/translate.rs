@@ -219,7 +219,7 @@ impl Hart {
         let physical = page.map_or(PhysAddr(addr.0), |page| page.physical(addr));
         let privilege = self.access_mode(access).privilege;
         Ok(Found {
-            physical,
+            physical: self.partition.place(physical),
             page,
             verdict: self.csr.protection(physical.0, bytes, privilege, access),
         })
@@ -248,6 +248,7 @@ impl Hart {
             return None;
         }
         for (at, entry) in page.marks.iter() {
+            let at = self.partition.place(at);
             machine.extend_table_entry(self.id, at, entry).ok()?;
         }
         Some(())

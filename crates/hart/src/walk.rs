@@ -15,6 +15,8 @@ use crate::tables::{
 use crate::translate::{Access, PAGE_LOG2};
 use crate::trap::{Cause, GuestAccess, Trap};
 
+/// The lowest bit of a guest's number in `hgatp`.
+const VMID_SHIFT: u32 = 44;
 /// A page of all that there is.
 const WHOLE_MEMORY_LOG2: u32 = 63;
 /// `htinst` of a read of 64 bits from a guest's page table (privileged manual, "Transformed Instruction or Pseudoinstruction").
@@ -141,11 +143,20 @@ impl Hart {
         }
         match mode.privilege {
             Privilege::Machine => AddressSpace::PHYSICAL,
-            _ => AddressSpace {
-                tables: tables(csr.satp()),
-                guest: 0,
+            _ => match tables(csr.satp()) {
+                0 => AddressSpace::PHYSICAL,
+                tables => AddressSpace {
+                    tables,
+                    guest: self.of_host(),
+                },
             },
         }
+    }
+
+    /// What tells the translations of a virtual CPU from those of other guests: its host has numbered them.
+    fn of_host(&self) -> u64 {
+        let guest = self.partition.guest();
+        guest.map_or(0, |number| AddressSpace::guest_of(u64::from(number) << VMID_SHIFT))
     }
 
     /// A walk for `addr`, which is translated.
@@ -245,11 +256,17 @@ impl Hart {
         Ok(Some(Level::outermost(register, levels, index_bits)))
     }
 
-    /// Where the entry lies that `walk` reads next.
+    /// Where in the machine the entry lies that `walk` reads next.
     ///
     /// # Errors
     /// The exception that the access raises because the hart may not read there.
     pub fn next_entry(&self, machine: &Machine, walk: &PageWalk) -> Result<PhysAddr, Trap> {
+        let at = self.entry_of(machine, walk)?;
+        Ok(self.partition.place(at))
+    }
+
+    /// The same as the hart addresses it.
+    fn entry_of(&self, machine: &Machine, walk: &PageWalk) -> Result<PhysAddr, Trap> {
         let at = match &walk.guest {
             Some(GuestWalk {
                 translates: Some((addr, level)),
@@ -263,7 +280,7 @@ impl Hart {
         let readable = self
             .csr
             .protection(at.0, 8, Privilege::Supervisor, Access::Load);
-        if readable.allowed && machine.is_ram(at, 8) {
+        if readable.allowed && machine.is_ram(self.partition.place(at), 8) {
             Ok(at)
         } else {
             Err(walk.access.access_fault(walk.addr.0))
@@ -286,9 +303,9 @@ impl Hart {
     }
 
     fn step_in_tables(&self, machine: &Machine, walk: &mut PageWalk) -> Result<Option<Page>, Trap> {
-        let at = self.next_entry(machine, walk)?;
+        let at = self.entry_of(machine, walk)?;
         let fault = walk.access.page_fault(walk.addr.0);
-        match read_entry(machine, at, &mut walk.at, &mut walk.global).ok_or(fault)? {
+        match read_entry(machine, self.partition, at, &mut walk.at, &mut walk.global).ok_or(fault)? {
             None => {
                 self.finds_guest_entry(walk)?;
                 Ok(None)
@@ -356,8 +373,8 @@ impl Hart {
         addr: u64,
         mut level: Level,
     ) -> Result<Option<Page>, Trap> {
-        let at = self.next_entry(machine, walk)?;
-        let found = read_entry(machine, at, &mut level, &mut false);
+        let at = self.entry_of(machine, walk)?;
+        let found = read_entry(machine, self.partition, at, &mut level, &mut false);
         let instruction = match walk.guest.is_some_and(|guest| guest.page.is_none()) {
             true => READS_TABLE,
             false => 0,
@@ -435,20 +452,23 @@ impl Hart {
     #[must_use]
     pub fn peek(&self, machine: &Machine, addr: VirtAddr) -> Option<PhysAddr> {
         match self.csr.privilege {
-            Privilege::Machine => Some(PhysAddr(addr.0)),
+            Privilege::Machine => Some(self.partition.place(PhysAddr(addr.0))),
             _ => self.peek_mapped(machine, addr),
         }
     }
 
     /// As [`Hart::peek`], whatever the present mode.
     pub(crate) fn peek_mapped(&self, machine: &Machine, addr: VirtAddr) -> Option<PhysAddr> {
+        let place = |addr| self.partition.place(PhysAddr(addr));
+        let look = |register, more_bits, addr| peek_in(machine, self.partition, register, more_bits, addr);
         if !self.csr.in_guest() {
-            return peek_in(machine, self.csr.satp(), 0, addr.0).map(PhysAddr);
+            return look(self.csr.satp(), 0, addr.0).map(place);
         }
         let hgatp = self.csr.hgatp();
-        let own = |table: u64| peek_in(machine, hgatp, GUEST_BITS, table);
-        let addr = peek_by(machine, self.csr.vsatp(), 0, addr.0, own)?;
-        peek_in(machine, hgatp, GUEST_BITS, addr).map(PhysAddr)
+        let own = |table: u64| look(hgatp, GUEST_BITS, table);
+        let vsatp = self.csr.vsatp();
+        let addr = peek_by(machine, self.partition, vsatp, 0, addr.0, own)?;
+        look(hgatp, GUEST_BITS, addr).map(place)
     }
 }
 

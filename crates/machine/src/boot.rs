@@ -114,9 +114,9 @@ impl Machine {
             INFO_BOOT_HART,
         ];
         self.place(layout.dynamic_info, &info.map(u64::to_le_bytes).concat());
-        self.device_tree = self.tree_with(layout.initrd);
-        let tree = self.device_tree.clone();
+        let tree = self.tree_with(layout.initrd);
         self.place(layout.device_tree, &tree);
+        self.first_mut().device_tree = tree;
         Ok(BootAddresses {
             entry: PhysAddr(firmware.entry()),
             device_tree: PhysAddr(layout.device_tree),
@@ -128,7 +128,7 @@ impl Machine {
     /// harts make the firmware larger.
     #[must_use]
     pub fn kernel_addr(&self) -> PhysAddr {
-        let harts = self.config.harts as u64;
+        let harts = self.config().harts as u64;
         let each = FIRMWARE_BYTES_PER_HART + FIRMWARE_BYTES_PER_PAIR_OF_HARTS * harts;
         let firmware = FIRMWARE_BYTES + each * harts;
         PhysAddr(RAM_BASE + firmware.next_multiple_of(KERNEL_ALIGN_BYTES))
@@ -188,7 +188,7 @@ impl Machine {
     }
 
     fn tree_with(&self, initrd: Option<Range<u64>>) -> Vec<u8> {
-        device_tree::write(&self.config, &self.devices, initrd)
+        device_tree::write(self.config(), &self.first().devices, initrd)
             .expect("Machine::new has written this tree already")
     }
 

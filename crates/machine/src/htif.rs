@@ -10,6 +10,7 @@ use loiter_types::PhysAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::AccessFault;
+use crate::partition::Partition;
 use crate::ram::Ram;
 
 const SYS_WRITE: u64 = 64;
@@ -27,6 +28,9 @@ const COMMAND_WRITE: u64 = 1;
 pub(crate) struct Htif {
     pub(crate) tohost: PhysAddr,
     pub(crate) fromhost: Option<PhysAddr>,
+    /// Where the addresses that programs give lie.
+    #[serde(skip)]
+    pub(crate) partition: Partition,
 }
 
 /// What a store to `tohost` led to.
@@ -41,6 +45,13 @@ pub(crate) struct Answer {
 }
 
 impl Htif {
+    /// The program is a guest from now on.
+    pub(crate) fn join(&mut self, partition: Partition) {
+        self.tohost = partition.place(self.tohost);
+        self.fromhost = self.fromhost.map(|word| partition.place(word));
+        self.partition = partition;
+    }
+
     /// Reacts to a store that RAM holds already.
     ///
     /// A program that stores `tohost` in two halves means the command once the upper half is
@@ -66,7 +77,7 @@ impl Htif {
                 ..Answer::default()
             },
             _ if !whole => return Ok(Answer::default()),
-            (0, 0) => self.system_call(PhysAddr(payload), ram)?,
+            (0, 0) => self.system_call(self.partition.place(PhysAddr(payload)), ram)?,
             (DEVICE_CONSOLE, COMMAND_WRITE) => Answer {
                 console: vec![payload as u8],
                 ..Answer::default()
@@ -89,7 +100,7 @@ impl Htif {
         let mut answer = Answer::default();
         let result = match number {
             SYS_WRITE => {
-                let addr = PhysAddr(buffer);
+                let addr = self.partition.place(PhysAddr(buffer));
                 let text = ram.slice(addr, bytes).ok_or(AccessFault { addr })?;
                 answer.console = text.to_vec();
                 bytes

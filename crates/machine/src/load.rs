@@ -7,6 +7,7 @@ use crate::elf::ElfImage;
 use crate::htif::Htif;
 use crate::machine::Machine;
 use crate::map::{PAGE_BYTES, RAM_BASE};
+use crate::partition::Partition;
 
 /// A program that cannot be run, and the file it came from.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -229,7 +230,7 @@ impl Machine {
         }
         if let Some(htif) = htif {
             self.watches.pin(htif.tohost);
-            self.htif = Some(htif);
+            self.first_mut().htif = Some(htif);
         }
         Ok(())
     }
@@ -237,23 +238,23 @@ impl Machine {
     /// Writes the device tree to the top of RAM and says where it begins.
     pub fn place_device_tree(&mut self) -> PhysAddr {
         let addr = self.device_tree_addr();
-        let bytes = self.device_tree.len() as u64;
+        let tree = &self.platforms[0].device_tree;
         let place = self
             .ram
-            .slice_mut(addr, bytes)
+            .slice_mut(addr, tree.len() as u64)
             .expect("Machine::new has checked the size");
-        place.copy_from_slice(&self.device_tree);
+        place.copy_from_slice(tree);
         addr
     }
 
     /// The device tree in the flattened format.
     #[must_use]
     pub fn device_tree(&self) -> &[u8] {
-        &self.device_tree
+        &self.first().device_tree
     }
 
     fn device_tree_addr(&self) -> PhysAddr {
-        let pages = (self.device_tree.len() as u64).next_multiple_of(PAGE_BYTES);
+        let pages = (self.device_tree().len() as u64).next_multiple_of(PAGE_BYTES);
         PhysAddr(self.ram.end().0 - pages)
     }
 
@@ -316,6 +317,7 @@ impl Machine {
         Ok(image.tohost.map(|tohost| Htif {
             tohost,
             fromhost: image.fromhost,
+            partition: Partition::WHOLE,
         }))
     }
 }

@@ -5,12 +5,12 @@ use loiter_types::{HartId, PhysAddr};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{MachineConfig, MachineError, check};
-use crate::device_tree;
-use crate::devices::{Devices, Dma};
-use crate::disk::{DiskConfig, DiskError, DiskFault};
-use crate::htif::Htif;
+use crate::devices::Dma;
+use crate::disk::{DiskConfig, DiskError};
 use crate::map::{DeviceId, RAM_BASE, device_at};
 use crate::pages::{Pages, TableWrite};
+use crate::partition::device_of;
+use crate::platform::Platform;
 use crate::ram::Ram;
 use crate::snapshot::{Snapshot, SnapshotError};
 use crate::watches::Watches;
@@ -54,7 +54,7 @@ impl Ending {
     }
 
     /// What an exit code means.
-    fn of_code(code: u32) -> Self {
+    pub(crate) fn of_code(code: u32) -> Self {
         match code {
             0 => Self::PowerOff,
             code => Self::Failure(code),
@@ -79,15 +79,14 @@ pub struct Machine {
     pub watches: Watches,
     /// The pages that somebody has read ahead.
     pub pages: Pages,
-    pub(crate) config: MachineConfig,
-    pub(crate) devices: Devices,
-    pub(crate) htif: Option<Htif>,
-    pub(crate) device_tree: Vec<u8>,
-    console: Vec<u8>,
-    messages: Vec<String>,
-    pub(crate) ended: Option<Ended>,
+    /// One, or where the machine is the host of guests, that of each guest.
+    pub(crate) platforms: Vec<Platform>,
+    /// Of each hart whose it is, and its number there.
+    pub(crate) owners: Vec<(usize, HartId)>,
     /// Generation of the interrupt lines when last asked whether they changed.
     seen_generation: u64,
+    /// See [`Machine::ends`].
+    pub(crate) ends: bool,
 }
 
 impl Machine {
@@ -97,38 +96,59 @@ impl Machine {
     /// When the configuration contradicts itself or the host cannot provide the RAM.
     pub fn new(config: &MachineConfig) -> Result<Self, MachineError> {
         check(config)?;
-        let ram = Ram::new(config.ram_bytes).map_err(|source| MachineError::RamFromHost {
-            bytes: config.ram_bytes,
-            source,
-        })?;
-        let devices = Devices::new(config)?;
-        let device_tree = device_tree::write(config, &devices, None)?;
-        if device_tree.len() as u64 > config.ram_bytes {
-            let tree = device_tree.len() as u64;
+        let platform = Platform::new(config)?;
+        let device_tree = platform.device_tree.len() as u64;
+        if device_tree > config.ram_bytes {
             return Err(MachineError::RamBelowTree {
                 ram: config.ram_bytes,
-                tree,
+                tree: device_tree,
             });
         }
+        Self::of(vec![platform])
+    }
+
+    /// A machine of these platforms, with RAM as at reset.
+    pub(crate) fn of(platforms: Vec<Platform>) -> Result<Self, MachineError> {
+        let bytes = platforms.iter().map(|it| it.config.ram_bytes).sum();
+        let owners: Vec<_> = (platforms.iter().enumerate())
+            .flat_map(|(n, it)| (0..it.config.harts).map(move |hart| (n, HartId::new(hart))))
+            .collect();
+        let line_bytes = platforms[0].config.watch_line_bytes;
         Ok(Self {
-            ram,
-            watches: Watches::new(config.harts, config.watch_line_bytes.trailing_zeros()),
-            pages: Pages::new(config.ram_bytes, config.harts),
-            config: config.clone(),
-            devices,
-            htif: None,
-            device_tree,
-            console: Vec::new(),
-            messages: Vec::new(),
-            ended: None,
+            ram: Ram::new(bytes).map_err(|source| MachineError::RamFromHost { bytes, source })?,
+            watches: Watches::new(owners.len(), line_bytes.trailing_zeros()),
+            pages: Pages::new(bytes, owners.len()),
+            platforms,
+            owners,
             seen_generation: 0,
+            ends: false,
         })
+    }
+
+    /// The platform of a machine without guests, or that of its first guest.
+    pub(crate) fn first(&self) -> &Platform {
+        &self.platforms[0]
+    }
+
+    pub(crate) fn first_mut(&mut self) -> &mut Platform {
+        &mut self.platforms[0]
+    }
+
+    /// The platform of a guest, by its number.
+    #[must_use]
+    pub fn platform(&self, guest: usize) -> &Platform {
+        &self.platforms[guest]
+    }
+
+    /// As [`Machine::platform`], to take from it what it has said.
+    pub fn platform_mut(&mut self, guest: usize) -> &mut Platform {
+        &mut self.platforms[guest]
     }
 
     /// What the machine is made of.
     #[must_use]
     pub fn config(&self) -> &MachineConfig {
-        &self.config
+        &self.first().config
     }
 
     /// Performs a load, zero-extended. Misaligned accesses are for RAM only.
@@ -307,14 +327,16 @@ impl Machine {
     #[inline(always)]
     #[must_use]
     pub fn interrupt_lines(&self, hart: HartId) -> u64 {
-        self.devices.clint.lines(hart) | self.devices.plic.lines(hart)
+        let (platform, hart) = self.owner(hart);
+        self.platforms[platform].interrupt_lines(hart)
     }
 
     /// A number that is another one whenever any hart's interrupt lines have changed.
     #[inline(always)]
     #[must_use]
     pub fn interrupt_generation(&self) -> u64 {
-        self.devices.clint.generation() + self.devices.plic.generation()
+        let platforms = self.platforms.iter();
+        platforms.map(Platform::interrupt_generation).sum()
     }
 
     /// Whether any hart's interrupt lines have changed since this was last asked. For a single
@@ -329,90 +351,103 @@ impl Machine {
     /// Sets the time, in ticks of the time base since reset.
     #[inline(always)]
     pub fn set_time(&mut self, ticks: u64) {
-        self.devices.clint.set_ticks(ticks);
-        if ticks >= self.devices.rtc.deadline() {
-            self.devices.alarm();
+        for platform in &mut self.platforms {
+            platform.set_time(ticks);
         }
     }
 
-    /// `mtime` as programs read it: the ticks, unless a program has set it to something else.
+    /// `mtime` as programs on `hart` read it: the ticks, unless a program has set it to something else.
     #[inline(always)]
     #[must_use]
-    pub fn time(&self) -> u64 {
-        self.devices.clint.mtime()
+    pub fn time(&self, hart: HartId) -> u64 {
+        self.platforms[self.owner(hart).0].devices.clint.mtime()
     }
 
     /// Register `stimecmp` of `hart`.
     #[must_use]
     pub fn supervisor_timer(&self, hart: HartId) -> u64 {
-        self.devices.clint.stimecmp(hart)
+        let (platform, hart) = self.owner(hart);
+        self.platforms[platform].devices.clint.stimecmp(hart)
     }
 
     /// Writes register `stimecmp` of `hart`: its supervisor timer interrupt pends while `mtime` is not
     /// below it. [`u64::MAX`], the value at reset, is never.
     pub fn set_supervisor_timer(&mut self, hart: HartId, value: u64) {
-        self.devices.clint.set_stimecmp(hart, value);
+        let (platform, hart) = self.owner(hart);
+        let clint = &mut self.platforms[platform].devices.clint;
+        clint.set_stimecmp(hart, value);
     }
 
     /// Writes register `vstimecmp` of `hart`, whose guest's time is `ahead` of `mtime`: the timer interrupt of the guest pends
     /// while that is not below it.
     pub fn set_guest_timer(&mut self, hart: HartId, value: u64, ahead: u64) {
-        self.devices.clint.set_vstimecmp(hart, value, ahead);
+        let (platform, hart) = self.owner(hart);
+        let clint = &mut self.platforms[platform].devices.clint;
+        clint.set_vstimecmp(hart, value, ahead);
+    }
+
+    /// The platform of `hart`, and its number there.
+    #[inline(always)]
+    fn owner(&self, hart: HartId) -> (usize, HartId) {
+        self.owners[hart.index()]
     }
 
     /// The first tick, as [`Machine::set_time`] counts them, at which a timer that has not fired
     /// yet does: a hart's, or the alarm of the real-time clock.
     #[must_use]
     pub fn next_timer_ticks(&self) -> Option<u64> {
-        let alarm = self.devices.rtc.deadline();
-        let alarm = (alarm != u64::MAX).then_some(alarm);
-        [self.devices.clint.deadline(), alarm]
-            .into_iter()
-            .flatten()
-            .min()
+        let platforms = self.platforms.iter();
+        platforms.filter_map(Platform::next_timer_ticks).min()
     }
 
-    /// Whether and how a program has ended the run.
-    #[inline(always)]
+    /// Whether and how a program has ended the run. Guests end by themselves: see [`Platform::ended`].
     #[must_use]
     pub fn ended(&self) -> Option<Ended> {
-        self.ended
+        self.first().ended
     }
 
-    /// What programs have written to a console since last asked. Port 0 is the serial console, the
-    /// others are [`MachineConfig::ports`], from 1 on; one that there is not says nothing.
+    /// Whether the program, or a guest of which nobody has said that this was seen, has ended.
+    #[inline(always)]
+    #[must_use]
+    pub fn ends(&self) -> bool {
+        self.ends
+    }
+
+    /// The host has seen which guests have ended.
+    pub fn ends_are_seen(&mut self) {
+        self.ends = false;
+    }
+
+    /// What programs have written to a console since last asked; see [`Platform::take_output`].
     pub fn take_output(&mut self, port: usize) -> Vec<u8> {
-        match port {
-            0 => std::mem::take(&mut self.console),
-            _ => match self.devices.console_mut(port) {
-                Some((_, console)) => std::mem::take(&mut console.output),
-                None => Vec::new(),
-            },
-        }
+        self.first_mut().take_output(port)
     }
 
-    /// What [`Machine::take_output`] would answer.
+    /// What [`Machine::take_output`] would return.
     #[must_use]
     pub fn output(&self, port: usize) -> &[u8] {
-        match port {
-            0 => &self.console,
-            _ => self.devices.console_output(port),
-        }
+        self.first().output(port)
     }
 
     /// Whether a program has written anything to a console since its output was last taken.
     #[must_use]
     pub fn has_output(&self) -> bool {
-        !self.console.is_empty() || self.devices.has_console_output()
+        self.first().has_output()
     }
 
-    /// Types `bytes` on a console; see [`Machine::take_output`] for its number.
+    /// Types `bytes` on a console; see [`Platform::take_output`] for its number.
     pub fn push_input(&mut self, port: usize, bytes: &[u8]) {
+        self.push_input_to(0, port, bytes);
+    }
+
+    /// The same on a console of a guest.
+    pub fn push_input_to(&mut self, guest: usize, port: usize, bytes: &[u8]) {
+        let devices = &mut self.platforms[guest].devices;
         if port == 0 {
-            self.devices.push_serial_input(bytes);
-        } else if let Some((slot, console)) = self.devices.console_mut(port) {
+            devices.push_serial_input(bytes);
+        } else if let Some((slot, console)) = devices.console_mut(port) {
             console.input.extend(bytes);
-            self.serve(slot);
+            self.serve(guest, slot);
         }
     }
 
@@ -420,12 +455,12 @@ impl Machine {
     /// driver that starts.
     #[must_use]
     pub fn serial_is_read(&self) -> bool {
-        self.devices.serial_is_read()
+        self.first().devices.serial_is_read()
     }
 
     /// The frames that the guest has sent since last asked, where a [`Network::Wire`] takes them.
     pub fn take_frames(&mut self) -> Vec<Vec<u8>> {
-        match self.devices.net_mut() {
+        match self.first_mut().devices.net_mut() {
             Some((_, net)) => net.outgoing.drain(..).collect(),
             None => Vec::new(),
         }
@@ -433,54 +468,49 @@ impl Machine {
 
     /// Brings the guest a frame; without a network card, or when too many wait, it is lost.
     pub fn push_frame(&mut self, frame: Vec<u8>) {
-        if let Some((slot, net)) = self.devices.net_mut() {
+        if let Some((slot, net)) = self.first_mut().devices.net_mut() {
             net.push(frame);
-            self.serve(slot);
+            self.serve(0, slot);
         }
     }
 
-    /// Puts another disk in the place of disk `number`: as large, and with nothing written to it yet.
-    /// A driver that has read the old one may remember its contents.
+    /// Puts another disk in the place of disk `number`; see [`Platform::replace_disk`].
     ///
     /// # Errors
-    /// When there is no such disk, or the new one cannot be had or is larger.
+    /// As there.
     pub fn replace_disk(&mut self, number: usize, config: &DiskConfig) -> Result<(), DiskError> {
-        let disks = self.config.disks.len();
-        match self.devices.disk_mut(number) {
-            Some(disk) => {
-                *disk = disk.replacement(config)?;
-                self.config.disks[number] = config.clone();
-                Ok(())
-            }
-            None => Err(DiskError {
-                path: config.path.clone().unwrap_or_default(),
-                fault: DiskFault::NoSuchDisk { number, disks },
-            }),
-        }
+        self.first_mut().replace_disk(number, config)
     }
 
     /// What has happened since last asked that the user should know: of disks that fail, and of
     /// drivers that do not keep to the rules.
     pub fn take_messages(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.messages)
+        let platforms = self.platforms.iter_mut();
+        platforms.flat_map(|it| it.messages.drain(..)).collect()
     }
 
-    /// Lets the virtio device in `slot` serve what waits for it.
-    fn serve(&mut self, slot: usize) {
-        let dma = Dma::new(&mut self.ram);
-        self.devices.serve(slot, &dma);
-        for (addr, bytes) in dma.written() {
-            self.written_by_device(addr, bytes);
+    /// Lets the virtio device in `slot` of a platform serve what waits for it.
+    fn serve(&mut self, platform: usize, slot: usize) {
+        let it = &mut self.platforms[platform];
+        let dma = Dma::new(it.ram_of(&mut self.ram));
+        it.devices.serve(slot, &dma);
+        it.messages.extend(it.devices.virtio[slot].take_message());
+        let (written, partition) = (dma.written(), it.partition);
+        for (addr, bytes) in written {
+            self.written_by_device(partition.place(addr), bytes);
         }
-        self.messages
-            .extend(self.devices.virtio[slot].take_message());
     }
 
     #[cold]
     #[inline(never)]
     fn load_device(&mut self, addr: PhysAddr, width: Width) -> Result<u64, AccessFault> {
-        aligned_device(addr, width)
-            .and_then(|(device, offset)| self.devices.load(device, offset, width))
+        let (platform, local) = device_of(addr);
+        let platform = self.platforms.get_mut(platform);
+        platform
+            .and_then(|it| {
+                let (device, offset) = aligned_device(local, width)?;
+                it.devices.load(device, offset, width)
+            })
             .ok_or(AccessFault { addr })
     }
 
@@ -492,18 +522,17 @@ impl Machine {
         width: Width,
         value: u64,
     ) -> Result<(), AccessFault> {
-        let stored = aligned_device(addr, width)
-            .and_then(|(device, offset)| self.devices.store(device, offset, width, value));
-        self.console.append(self.devices.uart.sent());
-        if let Some((DeviceId::Virtio(slot), _)) = device_at(addr)
+        let (number, local) = device_of(addr);
+        let Some(platform) = self.platforms.get_mut(number) else {
+            return Err(AccessFault { addr });
+        };
+        let stored = aligned_device(local, width)
+            .and_then(|(device, offset)| platform.devices.store(device, offset, width, value));
+        self.ends |= platform.device_was_stored_to();
+        if let Some((DeviceId::Virtio(slot), _)) = device_at(local)
             && stored.is_some()
         {
-            self.serve(slot);
-        }
-        if self.ended.is_none() {
-            let by = EndedBy::Finisher;
-            let ending = self.devices.finisher.ending;
-            self.ended = ending.map(|ending| Ended { by, ending });
+            self.serve(number, slot);
         }
         stored.ok_or(AccessFault { addr })
     }
@@ -541,20 +570,14 @@ impl Machine {
     fn after_store(&mut self, by: HartId, addr: PhysAddr, bytes: u64) -> Result<(), AccessFault> {
         self.watches.stored(Some(by), addr, bytes);
         self.pages.written(addr, bytes);
-        let Some(htif) = &self.htif else {
-            return Ok(());
-        };
-        let answer = htif.stored(addr, bytes, &mut self.ram)?;
-        for word in answer.written.into_iter().flatten() {
-            self.watches.stored(None, word, Width::D.bytes());
-            self.pages.written(word, Width::D.bytes());
-        }
-        self.console.extend(answer.console);
-        if self.ended.is_none() {
-            self.ended = answer.exit.map(|code| Ended {
-                by: EndedBy::Htif,
-                ending: Ending::of_code(code),
-            });
+        for platform in &mut self.platforms {
+            let Some(htif) = platform.htif else { continue };
+            let written = htif.stored(addr, bytes, &mut self.ram)?;
+            for word in written.written.into_iter().flatten() {
+                self.watches.stored(None, word, Width::D.bytes());
+                self.pages.written(word, Width::D.bytes());
+            }
+            self.ends |= platform.was_told(written);
         }
         Ok(())
     }
@@ -572,7 +595,7 @@ impl std::fmt::Debug for Machine {
         f.debug_struct("Machine")
             .field("ram", &self.ram)
             .field("watches", &self.watches)
-            .field("ended", &self.ended)
+            .field("ended", &self.ended())
             .finish_non_exhaustive()
     }
 }

@@ -31,17 +31,22 @@ impl Machine {
     /// All that a snapshot needs besides RAM.
     #[must_use]
     pub fn save(&self) -> MachineState {
-        let devices = &self.devices;
+        self.state_of(0, self.watches.save())
+    }
+
+    pub(crate) fn state_of(&self, guest: usize, watches: WatchesState) -> MachineState {
+        let platform = self.platform(guest);
+        let devices = &platform.devices;
         MachineState {
-            watches: self.watches.save(),
+            watches,
             finisher: devices.finisher.clone(),
             rtc: devices.rtc.clone(),
             clint: devices.clint.clone(),
             plic: devices.plic.clone(),
             uart: devices.uart.save(),
             virtio: devices.virtio.iter().map(Virtio::save).collect(),
-            htif: self.htif,
-            ended: self.ended,
+            htif: platform.htif,
+            ended: platform.ended,
         }
     }
 
@@ -51,7 +56,8 @@ impl Machine {
     /// When the state is that of another machine, or contradicts itself; the machine is of no use then.
     pub fn restore(&mut self, state: &MachineState) -> Result<(), String> {
         self.watches.restore(&state.watches)?;
-        let devices = &mut self.devices;
+        let platform = self.first_mut();
+        let devices = &mut platform.devices;
         devices.finisher = state.finisher.clone();
         devices.clint.restore(&state.clint)?;
         devices.rtc.restore(&state.rtc);
@@ -64,8 +70,9 @@ impl Machine {
         for (device, saved) in devices.virtio.iter_mut().zip(&state.virtio) {
             device.restore(saved)?;
         }
-        self.htif = state.htif;
-        self.ended = state.ended;
+        platform.htif = state.htif;
+        platform.ended = state.ended;
+        self.ends = state.ended.is_some();
         Ok(())
     }
 }

@@ -102,15 +102,24 @@ impl Watches {
     /// All that a snapshot needs.
     #[must_use]
     pub fn save(&self) -> WatchesState {
-        let watch = |line: &u64| match *line {
+        self.save_of((0..self.lines.len()).map(HartId::new))
+    }
+
+    /// The same of some harts.
+    pub(crate) fn save_of(&self, harts: impl Iterator<Item = HartId>) -> WatchesState {
+        let watch = |line: u64| match line {
             IDLE => HartWatch::Idle,
             LOST => HartWatch::Lost,
             line => HartWatch::Held(line),
         };
+        let harts: Vec<_> = harts.collect();
+        let lost = self.lost.iter().filter(|hart| harts.contains(hart));
         WatchesState {
-            harts: self.lines.iter().map(watch).collect(),
-            lost: self.lost.clone(),
+            lost: lost.copied().collect(),
             pinned: self.pinned.clone(),
+            harts: (harts.iter())
+                .map(|hart| watch(self.lines[hart.index()]))
+                .collect(),
         }
     }
 

@@ -17,6 +17,7 @@ pub mod perfetto;
 mod probe;
 pub mod profile;
 mod recorder;
+mod recorders;
 
 pub use accounts::{Accounts, Change, Slot};
 pub use activity::{Activity, CodeKind, Course, Doing, Mode, Purpose};
@@ -26,3 +27,4 @@ pub use probe::{Probe, ProbeCode};
 pub use recorder::{
     LockReads, Mark, MarkKind, Moment, OTHER_LOCKS, ProbeObserver, Recorder, Report, Silent,
 };
+pub use recorders::Recorders;

@@ -15,6 +15,7 @@ mod energy;
 mod error;
 #[cfg(test)]
 mod fuzz;
+mod hosting;
 mod inspect;
 mod isa_string;
 mod locks;

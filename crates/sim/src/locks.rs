@@ -3,6 +3,7 @@
 use loiter_observe::{LockUse, LockUser};
 use serde::Serialize;
 
+use crate::symbols::Symbols;
 use crate::system::System;
 
 /// One hart's use of one lock from one place of the program, within the region of interest if it has one.
@@ -64,12 +65,19 @@ pub struct LockRow {
 
 /// What has been found out of locks.
 pub(crate) fn lock_rows(system: &System) -> Vec<LockRow> {
-    let uses = system.locks().flat_map(|locks| locks.uses());
-    uses.map(|(user, found)| row(system, user, found)).collect()
+    lock_rows_of(system, 0)
 }
 
-fn row(system: &System, user: &LockUser, found: &LockUse) -> LockRow {
-    let symbol = |addr| system.symbols.linked_text(addr).unwrap_or_default();
+/// The same in a guest.
+pub(crate) fn lock_rows_of(system: &System, guest: usize) -> Vec<LockRow> {
+    let uses = system.locks_of(guest).flat_map(|locks| locks.uses());
+    let symbols = &system.symbols[guest];
+    uses.map(|(user, found)| row(symbols, user, found))
+        .collect()
+}
+
+fn row(symbols: &Symbols, user: &LockUser, found: &LockUse) -> LockRow {
+    let symbol = |addr| symbols.linked_text(addr).unwrap_or_default();
     LockRow {
         lock: user.lock,
         lock_symbol: symbol(user.lock),

@@ -282,7 +282,7 @@ impl System {
         if let Some(inspector) = &mut self.inspector {
             inspector.probe(moment, &probe);
         }
-        self.recorder.probe(moment, probe);
+        self.recorders.probe(moment, probe);
         ends
     }
 }

@@ -31,7 +31,7 @@ impl Timing {
 
     fn attach_hart(&mut self, system: &mut System, hart: HartId, now: Cycle) {
         let context = self.place(hart);
-        let spinning = system.recorder.is_spinning(hart);
+        let spinning = system.recorders.is_spinning(hart);
         let harts = &mut system.harts[hart.index()];
         self.cores
             .attach(harts, &system.machine, context, spinning, now);

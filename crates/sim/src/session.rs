@@ -111,7 +111,7 @@ impl Session {
         let addresses = machine.load_boot(&files)?;
         let (entry, tree) = (addresses.entry, addresses.device_tree);
         let mut system = System::assemble(&file, &config, machine, entry, tree);
-        system.symbols = symbols.into();
+        system.symbols = vec![symbols.into()];
         mark_waiting(&mut system, &file, request.waiting.as_ref())?;
         for hart in &mut system.harts {
             hart.regs[12] = addresses.dynamic_info.0;
@@ -231,7 +231,7 @@ impl Session {
         }
         let server = DebugServer::listen(address)?;
         let address = server.address();
-        self.symbol_elf = symbol_elf::write(self.system.symbols.files());
+        self.symbol_elf = symbol_elf::write(self.system.symbols[0].files());
         self.gdb = Some(Box::new(server));
         Ok(address)
     }
@@ -354,7 +354,7 @@ impl Session {
             timing_cycles: self.timed_cycles(),
             clock_mhz: self.system.clock_hz / 1_000_000,
             timed,
-            probes: recorder_rows(&self.system.recorder, lock_rows(&self.system)),
+            probes: recorder_rows(self.system.recorders.of(0), lock_rows(&self.system)),
         }
     }
 

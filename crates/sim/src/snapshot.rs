@@ -136,6 +136,18 @@ impl System {
         hash(&self.state(), &self.machine)
     }
 
+    /// A hash of all that a guest can find out, which came to `cycle`.
+    pub(crate) fn state_hash_of(&self, guest: usize, cycle: Cycle) -> StateHash {
+        let machine = &self.machine;
+        let harts = machine.harts_of(guest);
+        let state = SystemState {
+            cycle,
+            clock_hz: self.clock_hz,
+            harts: harts.map(|it| self.harts[it.index()].save()).collect(),
+        };
+        hash_of(&state, &machine.save_guest(guest), machine.ram_of(guest))
+    }
+
     /// Makes a system with the snapshot's hardware what the snapshot is of.
     fn restore(&mut self, snapshot: &Snapshot) -> Result<(), Error> {
         let contradiction = |problem| Error::from(snapshot.contradiction(problem));
@@ -168,11 +180,15 @@ impl System {
 }
 
 fn hash(state: &SystemState, machine: &Machine) -> StateHash {
+    hash_of(state, &machine.save(), machine.ram_of(0))
+}
+
+fn hash_of(state: &SystemState, machine: &MachineState, ram: &[u8]) -> StateHash {
     let mut hasher = StateHasher::new();
     let plain = "states are plain data";
     hasher.state(SYSTEM, state).expect(plain);
-    hasher.state(MACHINE, &machine.save()).expect(plain);
-    hasher.ram(&machine.ram);
+    hasher.state(MACHINE, machine).expect(plain);
+    hasher.ram(ram);
     hasher.finish()
 }
 
@@ -246,7 +262,7 @@ impl Session {
         let machine = Machine::new(&config)?;
         let nowhere = PhysAddr(0);
         let mut system = System::assemble(&file, &config, machine, nowhere, nowhere);
-        system.symbols = Symbols::read(&request.symbols)?.into();
+        system.symbols = vec![Symbols::read(&request.symbols)?.into()];
         system.restore(&snapshot)?;
         mark_waiting(&mut system, &file, request.waiting.as_ref())?;
         let origin = Origin::new(&file, Booted::Known(header.booted.clone()), Some(request));

@@ -8,7 +8,7 @@ use loiter_cores::Skipping;
 use loiter_hart::{CodeCache, Extensions, Hart, Unhandled};
 use loiter_isa::disassemble;
 use loiter_machine::{ElfImage, Machine, MachineConfig, Mmu};
-use loiter_observe::{Locks, Recorder};
+use loiter_observe::{Locks, Recorders};
 use loiter_types::{Cycle, HartId, PhysAddr};
 
 use crate::check::{Checker, Divergence, What};
@@ -36,8 +36,9 @@ pub(crate) struct System {
     pub(crate) machine: Machine,
     pub(crate) harts: Vec<Hart>,
     pub(crate) code: CodeCache,
-    pub(crate) recorder: Recorder,
-    pub(crate) symbols: Arc<Symbols>,
+    pub(crate) recorders: Recorders,
+    /// Of each guest, or of the only program.
+    pub(crate) symbols: Vec<Arc<Symbols>>,
     /// Code that waits.
     pub(crate) waiting: Vec<WaitingRow>,
     /// Who watches instructions.
@@ -74,7 +75,7 @@ impl System {
         machine.load_elf(elf)?;
         let tree = machine.place_device_tree();
         let mut system = Self::assemble(file, &config, machine, elf.entry, tree);
-        system.symbols = Arc::new(Symbols::of_program(elf));
+        system.symbols = vec![Arc::new(Symbols::of_program(elf))];
         system.max_cycles = request.max_cycles.unwrap_or(u64::MAX);
         Ok(system)
     }
@@ -92,14 +93,22 @@ impl System {
             sv48: config.mmu == Some(Mmu::Sv48),
             ..Extensions::of(&config.isa)
         };
+        let harts = (0..config.harts).map(HartId::new);
+        let hart = |id| Hart::new(id, entry.0, device_tree, extensions);
         Self {
-            harts: (0..config.harts)
-                .map(|n| Hart::new(HartId::new(n), entry.0, device_tree, extensions))
-                .collect(),
+            harts: harts.map(hart).collect(),
+            ..Self::empty(machine, clock_hz, clock_hz / config.timebase_hz)
+        }
+    }
+
+    /// A system around `machine` without its harts, at cycle 0.
+    pub(crate) fn empty(machine: Machine, clock_hz: u64, cycles_per_tick: u64) -> Self {
+        Self {
+            harts: Vec::new(),
             machine,
             code: CodeCache::new(),
-            recorder: Recorder::default(),
-            symbols: Arc::default(),
+            recorders: Recorders::default(),
+            symbols: vec![Arc::default()],
             waiting: Vec::new(),
             inspector: None,
             held_turn: None,
@@ -108,7 +117,7 @@ impl System {
             awaited: Awaited::default(),
             now: Cycle(0),
             clock_hz,
-            cycles_per_tick: clock_hz / config.timebase_hz,
+            cycles_per_tick,
             max_cycles: u64::MAX,
             skipping: Skipping::default(),
         }
@@ -121,8 +130,13 @@ impl System {
 
     /// How the program ended the machine, if it did.
     pub(crate) fn ended(&self) -> Option<Exit> {
+        self.ended_of(0)
+    }
+
+    /// The same of a guest.
+    pub(crate) fn ended_of(&self, guest: usize) -> Option<Exit> {
         use loiter_machine::{EndedBy, Ending};
-        let ended = self.machine.ended()?;
+        let ended = self.machine.platform(guest).ended()?;
         if ended.ending == Ending::Reset {
             return Some(Exit {
                 reason: ExitReason::Reset,
@@ -166,14 +180,15 @@ impl System {
 
     /// ` <symbol+offset>` of an address that `hart` uses, or nothing.
     pub(crate) fn symbol(&self, hart: HartId, addr: u64) -> String {
-        let hart = &self.harts[hart.index()];
-        self.symbols.text(hart, &self.machine, addr)
+        let symbols = &self.symbols[self.machine.guest_of(hart).0];
+        symbols.text(&self.harts[hart.index()], &self.machine, addr)
     }
 
     /// The error for a trap without a handler, with what the program printed before it.
     pub(crate) fn unhandled(&mut self, hart: HartId, unhandled: Unhandled) -> Error {
         self.faulting = Some(hart);
-        let console = self.machine.take_output(0);
+        let guest = self.machine.guest_of(hart).0;
+        let console = self.machine.platform_mut(guest).take_output(0);
         let tail = &console[console.len().saturating_sub(CONSOLE_TAIL_BYTES)..];
         let printed = if tail.is_empty() {
             String::new()
@@ -284,14 +299,14 @@ impl System {
 
     /// Writes a trace of retired instructions from now on.
     pub(crate) fn begin_trace(&mut self, request: &TraceRequest) -> Result<(), Error> {
-        let trace = Trace::new(request, Arc::clone(&self.symbols))?;
+        let trace = Trace::new(request, Arc::clone(&self.symbols[0]))?;
         self.inspector().trace = Some(trace);
         Ok(())
     }
 
     /// Writes a log of the pipelines of timing cores from now on.
     pub(crate) fn begin_pipeline(&mut self, request: &PipelineRequest) -> Result<(), Error> {
-        let pipeline = Pipeline::new(request, Arc::clone(&self.symbols))?;
+        let pipeline = Pipeline::new(request, Arc::clone(&self.symbols[0]))?;
         self.inspector().pipeline = Some(pipeline);
         Ok(())
     }
@@ -322,7 +337,7 @@ impl System {
 
     /// Counts instructions by function and call from `from` on, a cycle, a symbol or "timing"; none: from now on.
     pub(crate) fn begin_profile(&mut self, from: Option<&str>) -> Result<(), Error> {
-        let symbols = Arc::clone(&self.symbols);
+        let symbols = Arc::clone(&self.symbols[0]);
         let profiler = Profiler::new(from, symbols, self.harts.len(), self.now)?;
         self.inspector().profiler = Some(profiler);
         Ok(())
@@ -330,18 +345,18 @@ impl System {
 
     /// Counts what the locks of the guest's kernel cost from now on; `only_timed`: on timed cores alone.
     pub(crate) fn begin_lock_stats(&mut self, only_timed: bool) -> Result<(), Error> {
-        let lock_stats = LockStats::new(&self.symbols, self.harts.len(), only_timed)?;
+        let lock_stats = LockStats::new(&self.symbols[0], self.harts.len(), only_timed)?;
         self.inspector().lock_stats = Some(lock_stats);
         Ok(())
     }
 
     /// What has been found out of locks: by probes, and by the symbols of lock functions.
-    pub(crate) fn locks(&self) -> impl Iterator<Item = &Locks> {
+    pub(crate) fn locks_of(&self, guest: usize) -> impl Iterator<Item = &Locks> {
         let lock_stats = self
             .inspector
             .as_ref()
             .and_then(|it| it.lock_stats.as_ref());
-        iter::once(&self.recorder.locks).chain(lock_stats.map(|it| &it.locks))
+        iter::once(&self.recorders.of(guest).locks).chain(lock_stats.map(|it| &it.locks))
     }
 
     /// Writes the profile, if there is one, to `path`; `command` says what was run.

@@ -5,7 +5,7 @@ use loiter_cores::{
 };
 use loiter_hart::{Hart, InstructionObserver, Nap, Performed, Retired, Trapped, Unobserved};
 use loiter_memory::{Memory, Told};
-use loiter_observe::{Moment, Probe, ProbeObserver, Recorder};
+use loiter_observe::{Moment, Probe, ProbeObserver, Recorders};
 use loiter_types::{ContextId, Cycle, HartId, StateVisitor};
 
 use crate::debug::{Inspector, Watcher};
@@ -55,7 +55,7 @@ pub(crate) struct Timing {
 /// The recorder of probes, what ends the phase, and who watches instructions, and with `PIPELINE`
 /// their way through pipelines.
 struct Observers<'a, W, const PIPELINE: bool> {
-    recorder: &'a mut Recorder,
+    recorders: &'a mut Recorders,
     awaited: &'a mut Awaited,
     watcher: &'a mut W,
 }
@@ -64,12 +64,12 @@ impl<W: Watcher, const PIPELINE: bool> ProbeObserver for Observers<'_, W, PIPELI
     fn probe(&mut self, moment: Moment, probe: Probe) -> bool {
         self.watcher.probe(moment, &probe);
         let stops = self.awaited.probe(&probe);
-        self.recorder.probe(moment, probe);
+        self.recorders.probe(moment, probe);
         stops
     }
 
     fn visit_state(&mut self, hart: HartId, visitor: &mut impl StateVisitor) {
-        self.recorder.visit_state(hart, visitor);
+        self.recorders.visit_state(hart, visitor);
     }
 }
 
@@ -285,7 +285,7 @@ impl Timing {
         let listens = system.awaited.listens();
         let retired = system.instructions();
         let mut observers = Observers::<W, PIPELINE> {
-            recorder: &mut system.recorder,
+            recorders: &mut system.recorders,
             awaited: &mut system.awaited,
             watcher,
         };
@@ -357,7 +357,7 @@ impl Timing {
                     self.cores.hear(told, now, &mut shared);
                 }
                 self.cores.see_delivered(now, &mut shared);
-                if shared.machine.ended().is_some() {
+                if shared.machine.ends() {
                     end = Some(now);
                     break;
                 }
@@ -391,7 +391,7 @@ impl Timing {
             now = self.cores.run(now, ends, steps, &mut shared);
             through = now.after(1);
             self.through = through;
-            if shared.unhandled.is_some() || shared.machine.ended().is_some() {
+            if shared.unhandled.is_some() || shared.machine.ends() {
                 end = Some(now);
                 break;
             }
@@ -433,7 +433,7 @@ impl Timing {
         let told = &mut self.told;
         let retired = system.instructions();
         let mut observers = Observers::<W, PIPELINE> {
-            recorder: &mut system.recorder,
+            recorders: &mut system.recorders,
             awaited: &mut system.awaited,
             watcher,
         };
@@ -464,7 +464,7 @@ impl Timing {
             }
             next = self.cores.drain(now, &mut shared);
             wake_watchers(&mut self.cores, now, &mut shared);
-            if shared.unhandled.is_some() || shared.machine.ended().is_some() {
+            if shared.unhandled.is_some() || shared.machine.ends() {
                 break;
             }
             next = next.min(shared.memory.next());

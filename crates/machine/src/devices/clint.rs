@@ -107,6 +107,13 @@ impl Clint {
         }
     }
 
+    /// The caller's time begins anew, at 0; `mtime` goes on where it stands.
+    pub(crate) fn begin_time(&mut self) {
+        self.offset = self.mtime();
+        self.ticks = 0;
+        self.update();
+    }
+
     #[inline(always)]
     pub(crate) fn ticks(&self) -> u64 {
         self.ticks

@@ -167,6 +167,13 @@ impl Devices {
         self.uart.is_read()
     }
 
+    /// The caller's time begins anew, at 0; the clocks go on where they stand.
+    pub(crate) fn begin_time(&mut self) {
+        self.rtc.set_ticks(self.clint.ticks());
+        self.rtc.begin_time();
+        self.clint.begin_time();
+    }
+
     /// The time of the alarm has come.
     #[cold]
     pub(crate) fn alarm(&mut self) {

@@ -70,6 +70,13 @@ impl Rtc {
         self.update();
     }
 
+    /// The caller's time begins anew, at 0; the time of day goes on where it stands.
+    pub(crate) fn begin_time(&mut self) {
+        self.epoch_ns = self.now_ns();
+        self.ticks = 0;
+        self.update();
+    }
+
     /// The tick at which the alarm goes off; `u64::MAX` for never.
     #[inline(always)]
     pub(crate) fn deadline(&self) -> u64 {

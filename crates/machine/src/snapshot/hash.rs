@@ -6,7 +6,6 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::ram::Ram;
 use crate::snapshot::error::SnapshotFault;
 use crate::snapshot::ram::used_pages;
 
@@ -67,8 +66,8 @@ impl StateHasher {
 
     /// Hashes what RAM holds, reading no page that the host has not given. Pages of zeroes count as
     /// those that nobody has touched.
-    pub fn ram(&mut self, ram: &Ram) {
-        self.hasher.update(&ram.bytes().to_le_bytes());
+    pub fn ram(&mut self, ram: &[u8]) {
+        self.hasher.update(&(ram.len() as u64).to_le_bytes());
         for (page, bytes) in used_pages(ram) {
             self.hasher.update(&(page as u64).to_le_bytes());
             self.hasher.update(bytes);

@@ -35,6 +35,7 @@ pub use hash::{StateHash, StateHasher};
 pub use header::{Hardware, Header};
 pub use identity::FileIdentity;
 pub use reader::Snapshot;
+pub(crate) use ram::used_pages;
 pub use writer::SnapshotWriter;
 
 #[cfg(test)]

@@ -29,10 +29,10 @@ pub(crate) fn window_of(section: &str) -> Option<usize> {
 }
 
 /// Numbers and contents of the pages that hold anything but zeroes.
-pub(crate) fn used_pages(ram: &Ram) -> impl Iterator<Item = (usize, &[u8])> {
-    let pages = ram.as_slice().chunks_exact(PAGE).enumerate();
+pub(crate) fn used_pages(ram: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let pages = ram.chunks_exact(PAGE).enumerate();
     pages
-        .zip(touched(ram.as_slice()))
+        .zip(touched(ram))
         .filter(|((_, bytes), touched)| *touched && **bytes != ZEROES)
         .map(|(page, _)| page)
 }

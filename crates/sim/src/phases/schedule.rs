@@ -125,7 +125,7 @@ fn arrival(system: &System, end: &End) -> Result<Option<Arrival>, Error> {
         End::User => return Ok(Some(Arrival::in_user_mode())),
         End::Probe(_) | End::Console(_) | End::Instructions(_) | End::Cycles(_) => return Ok(None),
     };
-    match Arrival::at_symbol(name, &system.symbols, &system.harts) {
+    match Arrival::at_symbol(name, &system.symbols[0], &system.harts) {
         Some(arrival) => Ok(Some(arrival)),
         None => Err(Error::User(format!(
             "--phases: symbol:{name}: no symbol of the program, the kernel or the files of --symbols has \

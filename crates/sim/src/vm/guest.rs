@@ -1,4 +1,4 @@
-//! A guest: a system whose harts are virtual CPUs.
+//! A guest: a part of the host's system, whose harts are virtual CPUs.
 
 use loiter_hart::{HartState, HostCall, Nap, Privilege, Stop};
 use loiter_types::{Cycle, HartId};
@@ -17,10 +17,11 @@ pub(crate) enum End {
 
 pub(crate) struct Guest {
     pub(crate) name: String,
-    pub(crate) system: System,
-    /// Its clock when the host's was 0.
-    offset: u64,
-    /// Instructions that each hart had retired by then.
+    /// Its number in the system.
+    number: usize,
+    /// Its harts in the system.
+    harts: Vec<HartId>,
+    /// Instructions that each of them had retired when the host's time began.
     retired: Vec<u64>,
     /// Whether somebody types to it, so that it may wait for more.
     pub(crate) is_driven: bool,
@@ -50,120 +51,139 @@ pub(crate) enum Left {
 }
 
 impl Guest {
-    pub(crate) fn new(name: &str, mut system: System, is_driven: bool) -> Self {
-        for hart in &mut system.harts {
-            hart.is_virtual = true;
-        }
+    /// Guest `number` of `system`.
+    pub(crate) fn new(name: &str, number: usize, system: &System, is_driven: bool) -> Self {
+        let harts: Vec<_> = system.machine.harts_of(number).collect();
+        let retired = |hart: &HartId| system.harts[hart.index()].retired;
         Self {
             name: name.to_owned(),
-            offset: system.now.0,
-            retired: system.harts.iter().map(|hart| hart.retired).collect(),
-            system,
+            number,
+            retired: harts.iter().map(retired).collect(),
+            harts,
             is_driven,
             over: None,
         }
     }
 
-    /// Its clock is the host's, whoever runs.
-    pub(crate) fn set_time(&mut self, now: Cycle) {
-        let system = &mut self.system;
-        system.now = now.after(self.offset);
-        system
-            .machine
-            .set_time(system.now.0 / system.cycles_per_tick);
+    /// Its harts, by their numbers in the system.
+    pub(crate) fn harts(&self) -> &[HartId] {
+        &self.harts
+    }
+
+    /// Its number in the system.
+    pub(crate) fn number(&self) -> usize {
+        self.number
     }
 
     /// Instructions that a hart has retired on this host.
-    pub(crate) fn instructions(&self, hart: HartId) -> u64 {
-        self.system.harts[hart.index()].retired - self.retired[hart.index()]
+    pub(crate) fn instructions(&self, system: &System, hart: HartId) -> u64 {
+        let own = self.harts.iter().position(|&it| it == hart);
+        let before = own.map_or(0, |n| self.retired[n]);
+        system.harts[hart.index()].retired - before
     }
 
     /// Those of all harts.
-    pub(crate) fn all_instructions(&self) -> u64 {
-        self.system.instructions() - self.retired.iter().sum::<u64>()
+    pub(crate) fn all_instructions(&self, system: &System) -> u64 {
+        let harts = self.harts.iter();
+        harts.map(|&hart| self.instructions(system, hart)).sum()
     }
 
-    /// When a timer of it next fires, in the host's time.
-    pub(crate) fn next_wake(&self) -> Option<Cycle> {
-        let due = self.system.next_wake()?;
-        Some(Cycle(due.0.saturating_sub(self.offset)))
-    }
-
-    /// Whether a hart that has slept is awake.
-    pub(crate) fn awake(&mut self, hart: HartId) -> bool {
-        self.system.awake(hart.index())
-    }
-
-    /// Whether a hart is in the guest's kernel, or in its firmware.
-    pub(crate) fn in_kernel(&self, hart: HartId) -> bool {
-        self.system.harts[hart.index()].csr.privilege != Privilege::User
-    }
-
-    /// Executes a hart from `at` on, in the host's time, for at most `budget` cycles.
-    pub(crate) fn execute(&mut self, hart: HartId, at: Cycle, budget: u64) -> Executed {
-        let (mut cycles, mut spinning) = (0, 0);
-        loop {
-            let spins = self.system.recorder.is_spinning(hart);
-            let (took, left) = self.burst(hart, at.after(self.offset + cycles), budget - cycles);
-            cycles += took;
-            spinning += if spins { took } else { 0 };
-            let left = match left {
-                None if cycles >= budget => Some(Left::Budget),
-                left => left,
-            };
-            if let Some(left) = left {
-                return Executed {
-                    cycles,
-                    spinning,
-                    left,
-                };
-            }
-        }
-    }
-
-    /// Executes a hart up to a probe, or until it comes back. Returns the cycles that it took.
-    fn burst(&mut self, hart: HartId, at: Cycle, budget: u64) -> (u64, Option<Left>) {
-        let n = hart.index();
-        // It keeps its CPU in all naps but wfi.
-        if self.system.harts[n].state != HartState::Running && !self.system.awake(n) {
-            return (budget, Some(Left::Budget));
-        }
-        self.system.harts[n].csr.clock.cycle = at.0;
-        let burst = self.system.burst(n, budget, None);
-        let used = burst.retired + burst.traps;
-        match burst.stop {
-            Stop::Probe(code, value) => {
-                self.system.probe(hart, at.after(used), code, value);
-                (used, None)
-            }
-            Stop::Budget => (used, Some(Left::Budget)),
-            Stop::Napping(Nap::Wfi) if self.system.awake(n) => (used, None),
-            Stop::Napping(Nap::Wfi) => (used, Some(Left::Blocked)),
-            // What spins sees nothing new before others have had their turn.
-            Stop::Pause | Stop::Napping(_) => (budget, Some(Left::Budget)),
-            Stop::Called(call) => (used, Some(Left::Called(call))),
-            Stop::Ended => {
-                let exit = self.system.ended().expect("it has ended");
-                (used, Some(Left::Over(End::Exit(exit))))
-            }
-            Stop::Unhandled(unhandled) => {
-                self.system.now = at.after(used);
-                let error = self.system.unhandled(hart, unhandled);
-                (used, Some(Left::Over(End::Failed(error.to_string()))))
-            }
-            Stop::Held => unreachable!("nobody watches guests"),
-        }
+    /// When time alone next wakes one of its harts.
+    pub(crate) fn next_wake(&self, system: &System) -> Option<Cycle> {
+        let asleep = self.harts.iter().map(|hart| &system.harts[hart.index()]);
+        let asleep = asleep.filter(|hart| hart.state != HartState::Running);
+        let deadlines = asleep.filter_map(|hart| hart.deadline().map(Cycle));
+        let tick = system.machine.platform(self.number).next_timer_ticks();
+        let timer = tick.map(|tick| Cycle(tick.saturating_mul(system.cycles_per_tick)));
+        deadlines.chain(timer).min()
     }
 
     /// The end of a guest in which nothing can ever happen again.
-    pub(crate) fn stuck(&self) -> End {
-        let harts = self.system.harts.iter();
+    pub(crate) fn stuck(&self, system: &System) -> End {
+        let harts = self.harts.iter().enumerate();
         let who: Vec<_> = harts
-            .map(|hart| {
-                let symbol = self.system.symbol(hart.id, hart.pc);
-                format!("{} at {:#x}{symbol} {}", hart.id, hart.pc, Nap::Wfi.words())
+            .map(|(n, &hart)| {
+                let pc = system.harts[hart.index()].pc;
+                let symbol = system.symbol(hart, pc);
+                let id = HartId::new(n);
+                format!("{id} at {pc:#x}{symbol} {}", Nap::Wfi.words())
             })
             .collect();
-        End::Exit(self.system.watchdog(&who))
+        End::Exit(system.watchdog(&who))
+    }
+
+    /// What it has said on console `port` since last asked.
+    pub(crate) fn take_output(&self, system: &mut System, port: usize) -> Vec<u8> {
+        let platform = system.machine.platform_mut(self.number);
+        platform.take_output(port)
+    }
+
+    /// Whether it has said something since then.
+    pub(crate) fn has_output(&self, system: &System) -> bool {
+        system.machine.platform(self.number).has_output()
+    }
+}
+
+/// Whether a hart is in its guest's kernel, or in its firmware.
+pub(crate) fn in_kernel(system: &System, hart: HartId) -> bool {
+    system.harts[hart.index()].csr.privilege != Privilege::User
+}
+
+/// The reference engine executes a hart from `at` on for at most `budget` cycles.
+pub(crate) fn execute(system: &mut System, hart: HartId, at: Cycle, budget: u64) -> Executed {
+    let (mut cycles, mut spinning) = (0, 0);
+    loop {
+        let spins = system.recorders.is_spinning(hart);
+        let (took, left) = burst(system, hart, at.after(cycles), budget - cycles);
+        cycles += took;
+        spinning += if spins { took } else { 0 };
+        let left = match left {
+            None if cycles >= budget => Some(Left::Budget),
+            left => left,
+        };
+        if let Some(left) = left {
+            return Executed {
+                cycles,
+                spinning,
+                left,
+            };
+        }
+    }
+}
+
+/// Executes a hart up to a probe, or until it comes back. Returns the cycles that it took.
+fn burst(system: &mut System, hart: HartId, at: Cycle, budget: u64) -> (u64, Option<Left>) {
+    let n = hart.index();
+    // It keeps its CPU in all naps but wfi.
+    if system.harts[n].state != HartState::Running && !system.awake(n) {
+        return (budget, Some(Left::Budget));
+    }
+    system.harts[n].csr.clock.cycle = at.0;
+    let burst = system.burst(n, budget, None);
+    let used = burst.retired + burst.traps;
+    match burst.stop {
+        Stop::Probe(code, value) => {
+            system.probe(hart, at.after(used), code, value);
+            (used, None)
+        }
+        Stop::Budget => (used, Some(Left::Budget)),
+        Stop::Napping(Nap::Wfi) if system.awake(n) => (used, None),
+        Stop::Napping(Nap::Wfi) => (used, Some(Left::Blocked)),
+        // What spins sees nothing new before others have had their turn.
+        Stop::Pause | Stop::Napping(_) => (budget, Some(Left::Budget)),
+        Stop::Called(call) => (used, Some(Left::Called(call))),
+        Stop::Ended => {
+            system.machine.ends_are_seen();
+            let guest = system.machine.guest_of(hart).0;
+            let exit = system.ended_of(guest).expect("it has ended");
+            (used, Some(Left::Over(End::Exit(exit))))
+        }
+        Stop::Unhandled(unhandled) => {
+            let now = std::mem::replace(&mut system.now, at.after(used));
+            let error = system.unhandled(hart, unhandled);
+            system.now = now;
+            (used, Some(Left::Over(End::Failed(error.to_string()))))
+        }
+        Stop::Held => unreachable!("nobody watches guests"),
     }
 }

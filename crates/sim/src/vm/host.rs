@@ -8,12 +8,13 @@ use loiter_hart::{HostCall, HostCallError};
 use loiter_types::{CpuId, Cycle, HartId, VcpuId};
 
 use super::file::VmFile;
-use super::guest::{End, Guest, Left};
+use super::guest::{self, End, Guest, Left};
 use super::helping::{self, Call, Candidate, Help, Policy};
 use super::params::HostParams;
 use super::scheduler::{self, Scheduler};
 use super::session::VmStatus;
 use super::vcpu::{Cpu, State, Vcpu, View};
+use crate::error::Error;
 use crate::result::{Exit, ExitReason};
 use crate::system::System;
 
@@ -21,6 +22,8 @@ use crate::system::System;
 pub struct Host {
     pub(super) file: VmFile,
     params: HostParams,
+    /// All guests' harts, memory and devices.
+    pub(super) system: System,
     pub(super) guests: Vec<Guest>,
     pub(super) vcpus: Vec<Vcpu>,
     pub(super) cpus: Vec<Cpu>,
@@ -44,11 +47,15 @@ pub enum Progress {
 
 impl Host {
     /// A host at power-on, with the systems of the guests of `file` in their order, each with whether somebody types to it.
-    pub(crate) fn new(file: VmFile, systems: Vec<(System, bool)>) -> Self {
-        let names = file.guests.iter().map(|guest| guest.name.clone());
-        let guests = names.zip(systems);
+    ///
+    /// # Errors
+    /// As [`System::host`].
+    pub(crate) fn new(file: VmFile, systems: Vec<(System, bool)>) -> Result<Self, Error> {
+        let (systems, driven): (Vec<_>, Vec<_>) = systems.into_iter().unzip();
+        let system = System::host(systems)?;
+        let guests = file.guests.iter().zip(driven).enumerate();
         let guests: Vec<_> = guests
-            .map(|(name, (system, is_driven))| Guest::new(&name, system, is_driven))
+            .map(|(n, (it, is_driven))| Guest::new(&it.name, n, &system, is_driven))
             .collect();
         let cpus = vec![Cpu::default(); file.host.cpus as usize];
         let vcpus = placed(&guests, cpus.len());
@@ -58,6 +65,7 @@ impl Host {
             scheduler: scheduler::by_name(&file, &of_vcpus),
             help: helping::by_name(&file.helping.policy),
             file,
+            system,
             guests,
             vcpus,
             cpus,
@@ -69,7 +77,7 @@ impl Host {
             vcpu.counts.wakes = 0;
             vcpu.woken = None;
         }
-        host
+        Ok(host)
     }
 
     fn limit(&self) -> Cycle {
@@ -107,7 +115,7 @@ impl Host {
     /// When the next turn ends; none, if nothing can happen before somebody types.
     fn end_of_turn(&self) -> Option<Cycle> {
         let alive = self.guests.iter().filter(|guest| guest.over.is_none());
-        let timers = alive.filter_map(Guest::next_wake);
+        let timers = alive.filter_map(|guest| guest.next_wake(&self.system));
         let timer = timers.filter(|&due| due > self.now).min();
         let is_idle = |cpu: &Cpu| cpu.current.is_none() && !cpu.chooses;
         let turn = match self.cpus.iter().all(is_idle) {
@@ -127,14 +135,12 @@ impl Host {
 
     /// Wakes who sleeps and has something to do.
     pub(super) fn wake_sleepers(&mut self) {
-        for guest in &mut self.guests {
-            if guest.over.is_none() {
-                guest.set_time(self.now);
-            }
-        }
+        self.system.now = self.now;
+        let ticks = self.now.0 / self.system.cycles_per_tick;
+        self.system.machine.set_time(ticks);
         for n in 0..self.vcpus.len() {
             let vcpu = &mut self.vcpus[n];
-            if vcpu.state() == State::Blocked && self.guests[vcpu.guest].awake(vcpu.hart) {
+            if vcpu.state() == State::Blocked && self.system.awake(vcpu.hart.index()) {
                 vcpu.enter(State::Runnable, self.now);
                 vcpu.counts.wakes += 1;
                 vcpu.woken = Some(self.now);
@@ -158,12 +164,12 @@ impl Host {
     fn find_stuck(&mut self) {
         for n in 0..self.guests.len() {
             let guest = &self.guests[n];
-            if guest.over.is_some() || guest.is_driven || guest.system.next_wake().is_some() {
+            if guest.over.is_some() || guest.is_driven || guest.next_wake(&self.system).is_some() {
                 continue;
             }
             let mut own = self.vcpus.iter().filter(|vcpu| vcpu.guest == n);
             if own.all(|vcpu| vcpu.state() == State::Blocked) {
-                let end = guest.stuck();
+                let end = guest.stuck(&self.system);
                 self.end_guest(n, self.now, end);
             }
         }
@@ -283,7 +289,7 @@ impl Host {
             return;
         }
         let Vcpu { guest, hart, .. } = self.vcpus[vcpu.index()];
-        let done = self.guests[guest].execute(hart, cpu.now, budget);
+        let done = guest::execute(&mut self.system, hart, cpu.now, budget);
         self.pass(id, vcpu, done.cycles);
         self.vcpus[vcpu.index()].counts.spinning += done.spinning;
         let now = self.cpus[id.index()].now;
@@ -312,14 +318,12 @@ impl Host {
     fn serve(&mut self, id: CpuId, vcpu: VcpuId, hart: HartId, call: HostCall) {
         self.pass(id, vcpu, 1);
         self.cpus[id.index()].call_left = self.params.call_cycles;
-        let guest = self.vcpus[vcpu.index()].guest;
         let (error, value) = match call {
             HostCall::Provides => (HostCallError::Success, 1),
             HostCall::Yield => (HostCallError::Success, 0),
             HostCall::Unknown => (HostCallError::NotSupported, 0),
         };
-        let harts = &mut self.guests[guest].system.harts;
-        harts[hart.index()].return_from_host_call(error, value);
+        self.system.harts[hart.index()].return_from_host_call(error, value);
         if call == HostCall::Yield {
             self.vcpus[vcpu.index()].counts.yields += 1;
             self.help(id, vcpu);
@@ -339,7 +343,7 @@ impl Host {
         };
         let candidate = |vcpu: VcpuId| Candidate {
             vcpu,
-            in_kernel: self.guests[guest].in_kernel(self.vcpus[vcpu.index()].hart),
+            in_kernel: guest::in_kernel(&self.system, self.vcpus[vcpu.index()].hart),
         };
         let ids = (0..self.vcpus.len()).map(VcpuId::new);
         let candidates: Vec<_> = ids.filter(waits).map(candidate).collect();
@@ -371,6 +375,8 @@ impl Host {
     /// A guest is over: its virtual CPUs run no more.
     pub(super) fn end_guest(&mut self, guest: usize, at: Cycle, end: End) {
         self.guests[guest].over = Some((at, end));
+        let platform = self.guests[guest].number();
+        self.system.machine.platform_mut(platform).stop();
         for n in 0..self.vcpus.len() {
             if self.vcpus[n].guest != guest {
                 continue;
@@ -401,10 +407,10 @@ fn placed(guests: &[Guest], cpus: usize) -> Vec<Vcpu> {
     for (number, guest) in guests.iter().enumerate() {
         let load = |cpu: usize| vcpus.iter().filter(|it| it.cpu.index() == cpu).count();
         let first = (0..cpus).min_by_key(|&cpu| load(cpu)).unwrap_or(0);
-        let harts = 0..guest.system.harts.len();
-        vcpus.extend(harts.map(|n| {
+        let harts = guest.harts().iter().enumerate();
+        vcpus.extend(harts.map(|(n, &hart)| {
             let cpu = CpuId::new((first + n) % cpus);
-            Vcpu::new(number, HartId::new(n), cpu)
+            Vcpu::new(number, hart, cpu)
         }));
     }
     vcpus
@@ -414,12 +420,12 @@ impl Host {
     /// Whether a guest has said something that nobody has heard.
     pub(super) fn has_output(&self) -> bool {
         let mut driven = self.guests.iter().filter(|guest| guest.is_driven);
-        driven.any(|guest| guest.system.machine.has_output())
+        driven.any(|guest| guest.has_output(&self.system))
     }
 
     pub(super) fn status(&self, progress: Progress) -> VmStatus {
         let guests = self.guests.iter().enumerate();
-        let said = guests.filter(|(_, guest)| guest.system.machine.has_output());
+        let said = guests.filter(|(_, guest)| guest.has_output(&self.system));
         VmStatus {
             state: match progress {
                 Progress::Running => "running",
@@ -428,7 +434,9 @@ impl Host {
                 Progress::Limit => "limit",
             },
             cycle: self.now.0,
-            instructions: self.guests.iter().map(Guest::all_instructions).sum(),
+            instructions: (self.guests.iter())
+                .map(|guest| guest.all_instructions(&self.system))
+                .sum(),
             said: said.map(|(n, _)| n).collect(),
         }
     }

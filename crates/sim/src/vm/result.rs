@@ -7,8 +7,9 @@ use super::guest::{End, Guest};
 use super::host::Host;
 use super::vcpu::{State, Vcpu};
 use crate::error::Error;
-use crate::locks::{LockRow, lock_rows};
+use crate::locks::{LockRow, lock_rows_of};
 use crate::result::{ExitReason, ReportRow, recorder_rows};
+use crate::system::System;
 
 /// A virtual CPU. `run_cycles`, `steal_cycles` and `blocked_cycles` add up to `over_cycle`, or to the run's cycles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -128,7 +129,9 @@ impl Host {
             file: self.file.values.clone(),
             cycles: self.now.0,
             clock_mhz: self.file.host.clock_mhz,
-            guests: self.guests.iter_mut().map(guest_row).collect(),
+            guests: (self.guests.iter())
+                .map(|guest| guest_row(guest, &mut self.system))
+                .collect(),
             vcpus,
             cpus,
         })
@@ -145,14 +148,14 @@ impl Host {
         let counts = &closed.counts;
         VcpuRow {
             guest: guest.name.clone(),
-            hart: vcpu.hart.0,
+            hart: self.system.machine.guest_of(vcpu.hart).1.0,
             run_cycles: counts.run,
             spinning_cycles: counts.spinning,
             steal_cycles: counts.runnable,
             blocked_cycles: counts.blocked,
             over_cycle: is_over.then_some(vcpu.since().0),
             longest_steal_cycles: counts.longest_runnable,
-            instructions: guest.instructions(vcpu.hart),
+            instructions: guest.instructions(&self.system, vcpu.hart),
             switches: counts.switches,
             preemptions: counts.preemptions,
             migrations: counts.migrations,
@@ -192,7 +195,7 @@ impl Host {
     }
 }
 
-fn guest_row(guest: &mut Guest) -> GuestRow {
+fn guest_row(guest: &Guest, system: &mut System) -> GuestRow {
     let (state, reason, code, message) = match &guest.over {
         None => ("running", None, None, String::new()),
         Some((_, End::Exit(exit))) => {
@@ -201,18 +204,20 @@ fn guest_row(guest: &mut Guest) -> GuestRow {
         }
         Some((_, End::Failed(message))) => ("failed", None, None, message.clone()),
     };
-    let console = guest.system.machine.take_output(0);
+    let console = guest.take_output(system, 0);
+    let (number, over) = (guest.number(), guest.over.as_ref().map(|(at, _)| *at));
+    let state_hash = system.state_hash_of(number, over.unwrap_or(system.now));
     GuestRow {
         name: guest.name.clone(),
         state,
         reason,
         code,
         message,
-        over_cycle: guest.over.as_ref().map(|(at, _)| at.0),
-        instructions: guest.all_instructions(),
+        over_cycle: over.map(|at| at.0),
+        instructions: guest.all_instructions(system),
         console: String::from_utf8_lossy(&console).into_owned(),
-        reports: recorder_rows(&guest.system.recorder, Vec::new()).reports,
-        locks: lock_rows(&guest.system),
-        state_hash: guest.system.state_hash().to_string(),
+        reports: recorder_rows(system.recorders.of(number), Vec::new()).reports,
+        locks: lock_rows_of(system, number),
+        state_hash: state_hash.to_string(),
     }
 }

@@ -79,7 +79,7 @@ impl Vm {
         self.systems.push((system, is_driven));
         if self.systems.len() == self.file.guests.len() {
             let systems = std::mem::take(&mut self.systems);
-            self.host = Some(Host::new(self.file.clone(), systems));
+            self.host = Some(Host::new(self.file.clone(), systems)?);
         }
         Ok(())
     }
@@ -127,8 +127,8 @@ impl Vm {
     /// # Errors
     /// Guests that are missing.
     pub fn take_output(&mut self, guest: usize, port: usize) -> Result<Vec<u8>, Error> {
-        let guest = &mut self.host()?.guests[guest];
-        Ok(guest.system.machine.take_output(port))
+        let host = self.host()?;
+        Ok(host.guests[guest].take_output(&mut host.system, port))
     }
 
     /// Types on console `port` of guest `guest`.
@@ -137,7 +137,7 @@ impl Vm {
     /// Guests that are missing.
     pub fn push_input(&mut self, guest: usize, port: usize, bytes: &[u8]) -> Result<(), Error> {
         let host = self.host()?;
-        host.guests[guest].system.machine.push_input(port, bytes);
+        host.system.machine.push_input_to(guest, port, bytes);
         // Nothing else may ever come that makes somebody look.
         host.wake_sleepers();
         Ok(())
@@ -153,8 +153,9 @@ impl Vm {
         number: usize,
         disk: &DiskRequest,
     ) -> Result<(), Error> {
-        let machine = &mut self.host()?.guests[guest].system.machine;
-        let replaced = machine.replace_disk(number, &disk.config());
+        let machine = &mut self.host()?.system.machine;
+        let platform = machine.platform_mut(guest);
+        let replaced = platform.replace_disk(number, &disk.config());
         Ok(replaced.map_err(MachineError::from)?)
     }
 

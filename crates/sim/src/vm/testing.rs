@@ -47,7 +47,7 @@ pub(crate) fn host(file: VmFile, programs: &[&str]) -> Host {
     let systems = file.guests.iter().zip(programs);
     let systems = systems.map(|(guest, program)| (system(guest.harts as usize, program), false));
     let systems = systems.collect();
-    Host::new(file, systems)
+    Host::new(file, systems).expect("guests that fit")
 }
 
 /// Runs to the end that the file or the guests set.

@@ -47,7 +47,7 @@ impl System {
     pub(crate) fn mark_waiting(&mut self, request: &WaitingTable) -> Result<(), Error> {
         let fail = |problem: String| Error::User(format!("--waiting {}: {problem}", request.path));
         let table = Table::parse(&request.text).map_err(fail)?;
-        let finder = Finder::new(&self.symbols, &self.machine);
+        let finder = Finder::new(&self.symbols[0], &self.machine);
         let found = table.find(&finder).map_err(fail)?;
         let mut marks = CodeMarks::default();
         let mut rows = Vec::new();

@@ -11,7 +11,6 @@ use vm_memory::{
 };
 
 use crate::map::RAM_BASE;
-use crate::ram::Ram;
 
 /// Access to RAM for as long as a device serves requests.
 pub(crate) struct Dma<'a> {
@@ -21,9 +20,10 @@ pub(crate) struct Dma<'a> {
 }
 
 impl<'a> Dma<'a> {
-    pub(crate) fn new(ram: &'a mut Ram) -> Self {
+    /// Access to these bytes of RAM, all that the device's guest has.
+    pub(crate) fn new(ram: &'a mut [u8]) -> Self {
         Self {
-            region: Region(VolatileSlice::from(ram.as_mut_slice())),
+            region: Region(VolatileSlice::from(ram)),
             written: RefCell::default(),
         }
     }
@@ -101,11 +101,12 @@ mod tests {
     use vm_memory::Bytes;
 
     use super::*;
+    use crate::ram::Ram;
 
     #[test]
     fn what_is_written_is_in_ram_and_remembered() {
         let mut ram = Ram::new(8192).unwrap();
-        let dma = Dma::new(&mut ram);
+        let dma = Dma::new(ram.as_mut_slice());
         dma.write_slice(b"abc", GuestAddress(RAM_BASE + 4094))
             .unwrap();
         let mut read = [0; 3];
@@ -119,7 +120,7 @@ mod tests {
     #[test]
     fn nothing_is_written_outside_ram() {
         let mut ram = Ram::new(8192).unwrap();
-        let dma = Dma::new(&mut ram);
+        let dma = Dma::new(ram.as_mut_slice());
         for (addr, bytes) in [
             (RAM_BASE + 8192, 1),
             (RAM_BASE + 8191, 2),

@@ -62,7 +62,7 @@ impl Guest {
     fn hash(&self) -> String {
         let mut hasher = StateHasher::new();
         hasher.state("machine", &self.machine.save()).unwrap();
-        hasher.ram(&self.machine.ram);
+        hasher.ram(self.machine.ram_of(0));
         hasher.finish().to_string()
     }
 

@@ -1,0 +1,46 @@
+//! A system whose harts are those of several guests.
+
+use loiter_hart::Extensions;
+use loiter_machine::Machine;
+use loiter_observe::Recorders;
+use loiter_types::HartId;
+
+use crate::error::Error;
+use crate::system::System;
+
+impl System {
+    /// A system that has the harts of all `guests`, one behind the other, and their memory and devices. Its time begins at 0, and so do
+    /// the records of what probes say; the guests' clocks go on where they stand. All have the clock of the first.
+    ///
+    /// # Errors
+    /// Guests whose harts have the hypervisor extension; more memory than there is.
+    pub(crate) fn host(guests: Vec<System>) -> Result<Self, Error> {
+        let (clock_hz, cycles_per_tick) = (guests[0].clock_hz, guests[0].cycles_per_tick);
+        let (mut parts, mut machines) = (Vec::new(), Vec::new());
+        for guest in guests {
+            let isa = &guest.machine.config().isa;
+            if Extensions::of(isa).h {
+                return Err(Error::User(format!(
+                    "a guest has harts of {isa}: a virtual CPU cannot be a hypervisor; take the extension h away"
+                )));
+            }
+            machines.push(guest.machine);
+            parts.push((guest.harts, guest.symbols, guest.now));
+        }
+        let machine = Machine::host(machines)?;
+        let mut system = Self::empty(machine, clock_hz, cycles_per_tick);
+        system.symbols.clear();
+        for (guest, (mut harts, symbols, now)) in parts.into_iter().enumerate() {
+            let partition = system.machine.platform(guest).partition();
+            for hart in &mut harts {
+                hart.join(HartId::new(system.harts.len()), partition, now);
+                system.harts.push(hart.clone());
+            }
+            system.symbols.extend(symbols);
+        }
+        let harts = (0..system.harts.len()).map(HartId::new);
+        let owners = harts.map(|hart| system.machine.guest_of(hart)).collect();
+        system.recorders = Recorders::of_guests(owners);
+        Ok(system)
+    }
+}
