@@ -101,10 +101,13 @@ class Engine:
         with self._faults():
             return _object(self._module.describe_vm(path, text))
 
-    def vm(self, path: str, text: str) -> Vm:
-        """The host of a file of virtual machines, whose guests are to be added in their order."""
+    def vm(self, path: str, text: str, machine: tuple[str, str, list[str]] | None = None) -> Vm:
+        """The host of a file of virtual machines, whose guests are to be added in their order.
+
+        `machine` is the one that the file names, if it names one: its name, its file's text, changes.
+        """
         with self._faults():
-            return Vm(self._module.Vm(path, text), self._faults)
+            return Vm(self._module.Vm(path, text, machine), self._faults)
 
     @functools.cached_property
     def sha256(self) -> str:

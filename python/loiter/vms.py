@@ -89,7 +89,7 @@ def load(engine: Engine, path: Path) -> HostFile:
 def run(engine: Engine, file: HostFile, progress: Callable[[Json], None], console: Console) -> Run:
     """Runs the host to the end that its guests or the file set. `console` hears of images that are built for it."""
     began = time.monotonic()
-    vm = engine.vm(str(file.path), file.text)
+    vm = engine.vm(str(file.path), file.text, _machine(engine, file))
     with contextlib.ExitStack() as stack:
         typed, hashes = [], {}
         for number, guest in enumerate(file.guests):
@@ -110,6 +110,18 @@ def run(engine: Engine, file: HostFile, progress: Callable[[Json], None], consol
             if guest["image"]:
                 made.linux[guest["name"]] = _linux(vm, number)
     return made
+
+
+def _machine(engine: Engine, file: HostFile) -> tuple[str, str, list[str]] | None:
+    """The machine whose contexts the CPUs are: a path counts from the file's folder."""
+    host = file.values["host"]
+    if not host["machine"]:
+        if host["machine_set"]:
+            raise UserFault(f"{file.path}: host.machine_set changes a machine, and host.machine names none")
+        return None
+    named = file.path.parent / host["machine"]
+    found = machines.load(engine, str(named) if named.is_file() else host["machine"], host["machine_set"].split())
+    return found.name, found.toml, list(found.sets)
 
 
 def _sets(file: HostFile, guest: Json) -> list[str]:

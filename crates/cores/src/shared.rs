@@ -160,9 +160,21 @@ impl<O: Observer> Shared<'_, O> {
         (emptied, lines.collect())
     }
 
-    /// A hart enters a trap; one that no handler takes is noted.
+    /// A hart begins a nap. Its host takes a virtual CPU that sleeps until an interrupt from its context.
+    pub(crate) fn naps(&mut self, hart: usize, nap: Nap) {
+        self.stop |= nap == Nap::Wfi && self.harts[hart].is_virtual;
+    }
+
+    /// A hart enters a trap; one that no handler takes is noted. A call that its host serves returns at once, and the host hears of
+    /// it.
     pub(crate) fn enter_trap(&mut self, hart: usize, trap: Trap, now: Cycle) {
         let hart = &mut self.harts[hart];
+        if let Some(call) = hart.host_call(trap) {
+            hart.return_from_host_call(call);
+            hart.called = Some(call);
+            self.stop = true;
+            return;
+        }
         let (pc, privilege) = (hart.pc, hart.csr.privilege);
         if let Err(unhandled) = hart.take_trap(trap, self.machine) {
             self.unhandled = Some((hart.id, unhandled));

@@ -7,6 +7,7 @@ use loiter_types::{Cycle, HartId, PhysAddr, StateVisitor, VirtAddr};
 use crate::code::{CodeCache, crosses};
 use crate::csr::{CsrFile, Extensions, Paging, Privilege};
 use crate::exec::Nap;
+use crate::host_call::HostCall;
 use crate::tlb::Tlb;
 use crate::translate::Access;
 use crate::trap::{Interrupt, Trap, Unhandled};
@@ -52,6 +53,8 @@ pub struct Hart {
     pub blocked: Option<Blocked>,
     /// Whether it is a virtual CPU, whose host serves some of its environment calls.
     pub is_virtual: bool,
+    /// What it has called its host for, as a virtual CPU on a timing core: the call has returned, and the host has not heard.
+    pub called: Option<HostCall>,
     /// Where its physical addresses lie in the machine.
     pub(crate) partition: Partition,
     pub(crate) tlb: Tlb,
@@ -74,6 +77,7 @@ impl Hart {
             state: HartState::Running,
             blocked: None,
             is_virtual: false,
+            called: None,
             partition: Partition::WHOLE,
             tlb: Tlb::new(id),
         };
@@ -117,6 +121,7 @@ impl Hart {
             state,
             blocked,
             is_virtual: _,
+            called: _,
             partition: _,
             tlb: _,
         } = self;

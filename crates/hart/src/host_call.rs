@@ -45,6 +45,18 @@ pub enum HostCallError {
     NotSupported = -2,
 }
 
+impl HostCall {
+    /// What it returns: an error, and a value.
+    #[must_use]
+    pub fn returns(self) -> (HostCallError, u64) {
+        match self {
+            HostCall::Provides => (HostCallError::Success, 1),
+            HostCall::Yield => (HostCallError::Success, 0),
+            HostCall::Unknown => (HostCallError::NotSupported, 0),
+        }
+    }
+}
+
 impl Hart {
     /// What `trap` asks of the host, if the hart is a virtual CPU and its firmware is not to see it.
     #[must_use]
@@ -66,8 +78,9 @@ impl Hart {
         }
     }
 
-    /// The call at the pc has been served, and counts as an instruction.
-    pub fn return_from_host_call(&mut self, error: HostCallError, value: u64) {
+    /// The call at the pc returns, and counts as an instruction.
+    pub fn return_from_host_call(&mut self, call: HostCall) {
+        let (error, value) = call.returns();
         self.regs[A0] = error as i64 as u64;
         self.regs[A1] = value;
         self.pc = self.pc.wrapping_add(CALL_BYTES);
@@ -116,8 +129,8 @@ mod tests {
     #[test]
     fn a_call_returns_behind_itself() {
         let mut hart = calling(YIELD_EXTENSION, 0, 7);
-        hart.return_from_host_call(HostCallError::NotSupported, 3);
+        hart.return_from_host_call(HostCall::Unknown);
         assert_eq!((hart.pc, hart.retired), (0x8000_0004, 1));
-        assert_eq!((hart.regs[A0] as i64, hart.regs[A1]), (-2, 3));
+        assert_eq!((hart.regs[A0] as i64, hart.regs[A1]), (-2, 0));
     }
 }

@@ -91,7 +91,9 @@ impl Hart {
     #[must_use]
     pub fn look(&self, machine: &Machine, addr: VirtAddr) -> Option<PhysAddr> {
         let physical = self.peek(machine, addr);
-        if self.csr.privilege == Privilege::Machine && physical.is_none_or(|at| !machine.is_ram(at, 1)) {
+        if self.csr.privilege == Privilege::Machine
+            && physical.is_none_or(|at| !machine.is_ram(at, 1))
+        {
             return self.peek_mapped(machine, addr);
         }
         physical

@@ -156,7 +156,9 @@ impl Hart {
     /// What tells the translations of a virtual CPU from those of other guests: its host has numbered them.
     fn of_host(&self) -> u64 {
         let guest = self.partition.guest();
-        guest.map_or(0, |number| AddressSpace::guest_of(u64::from(number) << VMID_SHIFT))
+        guest.map_or(0, |number| {
+            AddressSpace::guest_of(u64::from(number) << VMID_SHIFT)
+        })
     }
 
     /// A walk for `addr`, which is translated.
@@ -305,7 +307,9 @@ impl Hart {
     fn step_in_tables(&self, machine: &Machine, walk: &mut PageWalk) -> Result<Option<Page>, Trap> {
         let at = self.entry_of(machine, walk)?;
         let fault = walk.access.page_fault(walk.addr.0);
-        match read_entry(machine, self.partition, at, &mut walk.at, &mut walk.global).ok_or(fault)? {
+        match read_entry(machine, self.partition, at, &mut walk.at, &mut walk.global)
+            .ok_or(fault)?
+        {
             None => {
                 self.finds_guest_entry(walk)?;
                 Ok(None)
@@ -460,7 +464,8 @@ impl Hart {
     /// As [`Hart::peek`], whatever the present mode.
     pub(crate) fn peek_mapped(&self, machine: &Machine, addr: VirtAddr) -> Option<PhysAddr> {
         let place = |addr| self.partition.place(PhysAddr(addr));
-        let look = |register, more_bits, addr| peek_in(machine, self.partition, register, more_bits, addr);
+        let look =
+            |register, more_bits, addr| peek_in(machine, self.partition, register, more_bits, addr);
         if !self.csr.in_guest() {
             return look(self.csr.satp(), 0, addr.0).map(place);
         }

@@ -162,7 +162,7 @@ fn interrupt_changes_are_announced_once() {
     assert!(!machine.interrupts_changed());
     machine.set_time(10);
     assert!(machine.interrupts_changed());
-    assert_eq!((machine.time(), machine.interrupt_lines(A)), (10, 1 << 7));
+    assert_eq!((machine.time(A), machine.interrupt_lines(A)), (10, 1 << 7));
     assert_eq!(machine.next_timer_ticks(), None);
 }
 

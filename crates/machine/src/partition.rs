@@ -35,7 +35,10 @@ impl Partition {
 
     /// Guest `guest`, whose RAM of `ram_bytes` begins `ram_offset` behind the first byte of RAM.
     pub(crate) fn of_guest(guest: usize, ram_offset: u64, ram_bytes: u64) -> Self {
-        assert!(guest < MAX_GUESTS, "more guests than a machine has room for");
+        assert!(
+            guest < MAX_GUESTS,
+            "more guests than a machine has room for"
+        );
         Self {
             ram_bytes,
             ram_offset,
@@ -70,7 +73,6 @@ impl Partition {
             false => PhysAddr(NOWHERE),
         }
     }
-
 }
 
 impl Default for Partition {

@@ -126,11 +126,7 @@ impl Platform {
     ///
     /// # Errors
     /// When there is no such disk, or the new one cannot be had or is larger.
-    pub fn replace_disk(
-        &mut self,
-        number: usize,
-        config: &DiskConfig,
-    ) -> Result<(), DiskError> {
+    pub fn replace_disk(&mut self, number: usize, config: &DiskConfig) -> Result<(), DiskError> {
         let disks = self.config.disks.len();
         match self.devices.disk_mut(number) {
             Some(disk) => {

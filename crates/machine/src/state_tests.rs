@@ -83,7 +83,7 @@ impl Step {
         let watches: Vec<_> = harts().map(|hart| machine.watches.state(hart)).collect();
         seen + &format!(
             "{lines:x?} {watches:?} {} {:?} {:?} {:?} {:?}",
-            machine.time(),
+            machine.time(HartId(0)),
             machine.next_timer_ticks(),
             machine.ended(),
             machine.take_output(0),

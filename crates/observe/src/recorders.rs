@@ -1,6 +1,6 @@
 //! The recorders of a machine: one, or where it is the host of guests, one for each guest.
 
-use loiter_types::{HartId, StateVisitor};
+use loiter_types::{Cycle, HartId, StateVisitor};
 
 use crate::probe::Probe;
 use crate::recorder::{Moment, ProbeObserver, Recorder};
@@ -11,6 +11,24 @@ pub struct Recorders {
     of_guests: Vec<Recorder>,
     /// Of each hart its guest, and its number there; none where there are no guests.
     owners: Vec<(usize, HartId)>,
+    /// Of each hart of a guest.
+    waits: Vec<Waits>,
+}
+
+/// How long a virtual CPU has waited for locks while a CPU executed it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waits {
+    /// Whether a CPU executes it.
+    executes: bool,
+    /// While it does and waits for a lock, since when.
+    since: Option<Cycle>,
+    cycles: u64,
+}
+
+impl Waits {
+    fn ends(&mut self, now: Cycle) {
+        self.cycles += self.since.take().map_or(0, |since| now.since(since));
+    }
 }
 
 impl Default for Recorders {
@@ -18,6 +36,7 @@ impl Default for Recorders {
         Self {
             of_guests: vec![Recorder::default()],
             owners: Vec::new(),
+            waits: Vec::new(),
         }
     }
 }
@@ -29,6 +48,7 @@ impl Recorders {
         let guests = owners.iter().map(|(guest, _)| guest + 1).max();
         Self {
             of_guests: vec![Recorder::default(); guests.unwrap_or(1)],
+            waits: vec![Waits::default(); owners.len()],
             owners,
         }
     }
@@ -46,6 +66,29 @@ impl Recorders {
         self.of_guests[guest].is_spinning(hart)
     }
 
+    /// A CPU begins to execute the virtual CPU `hart`.
+    pub fn begins(&mut self, hart: HartId, now: Cycle) {
+        let spins = self.is_spinning(hart);
+        let waits = &mut self.waits[hart.index()];
+        waits.executes = true;
+        waits.since = spins.then_some(now);
+    }
+
+    /// A CPU ceases to.
+    pub fn stops(&mut self, hart: HartId, now: Cycle) {
+        let waits = &mut self.waits[hart.index()];
+        waits.ends(now);
+        waits.executes = false;
+    }
+
+    /// Cycles in which CPUs executed the virtual CPU `hart` while it waited for a lock, up to `now`.
+    #[must_use]
+    pub fn spinning_cycles(&self, hart: HartId, now: Cycle) -> u64 {
+        let mut waits = self.waits[hart.index()];
+        waits.ends(now);
+        waits.cycles
+    }
+
     #[inline(always)]
     fn owner(&self, hart: HartId) -> (usize, HartId) {
         let owner = self.owners.get(hart.index());
@@ -56,7 +99,15 @@ impl Recorders {
 impl ProbeObserver for Recorders {
     fn probe(&mut self, moment: Moment, probe: Probe) -> bool {
         let (guest, hart) = self.owner(moment.hart);
-        self.of_guests[guest].probe(Moment { hart, ..moment }, probe)
+        let recorder = &mut self.of_guests[guest];
+        let stops = recorder.probe(Moment { hart, ..moment }, probe);
+        if let Some(waits) = self.waits.get_mut(moment.hart.index()) {
+            match recorder.is_spinning(hart) && waits.executes {
+                true => waits.since = waits.since.or(Some(moment.cycle)),
+                false => waits.ends(moment.cycle),
+            }
+        }
+        stops
     }
 
     fn visit_state(&mut self, hart: HartId, visitor: &mut impl StateVisitor) {
@@ -67,8 +118,6 @@ impl ProbeObserver for Recorders {
 
 #[cfg(test)]
 mod tests {
-    use loiter_types::Cycle;
-
     use super::*;
 
     #[test]

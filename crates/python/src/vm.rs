@@ -1,6 +1,6 @@
 //! A host with guests, as Python has it.
 
-use loiter_sim::{DiskRequest, Request, VmFile};
+use loiter_sim::{DiskRequest, MachineFile, Request, VmFile};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -20,11 +20,20 @@ pub(crate) struct Vm(loiter_sim::Vm);
 
 #[pymethods]
 impl Vm {
-    /// The host of the file of virtual machines `text`, called `path` in messages.
+    /// The host of the file of virtual machines `text`, called `path` in messages. `machine` is the one that it names, if it names one:
+    /// its name, the text of its file, and changes.
     #[new]
-    fn new(path: &str, text: &str) -> PyResult<Self> {
+    #[pyo3(signature = (path, text, machine=None))]
+    fn new(
+        path: &str,
+        text: &str,
+        machine: Option<(String, String, Vec<String>)>,
+    ) -> PyResult<Self> {
         let file = VmFile::read(path, text).map_err(to_python)?;
-        Ok(Self(loiter_sim::Vm::new(file)))
+        let machine = machine.map(|(name, toml, sets)| MachineFile::read(&name, &toml, &sets));
+        let machine = machine.transpose().map_err(to_python)?;
+        let vm = loiter_sim::Vm::new(file, machine).map_err(to_python)?;
+        Ok(Self(vm))
     }
 
     /// The next guest runs the program `elf` as the JSON `request` of a run says.

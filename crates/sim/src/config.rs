@@ -85,6 +85,11 @@ pub struct ParameterDescription {
 }
 
 impl MachineFile {
+    /// The name by which it was asked for.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Reads the machine file `text`, called `path` in messages, and applies `sets` (`key=value`).
     ///
     /// # Errors

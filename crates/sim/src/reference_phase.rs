@@ -195,6 +195,11 @@ impl System {
         hart.state == HartState::Running
     }
 
+    /// Whether a hart sleeps until an interrupt.
+    pub(crate) fn sleeps(&self, hart: HartId) -> bool {
+        self.harts[hart.index()].state == HartState::Napping(Nap::Wfi)
+    }
+
     fn someone_wakes(&mut self) -> bool {
         (0..self.harts.len()).any(|n| self.awake(n))
     }

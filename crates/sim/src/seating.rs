@@ -23,6 +23,44 @@ impl Timing {
         system.begin_check_of_harts();
     }
 
+    /// The cores are there for harts from now on, and none sits in them: a host seats them one by one.
+    pub(crate) fn open(&mut self, now: Cycle) {
+        debug_assert!(!self.is_attached());
+        self.cores.resume(now);
+        self.attached = Some(now);
+        self.through = now;
+    }
+
+    /// `hart` comes into `context`, which is vacant.
+    pub(crate) fn seat(
+        &mut self,
+        system: &mut System,
+        hart: HartId,
+        context: ContextId,
+        now: Cycle,
+    ) {
+        let places = self.places.len()..system.harts.len();
+        self.places.extend(places.map(ContextId::new));
+        self.places[hart.index()] = context;
+        self.attach_hart(system, hart, now);
+    }
+
+    /// `hart` is to leave its context while others stay: [`Timing::steps_until`] comes back when it can be taken from there.
+    pub(crate) fn leaves(&mut self, hart: HartId, now: Cycle) {
+        self.leaving.push(hart);
+        self.cores.leave(hart, now);
+    }
+
+    /// Takes `hart` from its context, if it has come to stand between two instructions with nothing in flight.
+    pub(crate) fn unseat(&mut self, system: &mut System, hart: HartId, now: Cycle) -> bool {
+        if !self.cores.has_left(hart) {
+            return false;
+        }
+        self.leaving.retain(|&it| it != hart);
+        self.detach_hart(system, hart, now);
+        true
+    }
+
     /// The context in which `hart` sits, or would: the one with its number, unless it has moved.
     pub(crate) fn place(&self, hart: HartId) -> ContextId {
         let place = self.places.get(hart.index());

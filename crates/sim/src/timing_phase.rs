@@ -261,6 +261,27 @@ impl Timing {
         steps
     }
 
+    /// Many cycles of virtual CPUs, all of them before `until`; or up to the end of one in which their host has something to do.
+    /// Returns the first cycle that has not been gone through.
+    ///
+    /// # Errors
+    /// A trap that nobody handles.
+    pub(crate) fn steps_until(
+        &mut self,
+        system: &mut System,
+        until: Cycle,
+    ) -> Result<Cycle, Error> {
+        let skips = (false, system.skipping);
+        let steps = self.steps_observed::<_, false>(system, &mut Unobserved, skips, until)?;
+        let timer = system.next_timer().unwrap_or(Cycle::NEVER);
+        if matches!(steps, Steps::Asleep) || self.next(timer) >= until {
+            // Nothing happens before.
+            system.now = until;
+            self.through = until;
+        }
+        Ok(self.counted_to(system.now))
+    }
+
     /// The first cycle in which anything happens, if `timer` is when a timer is due.
     fn next(&mut self, timer: Cycle) -> Cycle {
         self.cores.next_due().min(self.memory.next()).min(timer)
@@ -317,13 +338,14 @@ impl Timing {
         let mut end = None;
         let mut held = false;
         let leaves = !self.leaving.is_empty();
+        let waits = |hart: &HartId| !self.cores.has_left(*hart);
+        let awaited: Vec<_> = self.leaving.iter().copied().filter(waits).collect();
         let catches = self.cores.catches();
         for _ in 0..STEPS_PER_LOOK {
             if self.cores.catches() - catches > CATCHES_PER_LOOK {
                 break;
             }
-            let gone = |&hart: &HartId| self.cores.has_left(hart);
-            if leaves && self.leaving.iter().all(gone) {
+            if awaited.iter().any(|&hart| self.cores.has_left(hart)) {
                 break;
             }
             // A store that a core performed by itself is heard of in the next cycle.
@@ -410,8 +432,9 @@ impl Timing {
         if let Some((hart, unhandled)) = unhandled {
             return Err(system.unhandled(hart, unhandled));
         }
-        if let Some(exit) = system.ended() {
-            return Ok(Steps::Ended(exit));
+        if system.machine.ends() {
+            // That of a guest is its host's affair.
+            return Ok(system.ended().map_or(Steps::Executed, Steps::Ended));
         }
         if end == Cycle::NEVER {
             return Ok(Steps::Asleep);

@@ -5,7 +5,7 @@ mod due;
 mod run;
 mod skip;
 
-use loiter_hart::{Hart, Nap, Retired};
+use loiter_hart::{Hart, HartState, Nap, Retired};
 use loiter_machine::Machine;
 use loiter_memory::{Lost, Memory, Told};
 use loiter_observe::{Accounts, Change};
@@ -223,7 +223,11 @@ impl Cores {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) {
-        let (core, c) = self.seat_of(hart);
+        // Who sits nowhere finds out when it does.
+        let Some(context) = self.seats.get(hart.index()).copied().flatten() else {
+            return;
+        };
+        let (core, c) = self.contexts[context.index()];
         self.disturb(core, now, shared);
         if each!(&mut self.cores[core], core => core.watch_lost(c, now)) {
             self.roused(core, c, now);
@@ -238,7 +242,11 @@ impl Cores {
             if hart.csr.lines() == lines {
                 continue;
             }
-            let (core, c) = self.seat_of(hart.id);
+            let Some(context) = self.seats.get(hart.id.index()).copied().flatten() else {
+                self.wakes_outside(n, lines, shared);
+                continue;
+            };
+            let (core, c) = self.contexts[context.index()];
             self.disturb(core, now, shared);
             shared.harts[n].csr.set_lines(lines);
             let changed =
@@ -246,6 +254,16 @@ impl Cores {
             if changed {
                 self.roused(core, c, now);
             }
+        }
+    }
+
+    /// Interrupt lines of a virtual CPU without a seat have changed: the host hears of one that slept.
+    #[cold]
+    fn wakes_outside<O: Observer>(&self, n: usize, lines: u64, shared: &mut Shared<'_, O>) {
+        let hart = &mut shared.harts[n];
+        hart.csr.set_lines(lines);
+        if let HartState::Napping(nap) = hart.state {
+            shared.stop |= hart.interrupts(nap);
         }
     }
 

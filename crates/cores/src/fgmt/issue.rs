@@ -515,7 +515,7 @@ impl Context {
         core: &mut CoreState,
         now: Cycle,
         nap: Nap,
-        shared: &Shared<'_, O>,
+        shared: &mut Shared<'_, O>,
     ) {
         let hart = &shared.harts[self.hart_index];
         if hart.nap_is_over(nap, &shared.machine.watches) {
@@ -523,6 +523,7 @@ impl Context {
             self.ready_at = now.after(1);
             return;
         }
+        shared.naps(self.hart_index, nap);
         self.fall_asleep(core, now, now.after(1), nap, shared);
     }
 

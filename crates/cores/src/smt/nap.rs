@@ -63,13 +63,14 @@ impl Context {
         core: &mut CoreState,
         now: Cycle,
         nap: Nap,
-        shared: &Shared<'_, O>,
+        shared: &mut Shared<'_, O>,
     ) {
         let hart = &shared.harts[self.hart_index];
         if hart.nap_is_over(nap, &shared.machine.watches) {
             self.check_interrupts = true;
             return;
         }
+        shared.naps(self.hart_index, nap);
         self.fall_asleep(core, now, nap, shared);
     }
 

@@ -34,8 +34,8 @@ pub use error::{SnapshotError, SnapshotFault};
 pub use hash::{StateHash, StateHasher};
 pub use header::{Hardware, Header};
 pub use identity::FileIdentity;
-pub use reader::Snapshot;
 pub(crate) use ram::used_pages;
+pub use reader::Snapshot;
 pub use writer::SnapshotWriter;
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ fn write(ram: &mut Ram, writes: &[(u64, u64)]) {
 
 fn hash(ram: &Ram) -> StateHash {
     let mut hasher = StateHasher::new();
-    hasher.ram(ram);
+    hasher.ram(ram.as_slice());
     hasher.finish()
 }
 

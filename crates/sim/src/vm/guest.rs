@@ -32,8 +32,6 @@ pub(crate) struct Guest {
 pub(crate) struct Executed {
     /// Cycles that it took.
     pub(crate) cycles: u64,
-    /// Those of them in which it waited for a lock.
-    pub(crate) spinning: u64,
     /// Why it has come back to the host.
     pub(crate) left: Left,
 }
@@ -131,22 +129,18 @@ pub(crate) fn in_kernel(system: &System, hart: HartId) -> bool {
 
 /// The reference engine executes a hart from `at` on for at most `budget` cycles.
 pub(crate) fn execute(system: &mut System, hart: HartId, at: Cycle, budget: u64) -> Executed {
-    let (mut cycles, mut spinning) = (0, 0);
+    let mut cycles = 0;
+    system.recorders.begins(hart, at);
     loop {
-        let spins = system.recorders.is_spinning(hart);
         let (took, left) = burst(system, hart, at.after(cycles), budget - cycles);
         cycles += took;
-        spinning += if spins { took } else { 0 };
         let left = match left {
             None if cycles >= budget => Some(Left::Budget),
             left => left,
         };
         if let Some(left) = left {
-            return Executed {
-                cycles,
-                spinning,
-                left,
-            };
+            system.recorders.stops(hart, at.after(cycles));
+            return Executed { cycles, left };
         }
     }
 }

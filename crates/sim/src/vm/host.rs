@@ -4,8 +4,8 @@
 //! virtual CPUs in the very cycle in which a slice ends, one sleeps or one yields; who is woken, by a timer or by
 //! another, is looked for between turns. A turn ends early when a timer of a guest or a tick of the scheduler is due.
 
-use loiter_hart::{HostCall, HostCallError};
-use loiter_types::{CpuId, Cycle, HartId, VcpuId};
+use loiter_hart::HostCall;
+use loiter_types::{CpuId, Cycle, VcpuId};
 
 use super::file::VmFile;
 use super::guest::{self, End, Guest, Left};
@@ -17,6 +17,7 @@ use super::vcpu::{Cpu, State, Vcpu, View};
 use crate::error::Error;
 use crate::result::{Exit, ExitReason};
 use crate::system::System;
+use crate::timing_phase::Timing;
 
 /// Guests on physical CPUs.
 pub struct Host {
@@ -27,6 +28,8 @@ pub struct Host {
     pub(super) guests: Vec<Guest>,
     pub(super) vcpus: Vec<Vcpu>,
     pub(super) cpus: Vec<Cpu>,
+    /// The timing cores, if CPUs are contexts of such.
+    pub(super) timing: Option<Timing>,
     scheduler: Box<dyn Scheduler>,
     help: Box<dyn Policy>,
     pub(super) now: Cycle,
@@ -50,9 +53,16 @@ impl Host {
     ///
     /// # Errors
     /// As [`System::host`].
-    pub(crate) fn new(file: VmFile, systems: Vec<(System, bool)>) -> Result<Self, Error> {
+    pub(crate) fn new(
+        file: VmFile,
+        systems: Vec<(System, bool)>,
+        mut timing: Option<Timing>,
+    ) -> Result<Self, Error> {
         let (systems, driven): (Vec<_>, Vec<_>) = systems.into_iter().unzip();
         let system = System::host(systems)?;
+        if let Some(timing) = &mut timing {
+            timing.open(Cycle(0));
+        }
         let guests = file.guests.iter().zip(driven).enumerate();
         let guests: Vec<_> = guests
             .map(|(n, (it, is_driven))| Guest::new(&it.name, n, &system, is_driven))
@@ -69,6 +79,7 @@ impl Host {
             guests,
             vcpus,
             cpus,
+            timing,
             now: Cycle(0),
         };
         host.wake_sleepers();
@@ -85,21 +96,33 @@ impl Host {
     }
 
     /// A turn of every CPU.
-    pub fn turn(&mut self) -> Progress {
+    ///
+    /// # Errors
+    /// Our own.
+    pub fn turn(&mut self) -> Result<Progress, Error> {
         let mut awaited = self.file.guests.iter().zip(&self.guests);
         if awaited.all(|(params, guest)| params.background || guest.over.is_some()) {
-            return Progress::Over;
+            return Ok(Progress::Over);
         }
         if self.now >= self.limit() {
-            return Progress::Limit;
+            return Ok(Progress::Limit);
         }
         let Some(end) = self.end_of_turn() else {
-            return Progress::Asleep;
+            return Ok(Progress::Asleep);
         };
-        for n in 0..self.cpus.len() {
-            self.run_cpu(CpuId::new(n), end);
+        match self.timing.take() {
+            Some(mut timing) => {
+                let ran = self.run_cores(&mut timing, end);
+                self.timing = Some(timing);
+                ran?;
+            }
+            None => {
+                for n in 0..self.cpus.len() {
+                    self.run_cpu(CpuId::new(n), end);
+                }
+                self.now = end;
+            }
         }
-        self.now = end;
         if self.scheduler.next_tick() <= end {
             let told = self.scheduler.tick(View {
                 vcpus: &self.vcpus,
@@ -109,7 +132,7 @@ impl Host {
         }
         self.wake_sleepers();
         self.find_stuck();
-        Progress::Running
+        Ok(Progress::Running)
     }
 
     /// When the next turn ends; none, if nothing can happen before somebody types.
@@ -208,7 +231,7 @@ impl Host {
     }
 
     /// The scheduler chooses for a CPU.
-    fn choose(&mut self, id: CpuId) {
+    pub(super) fn choose(&mut self, id: CpuId) {
         self.cpus[id.index()].chooses = false;
         let before = self.cpus[id.index()].current;
         if let Some(vcpu) = before {
@@ -267,7 +290,7 @@ impl Host {
     }
 
     /// A CPU begins to execute `vcpu`.
-    fn begin(&mut self, id: CpuId, vcpu: VcpuId) {
+    pub(super) fn begin(&mut self, id: CpuId, vcpu: VcpuId) {
         let now = self.cpus[id.index()].now;
         let vcpu = &mut self.vcpus[vcpu.index()];
         vcpu.enter(State::Running, now);
@@ -291,39 +314,39 @@ impl Host {
         let Vcpu { guest, hart, .. } = self.vcpus[vcpu.index()];
         let done = guest::execute(&mut self.system, hart, cpu.now, budget);
         self.pass(id, vcpu, done.cycles);
-        self.vcpus[vcpu.index()].counts.spinning += done.spinning;
         let now = self.cpus[id.index()].now;
         match done.left {
             Left::Budget => {}
-            Left::Blocked => {
-                self.vcpus[vcpu.index()].enter(State::Blocked, now);
-                let cpu = &mut self.cpus[id.index()];
-                cpu.current = None;
-                cpu.chooses = true;
+            Left::Blocked => self.blocks(id, vcpu),
+            Left::Called(call) => {
+                self.system.harts[hart.index()].return_from_host_call(call);
+                self.pass(id, vcpu, 1);
+                self.serve(id, vcpu, call);
             }
-            Left::Called(call) => self.serve(id, vcpu, hart, call),
             Left::Over(end) => self.end_guest(guest, now, end),
         }
     }
 
+    /// `vcpu` sleeps, and gives its CPU up.
+    pub(super) fn blocks(&mut self, id: CpuId, vcpu: VcpuId) {
+        let now = self.cpus[id.index()].now;
+        self.vcpus[vcpu.index()].enter(State::Blocked, now);
+        let cpu = &mut self.cpus[id.index()];
+        cpu.current = None;
+        cpu.chooses = true;
+    }
+
     /// `cycles` pass in which a CPU executes `vcpu`.
-    fn pass(&mut self, id: CpuId, vcpu: VcpuId, cycles: u64) {
+    pub(super) fn pass(&mut self, id: CpuId, vcpu: VcpuId, cycles: u64) {
         let cpu = &mut self.cpus[id.index()];
         cpu.now = cpu.now.after(cycles);
         cpu.counts.run += cycles;
         self.vcpus[vcpu.index()].counts.run += cycles;
     }
 
-    /// Serves a call of `vcpu`, which counts as an instruction.
-    fn serve(&mut self, id: CpuId, vcpu: VcpuId, hart: HartId, call: HostCall) {
-        self.pass(id, vcpu, 1);
+    /// Serves a call of `vcpu`, which has returned.
+    pub(super) fn serve(&mut self, id: CpuId, vcpu: VcpuId, call: HostCall) {
         self.cpus[id.index()].call_left = self.params.call_cycles;
-        let (error, value) = match call {
-            HostCall::Provides => (HostCallError::Success, 1),
-            HostCall::Yield => (HostCallError::Success, 0),
-            HostCall::Unknown => (HostCallError::NotSupported, 0),
-        };
-        self.system.harts[hart.index()].return_from_host_call(error, value);
         if call == HostCall::Yield {
             self.vcpus[vcpu.index()].counts.yields += 1;
             self.help(id, vcpu);

@@ -15,6 +15,7 @@ mod params;
 mod result;
 mod scheduler;
 mod session;
+mod timed;
 mod vcpu;
 
 #[cfg(test)]

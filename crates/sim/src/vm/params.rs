@@ -9,6 +9,10 @@ params! {
         cpus: int(1..=256),
         /// Clock of every CPU; one executes an instruction a cycle.
         clock_mhz: int(1..=100_000) = 1000,
+        /// The machine whose contexts the CPUs are, by its name or the path of its file; none: the reference engine executes them.
+        machine: text = "",
+        /// Changes of it, as `--set` takes them, with spaces between.
+        machine_set: text = "",
         /// Memory that guests can have together.
         memory_mib: int(1..=16_777_216),
         /// Physical CPUs, by their numbers, that share a last-level cache: near to each other.

@@ -150,7 +150,7 @@ impl Host {
             guest: guest.name.clone(),
             hart: self.system.machine.guest_of(vcpu.hart).1.0,
             run_cycles: counts.run,
-            spinning_cycles: counts.spinning,
+            spinning_cycles: self.system.recorders.spinning_cycles(vcpu.hart, self.now),
             steal_cycles: counts.runnable,
             blocked_cycles: counts.blocked,
             over_cycle: is_over.then_some(vcpu.since().0),

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use loiter_machine::{ElfImage, MachineError};
+use loiter_types::Cycle;
 use serde::Serialize;
 
 use super::file::VmFile;
@@ -13,6 +14,7 @@ use crate::error::Error;
 use crate::request::{DiskRequest, Request};
 use crate::session::Session;
 use crate::system::System;
+use crate::timing_phase::Timing;
 
 /// Turns between two looks at the clock of the computer.
 const TURNS_PER_LOOK: u32 = 16;
@@ -20,6 +22,8 @@ const TURNS_PER_LOOK: u32 = 16;
 /// A host that is put together, then runs.
 pub struct Vm {
     file: VmFile,
+    /// The machine whose contexts are the CPUs, if they are those of timing cores.
+    machine: Option<MachineFile>,
     /// Systems of the first guests, each with whether somebody types to it.
     systems: Vec<(System, bool)>,
     host: Option<Host>,
@@ -38,14 +42,50 @@ pub struct VmStatus {
     pub said: Vec<usize>,
 }
 
+/// A host on timing cores is as its file says.
+fn check_machine(file: &VmFile, machine: &MachineFile) -> Result<(), Error> {
+    let name = machine.name();
+    let clock_mhz = machine.system().clock_mhz;
+    let contexts = machine.harts() as u64;
+    let problem = if machine.timing().is_none() {
+        "its cores are not timed; leave host.machine away for the reference engine".to_owned()
+    } else if clock_mhz != file.host.clock_mhz {
+        format!(
+            "its clock is {clock_mhz} MHz, and host.clock_mhz {}",
+            file.host.clock_mhz
+        )
+    } else if contexts < file.host.cpus {
+        format!(
+            "it has {contexts} contexts, and host.cpus is {}",
+            file.host.cpus
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Error::User(format!("host.machine = \"{name}\": {problem}")))
+}
+
 impl Vm {
-    /// The host of a file, without guests.
-    #[must_use]
-    pub fn new(file: VmFile) -> Self {
-        Self {
+    /// The host of a file, without guests; with `machine`, the one that it names, its CPUs are contexts of timing cores.
+    ///
+    /// # Errors
+    /// A machine with another clock or fewer contexts, or without timing.
+    pub fn new(file: VmFile, machine: Option<MachineFile>) -> Result<Self, Error> {
+        if let Some(machine) = &machine {
+            check_machine(&file, machine)?;
+        }
+        Ok(Self {
             file,
+            machine,
             systems: Vec::new(),
             host: None,
+        })
+    }
+
+    fn timing(&self) -> Result<Option<Timing>, Error> {
+        match &self.machine {
+            Some(machine) => Timing::new(machine.name(), machine.timing(), Cycle(0)),
+            None => Ok(None),
         }
     }
 
@@ -79,7 +119,8 @@ impl Vm {
         self.systems.push((system, is_driven));
         if self.systems.len() == self.file.guests.len() {
             let systems = std::mem::take(&mut self.systems);
-            self.host = Some(Host::new(self.file.clone(), systems)?);
+            let timing = self.timing()?;
+            self.host = Some(Host::new(self.file.clone(), systems, timing)?);
         }
         Ok(())
     }
@@ -101,7 +142,7 @@ impl Vm {
         let end = Instant::now() + host_time;
         let progress = 'steps: loop {
             for _ in 0..TURNS_PER_LOOK {
-                let progress = host.turn();
+                let progress = host.turn()?;
                 let heard = until_output && host.has_output();
                 if progress != Progress::Running || heard {
                     break 'steps progress;

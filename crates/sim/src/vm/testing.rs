@@ -47,12 +47,12 @@ pub(crate) fn host(file: VmFile, programs: &[&str]) -> Host {
     let systems = file.guests.iter().zip(programs);
     let systems = systems.map(|(guest, program)| (system(guest.harts as usize, program), false));
     let systems = systems.collect();
-    Host::new(file, systems).expect("guests that fit")
+    Host::new(file, systems, None).expect("guests that fit")
 }
 
 /// Runs to the end that the file or the guests set.
 pub(crate) fn run(host: &mut Host) -> VmResult {
-    while host.turn() == Progress::Running {}
+    while host.turn().expect("no fault of ours") == Progress::Running {}
     host.result().expect("no time is lost")
 }
 

@@ -60,7 +60,7 @@ const YIELDS: &str = "lui a7, 0x8595
 
 fn until(host: &mut Host, cycle: u64) {
     while host.now.0 < cycle {
-        assert_eq!(host.turn(), Progress::Running);
+        assert_eq!(host.turn().unwrap(), Progress::Running);
     }
     assert_eq!(host.now.0, cycle, "turns end with slices");
 }
@@ -331,7 +331,7 @@ fn a_killed_guest_leaves_the_others_as_they_were() {
             host.kill(0);
         }
         while host.guests[1].over.is_none() {
-            host.turn();
+            host.turn().unwrap();
         }
         host.result().unwrap()
     };
@@ -433,7 +433,7 @@ fn time_that_is_lost_or_counted_twice_is_found() {
     let make = || {
         let file = file(1, us(10 * SLICE), FREE, "", &[(1, ""), (1, "")]);
         let mut host = host(file, &[LOOP, LOOP]);
-        while host.turn() == Progress::Running {}
+        while host.turn().unwrap() == Progress::Running {}
         host
     };
     assert!(make().result().is_ok());

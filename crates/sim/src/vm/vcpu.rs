@@ -37,8 +37,6 @@ pub(crate) struct Vcpu {
 pub(crate) struct VcpuCounts {
     /// Cycles that CPUs have executed it.
     pub(crate) run: u64,
-    /// Those of them in which it waited for a lock.
-    pub(crate) spinning: u64,
     /// Cycles by its states; `running` is `run`, found another way.
     pub(crate) running: u64,
     pub(crate) runnable: u64,
@@ -126,6 +124,9 @@ pub(crate) struct Cpu {
     pub(crate) slice_end: Cycle,
     /// Whether it is to choose anew.
     pub(crate) chooses: bool,
+    /// Whose hart sits in its context, if it is one of a timing core, and whether that is about to leave.
+    pub(crate) seated: Option<VcpuId>,
+    pub(crate) leaves: bool,
     pub(crate) counts: CpuCounts,
 }
 

@@ -185,15 +185,17 @@ fn what_users_have_not_yet_read_is_no_state() {
 
 fn refuse(change: impl FnOnce(&mut SavedVirtio), slot: usize) -> String {
     let mut guest = Guest::new();
-    let mut saved = guest.machine.devices.virtio[slot].save();
+    let mut saved = guest.machine.platforms[0].devices.virtio[slot].save();
     change(&mut saved);
-    let device = &mut guest.machine.devices.virtio[slot];
+    let device = &mut guest.machine.platforms[0].devices.virtio[slot];
     device.restore(&saved).unwrap_err()
 }
 
 #[test]
 fn states_that_cannot_be_are_refused() {
-    let entropy = Guest::new().machine.devices.virtio[ENTROPY].save().kind;
+    let entropy = Guest::new().machine.platforms[0].devices.virtio[ENTROPY]
+        .save()
+        .kind;
     let other = refuse(|saved| saved.kind = entropy, DISK);
     assert_eq!(other, "another device where disk vda is here");
     let queues = refuse(|saved| saved.queues.truncate(1), CONSOLE);
