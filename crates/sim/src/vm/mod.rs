@@ -22,6 +22,8 @@ mod vcpu;
 mod testing;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod timed_tests;
 
 pub use file::VmFile;
 pub use host::Progress as VmProgress;

@@ -2,13 +2,14 @@
 
 use loiter_isa::{Width, assemble, integer_register};
 use loiter_machine::{Machine, MachineConfig, RAM_BASE};
-use loiter_types::PhysAddr;
+use loiter_types::{Cycle, PhysAddr};
 
 use super::file::VmFile;
 use super::host::{Host, Progress};
 use super::result::{VcpuRow, VmResult};
 use crate::config::MachineFile;
 use crate::system::System;
+use crate::timing_phase::Timing;
 
 const VIRT: &str = include_str!("../../../../machines/virt.toml");
 
@@ -30,9 +31,21 @@ pub(crate) fn file(
     sections: &str,
     guests: &[(u64, &str)],
 ) -> VmFile {
+    let sections = format!("slice_us = 300\n{sections}");
+    file_with_slice(cpus, run_us, host, &sections, guests)
+}
+
+/// The same with slices as `sections` says.
+pub(crate) fn file_with_slice(
+    cpus: u64,
+    run_us: u64,
+    host: &str,
+    sections: &str,
+    guests: &[(u64, &str)],
+) -> VmFile {
     let mut text = format!(
         "[host]\ncpus = {cpus}\nclock_mhz = {CLOCK_MHZ}\nmemory_mib = 64\nturn_cycles = 100\nrun_us = {run_us}\n{host}\n\
-         [scheduler]\nslice_us = 300\n{sections}\n"
+         [scheduler]\n{sections}\n"
     );
     for (n, (harts, lines)) in guests.iter().enumerate() {
         text += &format!(
@@ -44,10 +57,27 @@ pub(crate) fn file(
 
 /// The host of `file` whose guests run `programs`.
 pub(crate) fn host(file: VmFile, programs: &[&str]) -> Host {
+    host_on(None, file, programs)
+}
+
+/// The same on the contexts of a machine.
+pub(crate) fn host_on(name: Option<&str>, file: VmFile, programs: &[&str]) -> Host {
     let systems = file.guests.iter().zip(programs);
     let systems = systems.map(|(guest, program)| (system(guest.harts as usize, program), false));
     let systems = systems.collect();
-    Host::new(file, systems, None).expect("guests that fit")
+    let timing = name.map(|name| {
+        let timing = Timing::new(name, machine(name).timing(), Cycle(0));
+        timing.expect("a machine").expect("one with timing")
+    });
+    Host::new(file, systems, timing).expect("guests that fit")
+}
+
+/// A machine with the clock of tests.
+pub(crate) fn machine(name: &str) -> MachineFile {
+    let path = format!("{}/../../machines/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).expect("a machine of loiter");
+    let clock = format!("system.clock_mhz={CLOCK_MHZ}");
+    MachineFile::read(name, &text, &[clock]).expect("a machine")
 }
 
 /// Runs to the end that the file or the guests set.

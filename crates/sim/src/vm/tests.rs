@@ -356,7 +356,7 @@ fn the_same_file_gives_the_same_result_however_it_is_stepped() {
     };
     let at_once = serde_json::to_string(&run(&mut make())).unwrap();
     let mut stepped = make();
-    while stepped.turn() == Progress::Running {
+    while stepped.turn().unwrap() == Progress::Running {
         // Looking changes nothing.
         stepped.result().unwrap();
     }

@@ -1,0 +1,201 @@
+//! Virtual CPUs on timing cores.
+
+use loiter_cores::Skipping;
+use loiter_types::Cycle;
+
+use super::host::Host;
+use super::result::VmResult;
+use super::testing::{CLOCK_MHZ, LOOP, SLICE, file, first, host_on, machine, run, system};
+use crate::timing_phase::Timing;
+
+const MACHINES: [&str; 3] = ["t1", "p-core", "symmetry"];
+
+const FREE: &str = "switch_cycles = 0\ncall_cycles = 0";
+
+/// Fills a page of its memory with the number that a word of it holds, over and over, and looks whether they
+/// still hold it. Ends well after some rounds, and with another code if they do not.
+fn fills(number: u64) -> String {
+    format!(
+        "auipc s0, 0
+        lui t0, 4
+        add s0, s0, t0
+        li s1, {number}
+        li s2, 4
+        lui s5, 1
+        round: addi s1, s1, 16
+        mv t1, s0
+        add t2, s0, s5
+        store: sd s1, 0(t1)
+        addi t1, t1, 8
+        bne t1, t2, store
+        mv t1, s0
+        look: ld t3, 0(t1)
+        bne t3, s1, wrong
+        addi t1, t1, 8
+        bne t1, t2, look
+        addi s2, s2, -1
+        bnez s2, round
+        lui t0, 0x100
+        lui t1, 5
+        addi t1, t1, 0x555
+        sw t1, 0(t0)
+        stay: j stay
+        wrong: lui t0, 0x100
+        lui t1, 0x23
+        addi t1, t1, 0x333
+        sw t1, 0(t0)
+        over: j over"
+    )
+}
+
+fn timed(name: &str, cpus: u64, host: &str, guests: &[(u64, &str)], programs: &[&str]) -> Host {
+    let run_us = 200 * SLICE / CLOCK_MHZ;
+    let file = file(cpus, run_us, host, "", guests);
+    host_on(Some(name), file, programs)
+}
+
+/// What of a result is not about the host's own time.
+fn rows(result: &VmResult) -> String {
+    serde_json::to_string(&(&result.guests, &result.vcpus, &result.cpus)).unwrap()
+}
+
+#[test]
+fn a_guest_alone_runs_as_on_the_bare_machine() {
+    for name in MACHINES {
+        let cycles = 2 * SLICE;
+        let run_us = cycles / CLOCK_MHZ;
+        // Its slice is as long as the run: it never leaves its context.
+        let sections = format!("slice_us = {run_us}");
+        let file = super::testing::file_with_slice(1, run_us, FREE, &sections, &[(1, "")]);
+        let result = run(&mut host_on(Some(name), file, &[LOOP]));
+        let mut bare = system(1, LOOP);
+        let params = machine(name).timing();
+        let mut timing = Timing::new(name, params, Cycle(0)).unwrap().unwrap();
+        timing.attach(&mut bare);
+        while timing.steps_until(&mut bare, Cycle(cycles)).unwrap() < Cycle(cycles) {}
+        assert!(bare.instructions() > cycles / 10, "{name}");
+        assert_eq!(
+            first(&result, 0).instructions,
+            bare.instructions(),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn guests_with_the_same_addresses_have_memory_of_their_own() {
+    let programs = [fills(1), fills(2), fills(3)];
+    let programs: Vec<_> = programs.iter().map(String::as_str).collect();
+    for name in MACHINES {
+        let mut host = timed(name, 2, FREE, &[(1, ""), (1, ""), (1, "")], &programs);
+        let result = run(&mut host);
+        for guest in &result.guests {
+            assert_eq!(
+                (guest.state, guest.code),
+                ("exited", Some(0)),
+                "{name}: {guest:?}"
+            );
+        }
+        let switches: u64 = result.vcpus.iter().map(|row| row.switches).sum();
+        assert!(switches > 10, "{name}: {switches}");
+    }
+}
+
+#[test]
+fn the_same_whether_steady_cores_are_skipped_or_not() {
+    const WAITS: &str = "lui s0, 0x80010
+        wait: ld t0, 0(s0)
+        beqz t0, wait
+        stay: j stay";
+    for name in MACHINES {
+        let results = [Skipping::default(), Skipping::Nothing].map(|skipping| {
+            let mut host = timed(name, 2, "", &[(2, ""), (1, "")], &[WAITS, LOOP]);
+            host.system.skipping = skipping;
+            rows(&run(&mut host))
+        });
+        assert_eq!(results[0], results[1], "{name}");
+    }
+}
+
+#[test]
+fn a_change_of_virtual_cpus_empties_a_context_for_as_long_as_the_host_needs() {
+    for name in MACHINES {
+        let guests = [(1, "background = true"), (1, "")];
+        let mut host = timed(name, 1, "switch_cycles = 70", &guests, &[LOOP, LOOP]);
+        let result = run(&mut host);
+        let cpu = &result.cpus[0];
+        assert!(cpu.switches > 100, "{name}: {cpu:?}");
+        assert_eq!(cpu.switching_cycles, 70 * cpu.switches, "{name}");
+        assert_eq!(cpu.idle_cycles, 0, "{name}");
+    }
+}
+
+#[test]
+fn who_calls_to_yield_leaves_its_context_and_counts_its_calls() {
+    const YIELDS: &str = "lui a7, 0x8595
+        addi a7, a7, -956
+        li a6, 0
+        loop: addi s0, s0, 1
+        ecall
+        j loop";
+    for name in MACHINES {
+        let mut host = timed(name, 1, "call_cycles = 50", &[(1, "")], &[YIELDS]);
+        let result = run(&mut host);
+        let row = first(&result, 0);
+        assert!(row.yields > 100, "{name}: {row:?}");
+        // Each round is the counting, the call, and the jump back.
+        let rounds = (row.instructions - 3) / 3;
+        assert!(rounds.abs_diff(row.yields) <= 1, "{name}: {row:?}");
+        assert!(row.run_cycles >= 50 * row.yields, "{name}: {row:?}");
+    }
+}
+
+#[test]
+fn who_sleeps_leaves_its_context_to_others_until_its_timer_wakes_it() {
+    const SLEEPER: &str = "lui t0, 0x200c
+        addi t0, t0, -8
+        lui t1, 0x2004
+        li t2, 0x80
+        csrw 0x304, t2
+        lui s2, 2
+        loop: ld t3, 0(t0)
+        add t3, t3, s2
+        sd t3, 0(t1)
+        wfi
+        j loop";
+    for name in MACHINES {
+        let mut host = timed(name, 1, FREE, &[(1, ""), (1, "")], &[SLEEPER, LOOP]);
+        let result = run(&mut host);
+        let (sleeper, other) = (first(&result, 0), first(&result, 1));
+        let naps = 200 * SLICE / 0x2000;
+        assert!(
+            (naps * 7 / 8..=naps).contains(&sleeper.wakes),
+            "{name}: {sleeper:?}"
+        );
+        // Between two naps it waits for two accesses of its timer, and for its context.
+        assert!(sleeper.blocked_cycles > 130 * SLICE, "{name}: {sleeper:?}");
+        assert!(other.run_cycles > 130 * SLICE, "{name}: {other:?}");
+    }
+}
+
+#[test]
+fn a_guest_that_fails_or_is_killed_leaves_the_others_their_work() {
+    const FAILS: &str = "lui s0, 1
+        loop: addi s0, s0, -1
+        bnez s0, loop
+        ecall
+        stay: j stay";
+    let fills = fills(5);
+    for name in MACHINES {
+        let guests = [(1, ""), (1, ""), (1, "background = true")];
+        let mut host = timed(name, 2, "", &guests, &[FAILS, &fills, LOOP]);
+        for _ in 0..3 {
+            host.turn().unwrap();
+        }
+        host.kill(2);
+        let result = run(&mut host);
+        let states: Vec<_> = result.guests.iter().map(|guest| guest.state).collect();
+        assert_eq!(states, ["failed", "exited", "exited"], "{name}");
+        assert_eq!(result.guests[1].code, Some(0), "{name}");
+    }
+}
