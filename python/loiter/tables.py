@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -148,9 +148,9 @@ def units(name: str) -> dict[str, str]:
     return {field.name: field.metadata[b"unit"].decode() for field in fields}
 
 
-def of(result: Json) -> dict[str, pa.Table]:
-    """The tables of a native result. A column that only one side knows is an error: not left empty, not dropped."""
-    return {name: _table(name, result[name], schema) for name, schema in SCHEMAS.items()}
+def of(result: Json, names: Iterable[str] = SCHEMAS) -> dict[str, pa.Table]:
+    """Tables of a native result. A column that only one side knows is an error: not left empty, not dropped."""
+    return {name: _table(name, result[name], SCHEMAS[name]) for name in names}
 
 
 def _table(name: str, rows: Sequence[Json], schema: pa.Schema) -> pa.Table:

@@ -26,6 +26,8 @@ GUEST_MACHINE = "virt"
 """What guests see of their machine is this, with the harts, memory and clock of the file."""
 _STEP_SECONDS = 0.1
 TABLES = ("vcpus", "cpus")
+TIMED_TABLES = ("counters", "accounts", "activities", "histograms")
+"""What timing cores have counted."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +196,9 @@ def write(path: Path, engine: Engine, made: Run) -> None:
 
     result = made.result
     files = {f"{name}.parquet": tables.encode(pa.Table.from_pylist(result[name])) for name in TABLES}
+    if result["timed"] is not None:
+        timed = tables.of(result["timed"], TIMED_TABLES)
+        files |= {f"{name}.parquet": tables.encode(table) for name, table in timed.items()}
     files |= {f"{row['name']}.console.txt": row["console"].encode() for row in result["guests"]}
     for name, linux in made.linux.items():
         files |= {f"{name}.stdout": linux.out, f"{name}.stderr": linux.err}

@@ -107,6 +107,50 @@ def test_a_preempted_ticket_lock_spins_away_what_helping_gives_back(tmp_path: Pa
     assert sum(row["helped"] for row in published["vcpus"]) > 5
 
 
+def on_a_machine(file: Path, machine: str, clock_mhz: int) -> Path:
+    """The same host, whose CPUs are contexts of timing cores."""
+    text = file.read_text().replace(f"clock_mhz = {CLOCK_MHZ}", f'machine = "{machine}"\nclock_mhz = {clock_mhz}')
+    file.write_text(text.replace(f"slice_us = {SLICE_US}", "slice_us = 60"))
+    return file
+
+
+@pytest.mark.parametrize(("machine", "clock_mhz"), [("t1", 1000), ("knl", 1300), ("p-core", 4500)])
+def test_virtual_cpus_on_timing_cores(tmp_path: Path, machine: str, clock_mhz: int) -> None:
+    file = write(tmp_path, policy="published", yield_after=11, acquisitions=20, run_us=20_000)
+    if machine == "p-core":
+        file.write_text(file.read_text().replace(f"cpus = {CPUS}", f'cpus = {CPUS}\nmachine_set = "core.contexts=2"'))
+    result = run(on_a_machine(file, machine, clock_mhz))
+    assert result["guests"][0]["code"] == 0
+    assert result["clock_mhz"] == clock_mhz
+    # Contexts are charged whoever sits there, and not at all while the host changes virtual CPUs.
+    accounts = result["timed"]["accounts"]
+    charged: Counter[int] = Counter()
+    for row in accounts:
+        charged[row["context"]] += row["cycles"]
+    assert set(charged.values()) == {result["cycles"]}
+    vacant = sum(row["cycles"] for row in accounts if row["activity"] == "vacant" and row["context"] < CPUS)
+    without = sum(row["switching_cycles"] + row["idle_cycles"] for row in result["cpus"])
+    yields = sum(row["yields"] for row in result["vcpus"])
+    assert without > 0
+    # A call that comes back to its caller empties the context, too. One that is emptied of a guest which is over changes.
+    emptied = 500 * CPUS
+    assert vacant - 100 * yields <= without <= vacant + emptied
+    assert sum(row["switches"] for row in result["cpus"]) > 4
+
+
+def test_a_host_on_timing_cores_writes_what_they_counted(tmp_path: Path) -> None:
+    file = on_a_machine(write(tmp_path, acquisitions=20, run_us=1000), "t1", 1000)
+    for name in ("first", "second"):
+        done = loiter_("vm", str(file), "--out", name, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    first, second = (store.read(tmp_path / name) for name in ("first", "second"))
+    assert first.manifest["file"]["host"]["machine"] == "t1"
+    for table in ("vcpus", *vms.TIMED_TABLES):
+        rows = first.rows(table)
+        assert rows or table == "histograms", table
+        assert rows == second.rows(table)
+
+
 def test_a_gang_needs_no_help(tmp_path: Path) -> None:
     file = write(tmp_path)
     file.write_text(file.read_text().replace("[scheduler]", '[scheduler]\npolicy = "gang"'))
@@ -183,6 +227,15 @@ def test_a_guest_that_fails_is_named_and_the_others_are_heard(tmp_path: Path) ->
         ("background = true", "weight = 0", ["guests.rival.weight", "0 is out of range"]),
         ('program = "virtual"', 'program = "virtua"', ["guest work", "virtual"]),
         ("clock_mhz = 100", "clock_mhz = 101", ["timebase_hz"]),
+        ("clock_mhz = 100", 'machine = "t9"\nclock_mhz = 100', ["t9"]),
+        ("clock_mhz = 100", 'machine = "t1"\nclock_mhz = 100', ["its clock is 1000 MHz", "host.clock_mhz 100"]),
+        ("clock_mhz = 100", 'machine = "virt"\nclock_mhz = 1000', ["not timed", "reference engine"]),
+        ("clock_mhz = 100", 'machine_set = "core.contexts=1"\nclock_mhz = 100', ["host.machine_set", "names none"]),
+        (
+            "clock_mhz = 100",
+            'machine = "t1"\nmachine_set = "core.contexts=1 system.cores=1"\nclock_mhz = 1000',
+            ["it has 1 contexts", "host.cpus is 2"],
+        ),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, old: str, new: str, parts: list[str]) -> None:

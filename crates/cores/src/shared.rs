@@ -165,12 +165,12 @@ impl<O: Observer> Shared<'_, O> {
         self.stop |= nap == Nap::Wfi && self.harts[hart].is_virtual;
     }
 
-    /// A hart enters a trap; one that no handler takes is noted. A call that its host serves returns at once, and the host hears of
-    /// it.
+    /// A hart enters a trap; one that no handler takes is noted. Of a call that its host
+    /// serves, the host hears.
     pub(crate) fn enter_trap(&mut self, hart: usize, trap: Trap, now: Cycle) {
         let hart = &mut self.harts[hart];
         if let Some(call) = hart.host_call(trap) {
-            hart.return_from_host_call(call);
+            hart.make_host_call();
             hart.called = Some(call);
             self.stop = true;
             return;

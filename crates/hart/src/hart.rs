@@ -53,7 +53,7 @@ pub struct Hart {
     pub blocked: Option<Blocked>,
     /// Whether it is a virtual CPU, whose host serves some of its environment calls.
     pub is_virtual: bool,
-    /// What it has called its host for, as a virtual CPU on a timing core: the call has returned, and the host has not heard.
+    /// What it has called its host for, as a virtual CPU on a timing core: the call has been made, and the host has not heard.
     pub called: Option<HostCall>,
     /// Where its physical addresses lie in the machine.
     pub(crate) partition: Partition,

@@ -45,18 +45,6 @@ pub enum HostCallError {
     NotSupported = -2,
 }
 
-impl HostCall {
-    /// What it returns: an error, and a value.
-    #[must_use]
-    pub fn returns(self) -> (HostCallError, u64) {
-        match self {
-            HostCall::Provides => (HostCallError::Success, 1),
-            HostCall::Yield => (HostCallError::Success, 0),
-            HostCall::Unknown => (HostCallError::NotSupported, 0),
-        }
-    }
-}
-
 impl Hart {
     /// What `trap` asks of the host, if the hart is a virtual CPU and its firmware is not to see it.
     #[must_use]
@@ -78,13 +66,16 @@ impl Hart {
         }
     }
 
-    /// The call at the pc returns, and counts as an instruction.
-    pub fn return_from_host_call(&mut self, call: HostCall) {
-        let (error, value) = call.returns();
-        self.regs[A0] = error as i64 as u64;
-        self.regs[A1] = value;
+    /// The call at the pc is made, and counts as an instruction. It returns before the hart goes on.
+    pub fn make_host_call(&mut self) {
         self.pc = self.pc.wrapping_add(CALL_BYTES);
         self.retired += 1;
+    }
+
+    /// A call that has been made returns.
+    pub fn return_from_host_call(&mut self, error: HostCallError, value: u64) {
+        self.regs[A0] = error as i64 as u64;
+        self.regs[A1] = value;
     }
 }
 
@@ -129,8 +120,9 @@ mod tests {
     #[test]
     fn a_call_returns_behind_itself() {
         let mut hart = calling(YIELD_EXTENSION, 0, 7);
-        hart.return_from_host_call(HostCall::Unknown);
+        hart.make_host_call();
+        hart.return_from_host_call(HostCallError::NotSupported, 3);
         assert_eq!((hart.pc, hart.retired), (0x8000_0004, 1));
-        assert_eq!((hart.regs[A0] as i64, hart.regs[A1]), (-2, 0));
+        assert_eq!((hart.regs[A0] as i64, hart.regs[A1]), (-2, 3));
     }
 }

@@ -16,6 +16,8 @@ mod host_call;
 mod observed;
 mod observer;
 mod outside;
+#[cfg(test)]
+mod partition_tests;
 mod reference;
 mod saved;
 mod tables;

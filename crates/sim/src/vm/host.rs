@@ -4,7 +4,7 @@
 //! virtual CPUs in the very cycle in which a slice ends, one sleeps or one yields; who is woken, by a timer or by
 //! another, is looked for between turns. A turn ends early when a timer of a guest or a tick of the scheduler is due.
 
-use loiter_hart::HostCall;
+use loiter_hart::{HostCall, HostCallError};
 use loiter_types::{CpuId, Cycle, VcpuId};
 
 use super::file::VmFile;
@@ -319,7 +319,7 @@ impl Host {
             Left::Budget => {}
             Left::Blocked => self.blocks(id, vcpu),
             Left::Called(call) => {
-                self.system.harts[hart.index()].return_from_host_call(call);
+                self.system.harts[hart.index()].make_host_call();
                 self.pass(id, vcpu, 1);
                 self.serve(id, vcpu, call);
             }
@@ -344,9 +344,16 @@ impl Host {
         self.vcpus[vcpu.index()].counts.run += cycles;
     }
 
-    /// Serves a call of `vcpu`, which has returned.
+    /// Serves a call that `vcpu` has made.
     pub(super) fn serve(&mut self, id: CpuId, vcpu: VcpuId, call: HostCall) {
         self.cpus[id.index()].call_left = self.params.call_cycles;
+        let hart = self.vcpus[vcpu.index()].hart;
+        let (error, value) = match call {
+            HostCall::Provides => (HostCallError::Success, 1),
+            HostCall::Yield => (HostCallError::Success, 0),
+            HostCall::Unknown => (HostCallError::NotSupported, 0),
+        };
+        self.system.harts[hart.index()].return_from_host_call(error, value);
         if call == HostCall::Yield {
             self.vcpus[vcpu.index()].counts.yields += 1;
             self.help(id, vcpu);

@@ -1,5 +1,6 @@
 //! What is found out of a host: rows, and the proof that no time is lost.
 
+use loiter_types::Cycle;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -8,8 +9,9 @@ use super::host::Host;
 use super::vcpu::{State, Vcpu};
 use crate::error::Error;
 use crate::locks::{LockRow, lock_rows_of};
-use crate::result::{ExitReason, ReportRow, recorder_rows};
+use crate::result::{ExitReason, ReportRow, TimedRows, recorder_rows};
 use crate::system::System;
+use crate::timing_phase::Timing;
 
 /// A virtual CPU. `run_cycles`, `steal_cycles` and `blocked_cycles` add up to `over_cycle`, or to the run's cycles.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -107,6 +109,8 @@ pub struct VmResult {
     pub vcpus: Vec<VcpuRow>,
     /// The physical CPUs.
     pub cpus: Vec<CpuRow>,
+    /// What timing cores have counted, by context: whoever sat there.
+    pub timed: Option<TimedRows>,
 }
 
 impl Host {
@@ -134,6 +138,10 @@ impl Host {
                 .collect(),
             vcpus,
             cpus,
+            timed: self
+                .timing
+                .as_mut()
+                .map(|timing| timed_rows(timing, self.now)),
         })
     }
 
@@ -193,6 +201,15 @@ impl Host {
         }
         Ok(())
     }
+}
+
+/// Many harts sit in a context, and come back: accounts are nobody's, and who sat where when is not told.
+fn timed_rows(timing: &mut Timing, now: Cycle) -> TimedRows {
+    let mut rows = timing.close(now);
+    rows.seats.clear();
+    rows.accounts.iter_mut().for_each(|row| row.hart = None);
+    rows.activities.iter_mut().for_each(|row| row.hart = None);
+    rows
 }
 
 fn guest_row(guest: &Guest, system: &mut System) -> GuestRow {
