@@ -178,10 +178,25 @@ class Vm:
     def step(self, host_seconds: float, *, output: bool = False) -> Json:
         """Runs for about so long, or until a guest that is typed to has said something.
 
-        The returned `state` is running, asleep (until somebody types), over, or limit.
+        The returned `state` is running, asleep (until somebody types), over, limit, or paused.
         """
         with self._faults():
             return _object(self._native.step(host_seconds, output=output))
+
+    def pause_at(self, us: int) -> None:
+        """The host is to stand still when it comes to so much simulated time, at the end of a turn."""
+        with self._faults():
+            self._native.pause_at(us)
+
+    def save(self, path: Path) -> None:
+        """Saves the host as it stands."""
+        with self._faults():
+            self._native.save(str(path))
+
+    def restore(self, path: Path) -> None:
+        """Makes the host, which has not run, what a snapshot is of."""
+        with self._faults():
+            self._native.restore(str(path))
 
     def result(self) -> Json:
         """What is known so far: `guests`, `vcpus` and `cpus`. The host continues."""

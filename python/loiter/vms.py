@@ -88,8 +88,27 @@ def load(engine: Engine, path: Path) -> HostFile:
     return HostFile(path, text, engine.describe_vm(str(path), text))
 
 
-def run(engine: Engine, file: HostFile, progress: Callable[[Json], None], console: Console) -> Run:
-    """Runs the host to the end that its guests or the file set. `console` hears of images that are built for it."""
+@dataclass(frozen=True)
+class Snapshots:
+    """Where a run goes on from, and where it stands still to be saved."""
+
+    begin: Path | None = None
+    save: Path | None = None
+    at_us: int = 0
+    """Simulated time; the host stands still at the end of a turn."""
+
+
+def run(
+    engine: Engine,
+    file: HostFile,
+    progress: Callable[[Json], None],
+    console: Console,
+    snapshots: Snapshots = Snapshots(),
+) -> Run:
+    """Runs the host to the end that its guests or the file set, or to where it is saved.
+
+    `console` hears of images that are built for it.
+    """
     began = time.monotonic()
     vm = engine.vm(str(file.path), file.text, _machine(engine, file))
     with contextlib.ExitStack() as stack:
@@ -104,9 +123,19 @@ def run(engine: Engine, file: HostFile, progress: Callable[[Json], None], consol
             else:
                 typed.append(_add_linux(engine, vm, number, guest, machine, stack, console))
         for begin in typed:
-            begin()
+            begin(snapshots.begin is None)
+        if snapshots.begin is not None:
+            vm.restore(snapshots.begin)
+        if snapshots.save is not None:
+            vm.pause_at(snapshots.at_us)
         while (status := vm.step(_STEP_SECONDS))["state"] == "running":
             progress(status)
+        if snapshots.save is not None:
+            if status["state"] != "paused":
+                raise UserFault(
+                    f"{snapshots.save}: not written, for the run was over before {snapshots.at_us:,} us of simulated time"
+                )
+            vm.save(snapshots.save)
         made = Run(file, vm.result(), time.monotonic() - began, hashes)
         for number, guest in enumerate(file.guests):
             if guest["image"]:
@@ -145,8 +174,8 @@ def _program(engine: Engine, file: HostFile, guest: Json) -> Program:
 
 def _add_linux(
     engine: Engine, vm: Vm, number: int, guest: Json, machine: Machine, stack: contextlib.ExitStack, console: Console
-) -> Callable[[], None]:
-    """Adds a guest that has booted its image; what makes it run its command."""
+) -> Callable[[bool], None]:
+    """Adds a guest that has booted its image; what gives it its command, and lets it begin if it has not."""
     from loiter.images import agent
     from loiter.systems import execute, prepared
     from loiter.systems import program as linux
@@ -160,9 +189,10 @@ def _add_linux(
     script = agent.script(["sh", "-c", guest["command"]])
     put = stack.enter_context(execute.archive(script, [], io.BytesIO()))
 
-    def begin() -> None:
+    def begin(is_new: bool) -> None:
         vm.replace_disk(number, prepared.ARCHIVE_DISK, put.disk())
-        vm.push_input(number, agent.TALK, agent.GO)
+        if is_new:
+            vm.push_input(number, agent.TALK, agent.GO)
 
     return begin
 

@@ -207,6 +207,38 @@ def test_the_same_file_writes_the_same_result(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["vcpus"] == rows
 
 
+def test_a_host_goes_on_from_a_snapshot_as_if_nothing_had_been(tmp_path: Path) -> None:
+    file = write(tmp_path, policy="directed", yield_after=13, acquisitions=300)
+    whole = loiter_("vm", str(file), "--json", cwd=tmp_path)
+    cycles = json.loads(whole.stdout)["cycles"]
+    at_us = cycles // CLOCK_MHZ // 2
+    saved = loiter_("vm", str(file), "--save", "half.snap", "--at", str(at_us), "--json", cwd=tmp_path)
+    assert saved.returncode == 0, message(saved)
+    half = json.loads(saved.stdout)["cycles"]
+    assert at_us * CLOCK_MHZ <= half < cycles
+    rest = loiter_("vm", str(file), "--from", "half.snap", "--json", cwd=tmp_path)
+    found, expected = (json.loads(done.stdout) | {"host_seconds": 0} for done in (rest, whole))
+    assert found == expected
+    file.write_text(file.read_text().replace('policy = "directed"', 'policy = "published"'))
+    other = loiter_("vm", str(file), "--from", "half.snap", cwd=tmp_path)
+    assert other.returncode == 2
+    assert "helping.policy" in message(other)
+
+
+def test_a_host_that_cannot_be_saved_says_so(tmp_path: Path) -> None:
+    file = write(tmp_path, acquisitions=20, run_us=1000)
+    alone = loiter_("vm", str(file), "--save", "half.snap", cwd=tmp_path)
+    assert alone.returncode == 2
+    assert "--save FILE and --at US belong together" in message(alone)
+    late = loiter_("vm", str(file), "--save", "half.snap", "--at", "2000", cwd=tmp_path)
+    assert late.returncode == 2
+    assert "the run was over before 2,000 us" in message(late)
+    timed = loiter_("vm", str(on_a_machine(file, "t1", 1000)), "--save", "half.snap", "--at", "10", cwd=tmp_path)
+    assert timed.returncode == 2
+    assert "host on timing cores cannot be saved" in message(timed)
+    assert not (tmp_path / "half.snap").exists()
+
+
 def test_a_guest_that_fails_is_named_and_the_others_are_heard(tmp_path: Path) -> None:
     hello = RIVAL.replace("rival=", "hello=").replace("virtual", "hello").replace("background = true", "")
     file = write(tmp_path, acquisitions=1, rival=hello)

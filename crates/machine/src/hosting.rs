@@ -8,6 +8,7 @@ use crate::machine::Machine;
 use crate::platform::Platform;
 use crate::snapshot::used_pages;
 use crate::state::MachineState;
+use crate::watches::WatchesState;
 
 impl Machine {
     /// A machine that has the RAM of all `guests` and their devices. Harts are numbered through, guest by guest. No hart watches
@@ -67,6 +68,27 @@ impl Machine {
     #[must_use]
     pub fn save_guest(&self, guest: usize) -> MachineState {
         self.state_of(guest, self.watches.save_of(self.harts_of(guest)))
+    }
+
+    /// Makes the devices and the watches of all guests what they were, after RAM. `states` are of [`Machine::save_guest`].
+    ///
+    /// # Errors
+    /// When they are those of other guests, or contradict themselves; the machine is of no use then.
+    pub fn restore_guests(
+        &mut self,
+        watches: &WatchesState,
+        states: &[MachineState],
+    ) -> Result<(), String> {
+        let (theirs, ours) = (states.len(), self.platforms.len());
+        if theirs != ours {
+            return Err(format!("{theirs} guests, where there are {ours}"));
+        }
+        self.watches.restore(watches)?;
+        for (platform, state) in self.platforms.iter_mut().zip(states) {
+            platform.restore(state)?;
+        }
+        self.ends = false;
+        Ok(())
     }
 
     /// The RAM of a guest.

@@ -115,6 +115,25 @@ impl Platform {
         }
     }
 
+    /// What it has said, and nobody has taken, is this.
+    ///
+    /// # Errors
+    /// A console that there is not.
+    pub fn restore_output(&mut self, port: usize, output: Vec<u8>) -> Result<(), String> {
+        if port == 0 {
+            self.console = output;
+            return Ok(());
+        }
+        let (_, console) = (self.devices.console_mut(port)).ok_or(format!("no console {port}"))?;
+        console.output = output;
+        Ok(())
+    }
+
+    /// Its consoles, by their numbers.
+    pub fn consoles(&self) -> impl Iterator<Item = usize> + use<> {
+        0..=self.config.ports
+    }
+
     /// Whether its program has written anything to a console since its output was last taken.
     #[must_use]
     pub fn has_output(&self) -> bool {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::devices::{Clint, Finisher, Plic, Rtc, SavedUart, SavedVirtio, Virtio};
 use crate::htif::Htif;
 use crate::machine::{Ended, Machine};
+use crate::platform::Platform;
 use crate::watches::WatchesState;
 
 /// Devices, watches, and whether the run has ended.
@@ -56,8 +57,16 @@ impl Machine {
     /// When the state is that of another machine, or contradicts itself; the machine is of no use then.
     pub fn restore(&mut self, state: &MachineState) -> Result<(), String> {
         self.watches.restore(&state.watches)?;
-        let platform = self.first_mut();
-        let devices = &mut platform.devices;
+        self.first_mut().restore(state)?;
+        self.ends = state.ended.is_some();
+        Ok(())
+    }
+}
+
+impl Platform {
+    /// Makes devices what they were.
+    pub(crate) fn restore(&mut self, state: &MachineState) -> Result<(), String> {
+        let devices = &mut self.devices;
         devices.finisher = state.finisher.clone();
         devices.clint.restore(&state.clint)?;
         devices.rtc.restore(&state.rtc);
@@ -70,9 +79,11 @@ impl Machine {
         for (device, saved) in devices.virtio.iter_mut().zip(&state.virtio) {
             device.restore(saved)?;
         }
-        platform.htif = state.htif;
-        platform.ended = state.ended;
-        self.ends = state.ended.is_some();
+        self.htif = state.htif.map(|htif| Htif {
+            partition: self.partition,
+            ..htif
+        });
+        self.ended = state.ended;
         Ok(())
     }
 }

@@ -1,9 +1,10 @@
 //! Durations: how many, how long, how spread.
 
 use loiter_types::StateVisitor;
+use serde::{Deserialize, Serialize};
 
 /// A number of durations in cycles.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Durations {
     /// How many.
     pub count: u64,

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use loiter_types::{Cycle, HartId};
+use serde::{Deserialize, Serialize};
 
 use crate::durations::Durations;
 use crate::recorder::{Moment, OTHER_LOCKS};
 
 /// One hart's use of one lock from one place of the program.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockUse {
     /// From the beginning of each acquire to its end.
     pub waits: Durations,
@@ -24,7 +25,7 @@ pub struct LockUse {
 }
 
 /// Who uses a lock from where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LockUser {
     /// Address of the lock, or [`OTHER_LOCKS`].
     pub lock: u64,
@@ -35,7 +36,7 @@ pub struct LockUser {
 }
 
 /// Who has a lock or waits for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Owner {
     /// A hart.
     Hart(HartId),
@@ -44,7 +45,7 @@ pub enum Owner {
 }
 
 /// Whether others may have the lock too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Access {
     /// Nobody else.
     Exclusive,
@@ -71,7 +72,7 @@ const MOST_USERS: usize = 1 << 16;
 const MOST_LOCKS: usize = 1 << 16;
 
 /// Who acquires a lock, or has it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Acquire {
     owner: Owner,
     access: Access,
@@ -85,7 +86,7 @@ struct Acquire {
     acquired: Option<Cycle>,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Lock {
     /// How often it has been acquired, and how often to be shared.
     acquires: u64,
@@ -127,7 +128,7 @@ impl Lock {
 /// Follows all locks of a program.
 ///
 /// Where the program has a region of interest, only what ends in it is counted.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Locks {
     locks: BTreeMap<u64, Lock>,
     rows: BTreeMap<LockUser, LockUse>,

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use loiter_types::{Cycle, HartId, StateVisitor};
+use serde::{Deserialize, Serialize};
 
 use crate::durations::Durations;
 use crate::locks::{Access, Claim, Locks, Owner};
 use crate::probe::Probe;
 
 /// When something happened to a hart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     /// The hart.
     pub hart: HartId,
@@ -43,7 +44,7 @@ impl ProbeObserver for Silent {
 }
 
 /// Which event a mark stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "as in Probe")]
 pub enum MarkKind {
     RoiBegin,
@@ -106,7 +107,7 @@ impl MarkKind {
 }
 
 /// One mark.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Mark {
     /// When.
     pub moment: Moment,
@@ -117,7 +118,7 @@ pub struct Mark {
 }
 
 /// One reported value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// When.
     pub moment: Moment,
@@ -128,7 +129,7 @@ pub struct Report {
 }
 
 /// Times between the reads of a lock by one waiting hart.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LockReads {
     /// The hart.
     pub hart: HartId,
@@ -167,7 +168,7 @@ const MOST_LOCKS: usize = 1 << 16;
 pub const OTHER_LOCKS: u64 = u64::MAX;
 
 /// Keeps marks, reports and lock reads.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Recorder {
     /// Marks in the order of time.
     pub marks: Vec<Mark>,

@@ -1,12 +1,13 @@
 //! The recorders of a machine: one, or where it is the host of guests, one for each guest.
 
 use loiter_types::{Cycle, HartId, StateVisitor};
+use serde::{Deserialize, Serialize};
 
 use crate::probe::Probe;
 use crate::recorder::{Moment, ProbeObserver, Recorder};
 
 /// One recorder, or one for each guest, which knows harts by their numbers in the guest.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Recorders {
     of_guests: Vec<Recorder>,
     /// Of each hart its guest, and its number there; none where there are no guests.
@@ -16,7 +17,7 @@ pub struct Recorders {
 }
 
 /// How long a virtual CPU has waited for locks while a CPU executed it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Waits {
     /// Whether a CPU executes it.
     executes: bool,
@@ -120,17 +121,34 @@ impl ProbeObserver for Recorders {
 mod tests {
     use super::*;
 
+    fn moment(hart: u16, cycle: u64) -> Moment {
+        Moment {
+            hart: HartId(hart),
+            cycle: Cycle(cycle),
+            retired: 0,
+            pc: 0,
+        }
+    }
+
+    #[test]
+    fn a_wait_counts_while_a_cpu_executes_it() {
+        let mut recorders = Recorders::of_guests(vec![(0, HartId(0))]);
+        let hart = HartId(0);
+        recorders.begins(hart, Cycle(5));
+        recorders.probe(moment(0, 10), Probe::Acquire(64));
+        assert_eq!(recorders.spinning_cycles(hart, Cycle(17)), 7);
+        recorders.stops(hart, Cycle(30));
+        assert_eq!(recorders.spinning_cycles(hart, Cycle(90)), 20);
+        recorders.begins(hart, Cycle(100));
+        recorders.probe(moment(0, 150), Probe::Acquired(64));
+        assert_eq!(recorders.spinning_cycles(hart, Cycle(900)), 20 + 50);
+    }
+
     #[test]
     fn a_lock_of_one_guest_is_not_that_of_another_at_the_same_address() {
         let owners = vec![(0, HartId(0)), (1, HartId(0))];
         let mut recorders = Recorders::of_guests(owners);
-        let moment = |hart| Moment {
-            hart: HartId(hart),
-            cycle: Cycle(10),
-            retired: 0,
-            pc: 0,
-        };
-        recorders.probe(moment(1), Probe::Acquire(64));
+        recorders.probe(moment(1, 10), Probe::Acquire(64));
         assert!(recorders.is_spinning(HartId(1)) && !recorders.is_spinning(HartId(0)));
         assert_eq!(recorders.of(0).marks.len(), 0);
         assert_eq!(recorders.of(1).marks[0].moment.hart, HartId(0));

@@ -51,6 +51,21 @@ impl Vm {
         self.0.add_session(session).map_err(to_python)
     }
 
+    /// The host is to stand still when it comes to `us` of simulated time.
+    fn pause_at(&mut self, us: u64) -> PyResult<()> {
+        self.0.pause_at(us).map_err(to_python)
+    }
+
+    /// Saves the host to `path`; returns the length of the file.
+    fn save(&mut self, py: Python<'_>, path: &str) -> PyResult<u64> {
+        py.detach(|| self.0.save(path)).map_err(to_python)
+    }
+
+    /// Makes the host, which has not run, what the snapshot at `path` is of.
+    fn restore(&mut self, py: Python<'_>, path: &str) -> PyResult<()> {
+        py.detach(|| self.0.restore(path)).map_err(to_python)
+    }
+
     /// Runs for about `host_seconds`, or until a guest that is typed to has said something. Returns JSON on where it
     /// stands.
     #[pyo3(signature = (host_seconds, *, output=false))]

@@ -4,14 +4,14 @@ use loiter_cores::Cores;
 use loiter_memory::Memory;
 use loiter_observe::Recorder;
 use loiter_types::{CounterSet, CounterVisitor, Cycle};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::locks::LockRow;
 use crate::phases::{PhaseRow, Sample};
 use crate::waiting::WaitingRow;
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitReason {
     /// The program wrote to the test finisher.
@@ -31,7 +31,7 @@ pub enum ExitReason {
 }
 
 /// How a run ended, for programs and for people.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Exit {
     /// Why.
     pub reason: ExitReason,

@@ -14,6 +14,7 @@ from loiter import engine as engines
 from loiter.cli.live import LiveLine
 from loiter.cli.options import JsonOption, err, out, print_json
 from loiter.engine import Json
+from loiter.errors import UserFault
 from loiter.runs.progress import describe_progress
 
 if TYPE_CHECKING:
@@ -25,6 +26,15 @@ def vm(
     out_directory: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Write a result directory: manifest and Parquet tables.")
     ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE", help="Stop at --at and save the whole host to this file.")
+    ] = None,
+    at_us: Annotated[
+        int | None, typer.Option("--at", metavar="US", min=0, help="Simulated time of --save, in microseconds.")
+    ] = None,
+    begin: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="Go on from a host that was saved.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run guests whose harts are virtual CPUs on the physical CPUs of one host.
@@ -32,10 +42,14 @@ def vm(
     What each guest said comes first, then what became of its virtual CPUs' time and of the physical CPUs'.
 
     Example: [bold]loiter vm two-guests.toml --out results/two[/]
+
+    Example: [bold]loiter vm two-guests.toml --save half.snap --at 500000[/], then [bold]loiter vm two-guests.toml --from half.snap[/]
     """
     # Images take long to load, and most commands need none.
     from loiter import vms
 
+    if (save is None) != (at_us is None):
+        raise UserFault("--save FILE and --at US belong together: a host is saved where it then stands")
     engine = engines.load()
     file = vms.load(engine, path)
     if out_directory is not None:
@@ -55,7 +69,7 @@ def vm(
             }
             line.update(lambda: describe_progress(facts))
 
-        made = vms.run(engine, file, progress, err())
+        made = vms.run(engine, file, progress, err(), vms.Snapshots(begin, save, at_us or 0))
     if as_json:
         print_json(made.native())
     else:

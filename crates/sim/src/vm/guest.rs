@@ -2,12 +2,13 @@
 
 use loiter_hart::{HartState, HostCall, Nap, Privilege, Stop};
 use loiter_types::{Cycle, HartId};
+use serde::{Deserialize, Serialize};
 
 use crate::result::Exit;
 use crate::system::System;
 
 /// How a guest ended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum End {
     /// By itself, or because nothing could happen in it any more.
     Exit(Exit),
@@ -22,7 +23,7 @@ pub(crate) struct Guest {
     /// Its harts in the system.
     harts: Vec<HartId>,
     /// Instructions that each of them had retired when the host's time began.
-    retired: Vec<u64>,
+    pub(super) retired: Vec<u64>,
     /// Whether somebody types to it, so that it may wait for more.
     pub(crate) is_driven: bool,
     pub(crate) over: Option<(Cycle, End)>,

@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use loiter_types::{CpuId, VcpuId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::vcpu::View;
 
@@ -43,6 +45,19 @@ pub(crate) struct Call<'a> {
 pub(crate) trait Policy: Send {
     /// What becomes of a call.
     fn choose(&mut self, call: Call<'_>) -> Help;
+
+    /// All that it remembers, for a snapshot.
+    fn save(&self) -> Value {
+        Value::Null
+    }
+
+    /// It remembers what it did then.
+    ///
+    /// # Errors
+    /// What another policy has saved.
+    fn restore(&mut self, saved: Value) -> serde_json::Result<()> {
+        serde_json::from_value::<()>(saved)
+    }
 }
 
 /// The policy of that name.
@@ -87,7 +102,7 @@ fn published(call: Call<'_>) -> Help {
 /// The directed yield of Linux's KVM (`kvm_vcpu_on_spin` in virt/kvm/kvm_main.c, as of 5.x): round the guest, from behind the
 /// last one that was helped. A caller in the kernel helps only others there. One that itself has yielded is
 /// passed over every other time. If there is nobody, the caller goes on.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Directed {
     /// By guest.
     last_helped: BTreeMap<usize, VcpuId>,
@@ -96,6 +111,15 @@ struct Directed {
 }
 
 impl Policy for Directed {
+    fn save(&self) -> Value {
+        serde_json::to_value(self).expect("plain data")
+    }
+
+    fn restore(&mut self, saved: Value) -> serde_json::Result<()> {
+        *self = serde_json::from_value(saved)?;
+        Ok(())
+    }
+
     fn choose(&mut self, call: Call<'_>) -> Help {
         let guest = call.view.vcpus[call.caller.vcpu.index()].guest;
         // A caller that spins again begins anew.

@@ -30,9 +30,10 @@ pub struct Host {
     pub(super) cpus: Vec<Cpu>,
     /// The timing cores, if CPUs are contexts of such.
     pub(super) timing: Option<Timing>,
-    scheduler: Box<dyn Scheduler>,
-    help: Box<dyn Policy>,
+    pub(super) scheduler: Box<dyn Scheduler>,
+    pub(super) help: Box<dyn Policy>,
     pub(super) now: Cycle,
+    pause: Option<Cycle>,
 }
 
 /// Where a host stands.
@@ -46,6 +47,8 @@ pub enum Progress {
     Over,
     /// The time that the file allows is.
     Limit,
+    /// The time has come at which somebody wants it to stand still.
+    Paused,
 }
 
 impl Host {
@@ -81,6 +84,7 @@ impl Host {
             cpus,
             timing,
             now: Cycle(0),
+            pause: None,
         };
         host.wake_sleepers();
         // They begin; nobody has woken them.
@@ -95,6 +99,11 @@ impl Host {
         Cycle(self.params.run_us * self.params.clock_mhz)
     }
 
+    /// The host stands still between the two turns that end before and after `at`. Turns are what they would be anyway.
+    pub(super) fn pause_at(&mut self, at: Cycle) {
+        self.pause = Some(at);
+    }
+
     /// A turn of every CPU.
     ///
     /// # Errors
@@ -106,6 +115,9 @@ impl Host {
         }
         if self.now >= self.limit() {
             return Ok(Progress::Limit);
+        }
+        if self.pause.is_some_and(|at| self.now >= at) {
+            return Ok(Progress::Paused);
         }
         let Some(end) = self.end_of_turn() else {
             return Ok(Progress::Asleep);
@@ -462,6 +474,7 @@ impl Host {
                 Progress::Asleep => "asleep",
                 Progress::Over => "over",
                 Progress::Limit => "limit",
+                Progress::Paused => "paused",
             },
             cycle: self.now.0,
             instructions: (self.guests.iter())

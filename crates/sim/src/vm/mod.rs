@@ -15,6 +15,7 @@ mod params;
 mod result;
 mod scheduler;
 mod session;
+mod snapshot;
 mod timed;
 mod vcpu;
 

@@ -32,7 +32,7 @@ pub struct Vm {
 /// Where a host stands.
 #[derive(Clone, Debug, Serialize)]
 pub struct VmStatus {
-    /// `running`, `asleep` until somebody types, `over`, or `limit`: the time of the file is over.
+    /// `running`, `asleep` until somebody types, `over`, `limit`: the time of the file is over, or `paused`.
     pub state: &'static str,
     /// Simulated time.
     pub cycle: u64,
@@ -198,6 +198,32 @@ impl Vm {
         let platform = machine.platform_mut(guest);
         let replaced = platform.replace_disk(number, &disk.config());
         Ok(replaced.map_err(MachineError::from)?)
+    }
+
+    /// The host is to stand still when it comes to `us` of simulated time, at the end of a turn.
+    ///
+    /// # Errors
+    /// Guests that are missing.
+    pub fn pause_at(&mut self, us: u64) -> Result<(), Error> {
+        let cycle = us.saturating_mul(self.file.host.clock_mhz);
+        self.host()?.pause_at(Cycle(cycle));
+        Ok(())
+    }
+
+    /// Saves the host, which has run or not, to `path`. Returns the length of the file.
+    ///
+    /// # Errors
+    /// Guests that are missing; timing cores; a file that cannot be written.
+    pub fn save(&mut self, path: &str) -> Result<u64, Error> {
+        self.host()?.save(path)
+    }
+
+    /// Makes the host, which has not run, what the snapshot at `path` is of.
+    ///
+    /// # Errors
+    /// Guests that are missing; timing cores; a snapshot that is damaged, or of another host.
+    pub fn restore(&mut self, path: &str) -> Result<(), Error> {
+        self.host()?.restore(path)
     }
 
     /// Ends guest `guest` from outside.

@@ -1,9 +1,10 @@
 //! Virtual and physical CPUs: who is in which state, since when, and what that comes to.
 
 use loiter_types::{CpuId, Cycle, HartId, VcpuId};
+use serde::{Deserialize, Serialize};
 
 /// What a virtual CPU is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum State {
     /// A CPU executes it.
     Running,
@@ -16,7 +17,7 @@ pub(crate) enum State {
 }
 
 /// A hart of a guest.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Vcpu {
     pub(crate) guest: usize,
     pub(crate) hart: HartId,
@@ -33,7 +34,7 @@ pub(crate) struct Vcpu {
 }
 
 /// What becomes of a virtual CPU's time, in cycles, and what happens to it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct VcpuCounts {
     /// Cycles that CPUs have executed it.
     pub(crate) run: u64,
@@ -108,7 +109,7 @@ impl Vcpu {
 }
 
 /// A physical CPU.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Cpu {
     /// How far it has come.
     pub(crate) now: Cycle,
@@ -131,7 +132,7 @@ pub(crate) struct Cpu {
 }
 
 /// What becomes of a CPU's time, in cycles.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct CpuCounts {
     pub(crate) run: u64,
     pub(crate) switching: u64,

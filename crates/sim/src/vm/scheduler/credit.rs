@@ -9,6 +9,8 @@
 //! is not moved to a socket with more idle cores.
 
 use loiter_types::{CpuId, Cycle, VcpuId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{Choice, Scheduler};
 use crate::vm::file::VmFile;
@@ -18,14 +20,14 @@ use crate::vm::vcpu::View;
 const CREDITS_PER_TICK: i64 = 100;
 
 /// In the order of their importance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Priority {
     Over,
     Under,
     Boost,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Account {
     guest: usize,
     credit: i64,
@@ -36,13 +38,14 @@ struct Account {
     parked: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Share {
     weight: i64,
     cap_percent: i64,
 }
 
 /// The scheduler.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Credit {
     slice_cycles: u64,
     tick_cycles: u64,
@@ -232,6 +235,15 @@ impl Credit {
 }
 
 impl Scheduler for Credit {
+    fn save(&self) -> Value {
+        serde_json::to_value(self).expect("plain data")
+    }
+
+    fn restore(&mut self, saved: Value) -> serde_json::Result<()> {
+        *self = serde_json::from_value(saved)?;
+        Ok(())
+    }
+
     fn wake(&mut self, vcpu: VcpuId, view: View<'_>) -> Vec<CpuId> {
         let account = &mut self.accounts[vcpu.index()];
         if account.parked {

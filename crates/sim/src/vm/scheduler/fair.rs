@@ -9,6 +9,8 @@
 //! periodically.
 
 use loiter_types::{CpuId, Cycle, VcpuId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{Choice, Scheduler};
 use crate::vm::file::VmFile;
@@ -19,7 +21,7 @@ const UNIT_WEIGHT: u64 = 256;
 /// Virtual time begins here, so that one can be placed before the others.
 const BEGIN: u64 = 1 << 40;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Entity {
     weight: u64,
     virtual_time: u64,
@@ -27,13 +29,14 @@ struct Entity {
     counted: u64,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Queue {
     waiting: Vec<VcpuId>,
     /// The least virtual time of all here; it never goes back.
     least: u64,
 }
 
+#[derive(Serialize, Deserialize)]
 pub(super) struct Fair {
     period_cycles: u64,
     entities: Vec<Entity>,
@@ -117,6 +120,15 @@ impl Fair {
 }
 
 impl Scheduler for Fair {
+    fn save(&self) -> Value {
+        serde_json::to_value(self).expect("plain data")
+    }
+
+    fn restore(&mut self, saved: Value) -> serde_json::Result<()> {
+        *self = serde_json::from_value(saved)?;
+        Ok(())
+    }
+
     fn wake(&mut self, vcpu: VcpuId, view: View<'_>) -> Vec<CpuId> {
         let cpu = view.vcpus[vcpu.index()].cpu;
         // It has slept since it ran.

@@ -6,11 +6,14 @@
 //! should run at the same time (assumed).
 
 use loiter_types::{CpuId, Cycle, VcpuId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{Choice, Scheduler};
 use crate::vm::file::VmFile;
 use crate::vm::vcpu::View;
 
+#[derive(Serialize, Deserialize)]
 pub(super) struct Gang {
     slice_cycles: u64,
     /// The guest whose turn it is, and when that ends.
@@ -47,6 +50,15 @@ impl Gang {
 }
 
 impl Scheduler for Gang {
+    fn save(&self) -> Value {
+        serde_json::to_value(self).expect("plain data")
+    }
+
+    fn restore(&mut self, saved: Value) -> serde_json::Result<()> {
+        *self = serde_json::from_value(saved)?;
+        Ok(())
+    }
+
     fn wake(&mut self, vcpu: VcpuId, view: View<'_>) -> Vec<CpuId> {
         let cpu = view.vcpus[vcpu.index()].cpu;
         self.queues[cpu.index()].push(vcpu);

@@ -8,6 +8,7 @@ mod fair;
 mod gang;
 
 use loiter_types::{CpuId, Cycle, VcpuId};
+use serde_json::Value;
 
 use super::file::VmFile;
 use super::vcpu::View;
@@ -44,6 +45,15 @@ pub(crate) trait Scheduler: Send {
 
     /// That time has come. Returns the CPUs that have to choose anew.
     fn tick(&mut self, view: View<'_>) -> Vec<CpuId>;
+
+    /// All that it knows, for a snapshot.
+    fn save(&self) -> Value;
+
+    /// It knows what it knew then.
+    ///
+    /// # Errors
+    /// What another scheduler has saved.
+    fn restore(&mut self, saved: Value) -> serde_json::Result<()>;
 }
 
 /// The scheduler that the file names, at power-on, for the guests' virtual CPUs: the guest of each.

@@ -1,0 +1,232 @@
+//! A host in a file: all that decides how it goes on.
+//!
+//! A host is put together from its file and its guests' programs as always, and is then made what the snapshot is of.
+//! Between two turns every CPU stands at the same cycle, so nothing is in flight.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use loiter_hart::SavedHart;
+use loiter_machine::snapshot::{
+    Hardware, Header, Snapshot, SnapshotError, SnapshotWriter, StateHash, StateHasher,
+};
+use loiter_machine::{MachineState, WatchesState};
+use loiter_observe::Recorders;
+use loiter_types::Cycle;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::guest::End;
+use super::host::Host;
+use super::vcpu::{Cpu, Vcpu};
+use crate::error::Error;
+
+/// The section with the state of a host.
+const HOST: &str = "host";
+/// What of a file may be another one when a host goes on: how long it runs.
+const FREE_KEYS: [&str; 1] = ["run_us"];
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostState {
+    /// The file's keys, as text: JSON.
+    file: String,
+    now: Cycle,
+    guests: Vec<GuestState>,
+    harts: Vec<SavedHart>,
+    watches: WatchesState,
+    vcpus: Vec<Vcpu>,
+    cpus: Vec<Cpu>,
+    scheduler: Value,
+    helping: Value,
+    recorders: Recorders,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GuestState {
+    machine: MachineState,
+    retired: Vec<u64>,
+    over: Option<(Cycle, End)>,
+    /// What each console has said that nobody has taken.
+    said: BTreeMap<usize, Vec<u8>>,
+}
+
+impl Host {
+    /// Saves the host as it stands between two turns. Returns the length of the file.
+    ///
+    /// # Errors
+    /// Timing cores; a file that cannot be written.
+    pub(super) fn save(&self, path: &str) -> Result<u64, Error> {
+        if self.timing.is_some() {
+            return Err(Error::User(format!(
+                "{path}: a host on timing cores cannot be saved, for they have work in flight; take host.machine away"
+            )));
+        }
+        let machine = &self.system.machine;
+        let guests = self.guests.iter().map(|guest| {
+            let platform = machine.platform(guest.number());
+            let consoles = platform.consoles();
+            GuestState {
+                machine: machine.save_guest(guest.number()),
+                retired: guest.retired.clone(),
+                over: guest.over.clone(),
+                said: consoles
+                    .map(|port| (port, platform.output(port).to_vec()))
+                    .collect(),
+            }
+        });
+        let state = HostState {
+            file: self.file.values.to_string(),
+            now: self.now,
+            guests: guests.collect(),
+            harts: self
+                .system
+                .harts
+                .iter()
+                .map(loiter_hart::Hart::save)
+                .collect(),
+            watches: machine.watches.save(),
+            vcpus: self.vcpus.clone(),
+            cpus: self.cpus.clone(),
+            scheduler: self.scheduler.save(),
+            helping: self.help.save(),
+            recorders: self.system.recorders.clone(),
+        };
+        let fail = |fault| SnapshotError::new(Path::new(path), fault);
+        let mut writer = SnapshotWriter::new(self.header());
+        writer.state(HOST, &state).map_err(fail)?;
+        writer.ram(&machine.ram).map_err(fail)?;
+        Ok(writer.write(Path::new(path))?)
+    }
+
+    fn header(&self) -> Header {
+        let names: Vec<_> = self
+            .guests
+            .iter()
+            .map(|guest| guest.name.as_str())
+            .collect();
+        Header {
+            loiter: env!("CARGO_PKG_VERSION").into(),
+            description: format!("a host of the guests {}", names.join(", ")),
+            machine: "host".into(),
+            machine_hash: String::new(),
+            hardware: self.hardware(),
+            cycle: self.now.0,
+            instructions: self.system.instructions(),
+            state_hash: self.state_hash(),
+            booted: Vec::new(),
+            disks: Vec::new(),
+        }
+    }
+
+    fn state_hash(&self) -> StateHash {
+        let mut hasher = StateHasher::new();
+        for guest in &self.guests {
+            let hash = self.system.state_hash_of(guest.number(), self.now);
+            let stated = hasher.state(&guest.name, &hash.to_string());
+            stated.expect("text is plain data");
+        }
+        hasher.finish()
+    }
+
+    /// What all guests have together.
+    fn hardware(&self) -> Hardware {
+        let machine = &self.system.machine;
+        Hardware {
+            harts: self.system.harts.len(),
+            ram_bytes: machine.ram.bytes(),
+            ..Hardware::from(machine.config())
+        }
+    }
+
+    /// Makes the host, which has not run, what the snapshot at `path` is of.
+    ///
+    /// # Errors
+    /// A snapshot that is damaged, or of another host.
+    pub(super) fn restore(&mut self, path: &str) -> Result<(), Error> {
+        if self.timing.is_some() {
+            return Err(Error::User(format!(
+                "{path}: a host on timing cores cannot go on from a snapshot; take host.machine away"
+            )));
+        }
+        let snapshot = Snapshot::open(Path::new(path))?;
+        snapshot.fits(&self.hardware())?;
+        let state: HostState = snapshot.state(HOST)?;
+        let damaged = |problem: String| Error::from(snapshot.contradiction(problem));
+        let theirs = serde_json::from_str(&state.file).map_err(|it| damaged(it.to_string()))?;
+        if let Some(key) = other_key("", &theirs, &self.file.values) {
+            return Err(snapshot
+                .other_machine(format!("its {key} is another one"))
+                .into());
+        }
+        let system = &mut self.system;
+        let counts = [
+            state.harts.len(),
+            state.vcpus.len(),
+            state.guests.len(),
+            state.cpus.len(),
+        ];
+        let ours = [
+            system.harts.len(),
+            self.vcpus.len(),
+            self.guests.len(),
+            self.cpus.len(),
+        ];
+        if counts != ours {
+            return Err(damaged(format!(
+                "it counts {counts:?}, where there are {ours:?}"
+            )));
+        }
+        system.machine.restore_ram(&snapshot)?;
+        let machines: Vec<_> = state.guests.iter().map(|it| it.machine.clone()).collect();
+        let restored = system.machine.restore_guests(&state.watches, &machines);
+        restored.map_err(damaged)?;
+        for (hart, saved) in system.harts.iter_mut().zip(&state.harts) {
+            hart.restore(saved).map_err(damaged)?;
+        }
+        for (guest, saved) in self.guests.iter_mut().zip(state.guests) {
+            let platform = system.machine.platform_mut(guest.number());
+            if saved.over.is_some() {
+                platform.stop();
+            }
+            for (port, said) in saved.said {
+                platform.restore_output(port, said).map_err(damaged)?;
+            }
+            guest.retired = saved.retired;
+            guest.over = saved.over;
+        }
+        system.recorders = state.recorders;
+        system.now = state.now;
+        self.now = state.now;
+        (self.vcpus, self.cpus) = (state.vcpus, state.cpus);
+        let knows = |it: serde_json::Result<()>| it.map_err(|error| damaged(error.to_string()));
+        knows(self.scheduler.restore(state.scheduler))?;
+        knows(self.help.restore(state.helping))
+    }
+}
+
+/// The first key whose values differ.
+fn other_key(at: &str, theirs: &Value, ours: &Value) -> Option<String> {
+    let named = |key: &str| match at {
+        "" => key.to_owned(),
+        at => format!("{at}.{key}"),
+    };
+    match (theirs, ours) {
+        (Value::Object(theirs), Value::Object(ours)) => theirs.iter().find_map(|(key, value)| {
+            if FREE_KEYS.contains(&key.as_str()) {
+                return None;
+            }
+            match ours.get(key) {
+                Some(own) => other_key(&named(key), value, own),
+                None => Some(named(key)),
+            }
+        }),
+        (Value::Array(theirs), Value::Array(ours)) if theirs.len() == ours.len() => {
+            let pairs = theirs.iter().zip(ours).enumerate();
+            let mut keys = pairs.map(|(n, (it, own))| other_key(&named(&n.to_string()), it, own));
+            keys.find_map(|key| key)
+        }
+        _ => (theirs != ours).then(|| at.to_owned()),
+    }
+}
