@@ -118,7 +118,10 @@ pub fn show_snapshot(path: &str) -> Result<SnapshotDescription, Error> {
         header: snapshot.header().clone(),
         sections: snapshot.sections().to_vec(),
         bytes: snapshot.bytes(),
-        request: snapshot.state(REQUEST)?,
+        request: match snapshot.sections().iter().any(|it| it.name == REQUEST) {
+            true => snapshot.state(REQUEST)?,
+            false => None,
+        },
     })
 }
 
