@@ -36,7 +36,7 @@ pub struct Blocked {
 /// One hart: registers, program counter, privilege, CSRs.
 #[derive(Clone, Debug)]
 pub struct Hart {
-    /// Its number, `mhartid`.
+    /// Its number in the machine.
     pub id: HartId,
     /// Register slots of [`loiter_isa::Inst`]: x0..x31, f0..f31, and [`SINK`]. 256 long so that a
     /// slot number needs no bounds check.
@@ -94,6 +94,12 @@ impl Hart {
         self.tlb = Tlb::new(id);
         self.csr.move_clock(cycle.0, 0);
         self.mode_changed();
+    }
+
+    /// What it calls itself, `mhartid`: its number in its guest, if it is one's.
+    #[must_use]
+    pub fn number(&self) -> HartId {
+        self.csr.hart()
     }
 
     /// Where its physical addresses lie in the machine.

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::durations::Durations;
 use crate::recorder::{Moment, OTHER_LOCKS};
 
+mod line;
+
 /// One hart's use of one lock from one place of the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LockUse {
@@ -92,6 +94,9 @@ struct Lock {
     acquires: u64,
     shared_acquires: u64,
     last_holder: Option<HartId>,
+    /// Acquires that ended while others waited: of who had begun first, and of others.
+    in_line: u64,
+    overtakes: u64,
     /// The last release, unless somebody has acquired it since.
     released: Option<Cycle>,
     /// Who acquires it or has it, in order. A reader may have it more than once.
@@ -204,6 +209,7 @@ impl Locks {
             return;
         };
         let begun = lock.last(claim.owner, false);
+        lock.count_order(begun);
         let begun = begun.map(|at| lock.uses.remove(at)).unwrap_or(Acquire {
             owner: claim.owner,
             access: claim.access,

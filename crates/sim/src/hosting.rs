@@ -17,6 +17,7 @@ impl System {
     pub(crate) fn host(guests: Vec<System>) -> Result<Self, Error> {
         let (clock_hz, cycles_per_tick) = (guests[0].clock_hz, guests[0].cycles_per_tick);
         let (mut parts, mut machines) = (Vec::new(), Vec::new());
+        let mut inspectors = Vec::new();
         for guest in guests {
             let isa = &guest.machine.config().isa;
             if Extensions::of(isa).h {
@@ -26,10 +27,12 @@ impl System {
             }
             machines.push(guest.machine);
             parts.push((guest.harts, guest.symbols, guest.now));
+            inspectors.push(guest.inspector);
         }
         let machine = Machine::host(machines)?;
         let mut system = Self::empty(machine, clock_hz, cycles_per_tick);
         system.symbols.clear();
+        system.guest_inspectors = inspectors;
         for (guest, (mut harts, symbols, now)) in parts.into_iter().enumerate() {
             let partition = system.machine.platform(guest).partition();
             for hart in &mut harts {

@@ -43,6 +43,8 @@ pub(crate) struct System {
     pub(crate) waiting: Vec<WaitingRow>,
     /// Who watches instructions.
     pub(crate) inspector: Option<Box<Inspector>>,
+    /// Who watches those of each guest, where there are guests, on the reference engine.
+    pub(crate) guest_inspectors: Vec<Option<Box<Inspector>>>,
     /// What is left of a turn in which a debugger holds the system.
     pub(crate) held_turn: Option<Turn>,
     /// The hart that cannot continue: its trap has no handler.
@@ -111,6 +113,7 @@ impl System {
             symbols: vec![Arc::default()],
             waiting: Vec::new(),
             inspector: None,
+            guest_inspectors: Vec::new(),
             held_turn: None,
             faulting: None,
             alone: None,
@@ -352,10 +355,11 @@ impl System {
 
     /// What has been found out of locks: by probes, and by the symbols of lock functions.
     pub(crate) fn locks_of(&self, guest: usize) -> impl Iterator<Item = &Locks> {
-        let lock_stats = self
-            .inspector
-            .as_ref()
-            .and_then(|it| it.lock_stats.as_ref());
+        let inspector = match self.guest_inspectors.get(guest) {
+            Some(of_guest) => of_guest.as_ref(),
+            None => self.inspector.as_ref(),
+        };
+        let lock_stats = inspector.and_then(|it| it.lock_stats.as_ref());
         iter::once(&self.recorders.of(guest).locks).chain(lock_stats.map(|it| &it.locks))
     }
 

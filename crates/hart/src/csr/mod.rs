@@ -230,6 +230,11 @@ impl CsrFile {
         self.clock.cycle = to;
     }
 
+    /// Register `mhartid`.
+    pub(crate) fn hart(&self) -> HartId {
+        self.hart
+    }
+
     /// The CSRs of `hart` at reset.
     #[must_use]
     pub fn new(hart: HartId, extensions: Extensions) -> Self {

@@ -203,7 +203,7 @@ impl InstructionObserver for Inspector {
         let breakpoints = &self.breakpoints;
         self.watches_all()
             || self.arrivals.may_be_in_page(hart, pc)
-            || (self.lock_stats.as_ref()).is_some_and(|it| it.wants(hart.id, pc))
+            || (self.lock_stats.as_ref()).is_some_and(|it| it.wants(hart.number(), pc))
             || breakpoints.iter().any(|&addr| page(addr) == page(pc))
             || self
                 .trace

@@ -127,7 +127,7 @@ impl LockStats {
     #[cold]
     fn arrives(&mut self, hart: &Hart, pc: u64, cycle: u64) {
         let mut moment = Moment {
-            hart: hart.id,
+            hart: hart.number(),
             cycle: Cycle(cycle),
             retired: hart.retired,
             pc,
@@ -143,7 +143,7 @@ impl LockStats {
         let claim = Claim {
             lock: hart.regs[FIRST_ARGUMENT],
             owner: match function.kind {
-                Kind::Spin | Kind::ReadWrite => Owner::Hart(hart.id),
+                Kind::Spin | Kind::ReadWrite => Owner::Hart(hart.number()),
                 Kind::Sleeping => Owner::Task(hart.regs[THREAD_POINTER]),
             },
             access: function.access,
@@ -216,7 +216,7 @@ impl LockStats {
     /// An instruction has retired: perhaps one that releases a lock.
     #[inline]
     pub(crate) fn retired(&mut self, event: &Retired<'_>) {
-        if !self.held[event.hart.id.index()].is_empty()
+        if !self.held[event.hart.number().index()].is_empty()
             && matches!(event.inst.op.class(), Class::Store | Class::Atomic)
         {
             self.stored(event);
@@ -224,7 +224,7 @@ impl LockStats {
     }
 
     fn stored(&mut self, event: &Retired<'_>) {
-        let hart = event.hart.id;
+        let hart = event.hart.number();
         let addr = event.base.wrapping_add(event.inst.data_offset());
         let held = self.held[hart.index()].iter();
         let Some(&claim) = held.rev().find(|claim| claim.lock == addr) else {

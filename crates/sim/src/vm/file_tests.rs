@@ -58,7 +58,7 @@ fn words_that_are_not_known_are_named_with_the_nearest() {
         &[
             "helping.policy",
             "everybody",
-            "nobody, next, published, directed",
+            "nobody, next, published, directed, random, oracle",
         ],
     );
     let policy = with("[scheduler]\npolicy = \"lottery\"");
@@ -156,7 +156,7 @@ fn a_fair_scheduler_chooses_alone() {
             format!("[scheduler]\npolicy = \"fair\"\n[helping]\npolicy = \"{helping}\"\n");
         VmFile::read("vm.toml", &format!("{GOOD}{sections}"))
     };
-    for helping in ["published", "directed"] {
+    for helping in ["published", "directed", "random", "oracle"] {
         let message = both(helping).unwrap_err().to_string();
         assert_has(&message, &["helping.policy", helping, "fair", "next"]);
     }

@@ -1,6 +1,7 @@
 //! A guest: a part of the host's system, whose harts are virtual CPUs.
 
 use loiter_hart::{HartState, HostCall, Nap, Privilege, Stop};
+use loiter_observe::Locks;
 use loiter_types::{Cycle, HartId};
 use serde::{Deserialize, Serialize};
 
@@ -97,6 +98,12 @@ impl Guest {
         deadlines.chain(timer).min()
     }
 
+    /// What is known of its locks: by the functions of its kernel, or else by probes.
+    pub(crate) fn locks<'a>(&self, system: &'a System) -> &'a Locks {
+        let last = system.locks_of(self.number).last();
+        last.expect("probes tell of locks")
+    }
+
     /// The end of a guest in which nothing can ever happen again.
     pub(crate) fn stuck(&self, system: &System) -> End {
         let harts = self.harts.iter().enumerate();
@@ -154,11 +161,13 @@ fn burst(system: &mut System, hart: HartId, at: Cycle, budget: u64) -> (u64, Opt
         return (budget, Some(Left::Budget));
     }
     system.harts[n].csr.clock.cycle = at.0;
-    let burst = system.burst(n, budget, None);
+    let burst = watched(system, hart, |system| system.burst(n, budget, None));
     let used = burst.retired + burst.traps;
     match burst.stop {
         Stop::Probe(code, value) => {
-            system.probe(hart, at.after(used), code, value);
+            watched(system, hart, |system| {
+                system.probe(hart, at.after(used), code, value)
+            });
             (used, None)
         }
         Stop::Budget => (used, Some(Left::Budget)),
@@ -181,4 +190,13 @@ fn burst(system: &mut System, hart: HartId, at: Cycle, budget: u64) -> (u64, Opt
         }
         Stop::Held => unreachable!("nobody watches guests"),
     }
+}
+
+/// Does what is to be watched by who watches the guest of `hart`.
+fn watched<T>(system: &mut System, hart: HartId, run: impl FnOnce(&mut System) -> T) -> T {
+    let guest = system.machine.guest_of(hart).0;
+    std::mem::swap(&mut system.inspector, &mut system.guest_inspectors[guest]);
+    let done = run(system);
+    std::mem::swap(&mut system.inspector, &mut system.guest_inspectors[guest]);
+    done
 }

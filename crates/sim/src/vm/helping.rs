@@ -5,11 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use loiter_observe::Locks;
 use loiter_types::{CpuId, VcpuId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::params::HelpingParams;
 use super::vcpu::View;
+
+mod oracle;
+mod random;
 
 /// What becomes of a call to yield.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +43,8 @@ pub(crate) struct Call<'a> {
     /// The virtual CPUs of its guest that wait for a CPU, in the order of their numbers.
     pub(crate) candidates: &'a [Candidate],
     pub(crate) cpus_per_cache: usize,
+    /// What is known of the locks of the guest.
+    pub(crate) locks: &'a Locks,
     pub(crate) view: View<'a>,
 }
 
@@ -60,13 +67,15 @@ pub(crate) trait Policy: Send {
     }
 }
 
-/// The policy of that name.
-pub(crate) fn by_name(policy: &str) -> Box<dyn Policy> {
-    match policy {
+/// The policy that the file names.
+pub(crate) fn by_name(params: &HelpingParams) -> Box<dyn Policy> {
+    match params.policy.as_str() {
         "nobody" => Box::new(Fixed(|_| Help::Nobody)),
         "next" => Box::new(Fixed(|_| Help::Next)),
         "published" => Box::new(Fixed(published)),
         "directed" => Box::new(Directed::default()),
+        "random" => Box::new(random::Random::new(params.seed)),
+        "oracle" => Box::new(Fixed(oracle::choose)),
         policy => unreachable!("{policy} is no choice of helping.policy"),
     }
 }
@@ -84,6 +93,14 @@ impl Policy for Fixed {
 /// that have last run near before those remote. Then the one that yielded longest ago: its lock may be free by
 /// now.
 fn published(call: Call<'_>) -> Help {
+    match first_published(call, |_| true) {
+        Some(vcpu) => Help::This(vcpu),
+        None => Help::Next,
+    }
+}
+
+/// Whom of the candidates that `is_meant` the published order has first.
+fn first_published(call: Call<'_>, is_meant: impl Fn(VcpuId) -> bool) -> Option<VcpuId> {
     let cache = |cpu: CpuId| cpu.index() / call.cpus_per_cache;
     let order = |it: &&Candidate| {
         let vcpu = &call.view.vcpus[it.vcpu.index()];
@@ -93,10 +110,8 @@ fn published(call: Call<'_>) -> Help {
             Some(since) => (true, false, false, Some(since)),
         }
     };
-    match call.candidates.iter().min_by_key(order) {
-        Some(it) => Help::This(it.vcpu),
-        None => Help::Next,
-    }
+    let meant = call.candidates.iter().filter(|it| is_meant(it.vcpu));
+    meant.min_by_key(order).map(|it| it.vcpu)
 }
 
 /// The directed yield of Linux's KVM (`kvm_vcpu_on_spin` in virt/kvm/kvm_main.c, as of 5.x): round the guest, from behind the

@@ -76,7 +76,7 @@ impl Host {
         let mut host = Self {
             params: file.host.clone(),
             scheduler: scheduler::by_name(&file, &of_vcpus),
-            help: helping::by_name(&file.helping.policy),
+            help: helping::by_name(&file.helping),
             file,
             system,
             guests,
@@ -394,6 +394,7 @@ impl Host {
             caller: candidate(caller),
             candidates: &candidates,
             cpus_per_cache: self.params.cpus_per_cache as usize,
+            locks: self.guests[guest].locks(&self.system),
             view,
         };
         match self.help.choose(call) {
@@ -452,7 +453,7 @@ fn placed(guests: &[Guest], cpus: usize) -> Vec<Vcpu> {
         let harts = guest.harts().iter().enumerate();
         vcpus.extend(harts.map(|(n, &hart)| {
             let cpu = CpuId::new((first + n) % cpus);
-            Vcpu::new(number, hart, cpu)
+            Vcpu::new(number, hart, n, cpu)
         }));
     }
     vcpus

@@ -44,7 +44,9 @@ params! {
     /// What becomes of a virtual CPU that calls to yield.
     pub struct HelpingParams {
         /// Who runs instead.
-        policy: choice("nobody", "next", "published", "directed") = "nobody",
+        policy: choice("nobody", "next", "published", "directed", "random", "oracle") = "nobody",
+        /// Seed of the choices of policy "random".
+        seed: int(0..=4_294_967_295) = 1,
     }
 }
 

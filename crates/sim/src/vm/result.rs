@@ -156,7 +156,7 @@ impl Host {
         let counts = &closed.counts;
         VcpuRow {
             guest: guest.name.clone(),
-            hart: self.system.machine.guest_of(vcpu.hart).1.0,
+            hart: vcpu.number.0,
             run_cycles: counts.run,
             spinning_cycles: self.system.recorders.spinning_cycles(vcpu.hart, self.now),
             steal_cycles: counts.runnable,

@@ -102,9 +102,13 @@ impl Vm {
     /// The next guest is a system that has booted, to which somebody types.
     ///
     /// # Errors
-    /// One with another clock than the host.
+    /// One with another clock than the host; one whose locks an oracle is to see, without symbols of them.
     pub fn add_session(&mut self, session: Session) -> Result<(), Error> {
-        self.add(session.system, true)
+        let mut system = session.system;
+        if self.file.helping.policy == "oracle" {
+            system.begin_lock_stats(false)?;
+        }
+        self.add(system, true)
     }
 
     fn add(&mut self, system: System, is_driven: bool) -> Result<(), Error> {

@@ -20,7 +20,10 @@ pub(crate) enum State {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Vcpu {
     pub(crate) guest: usize,
+    /// Its hart in the system.
     pub(crate) hart: HartId,
+    /// Its number in its guest.
+    pub(crate) number: HartId,
     state: State,
     /// When it came into its state. Who is runnable has executed until then.
     since: Cycle,
@@ -62,10 +65,12 @@ pub(crate) struct VcpuCounts {
 }
 
 impl Vcpu {
-    pub(crate) fn new(guest: usize, hart: HartId, cpu: CpuId) -> Self {
+    /// Hart `hart`, number `number` of `guest`.
+    pub(crate) fn new(guest: usize, hart: HartId, number: usize, cpu: CpuId) -> Self {
         Self {
             guest,
             hart,
+            number: HartId::new(number),
             state: State::Blocked,
             since: Cycle(0),
             cpu,
