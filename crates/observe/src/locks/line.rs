@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn one_of_eight_may_have_begun_before_it_was_in_line() {
         let mut locks = Locks::default();
-        let mut round = |locks: &mut Locks, n: u64, order: [u16; 2]| {
+        let round = |locks: &mut Locks, n: u64, order: [u16; 2]| {
             for hart in [0, 1] {
                 locks.acquire(at(hart, 10 * n + 1), of(hart, LOCK));
             }

@@ -6,13 +6,12 @@ use loiter_observe::{Access, Claim, Moment, Owner};
 use loiter_types::{Cycle, HartId};
 
 use super::*;
+use crate::vm::testing::file;
 use crate::vm::vcpu::Vcpu;
 
 fn by_name(policy: &str) -> Box<dyn Policy> {
-    super::by_name(&HelpingParams {
-        policy: policy.into(),
-        seed: 7,
-    })
+    let sections = format!("[helping]\npolicy = \"{policy}\"\nseed = 7");
+    super::by_name(&file(1, 1, "", &sections, &[(1, "")]).helping)
 }
 
 /// A virtual CPU that waits: where it ran last, whether it is in the kernel, when it yielded.
