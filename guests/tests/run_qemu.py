@@ -124,9 +124,11 @@ def drawn_cases() -> list[Case]:
 
 def virtual_cases() -> list[Case]:
     """Without a host nobody yields; the program fails by itself where a lock lets two in."""
-    locks = ["ticket", "test_and_set"]
+    locks = ["ticket", "test_and_set", "ticket_kick", "test_and_set_kick"]
     return [
         *[Case("virtual", f"task.{lock}=0,1,2,3 acquisitions=2000 hold=50 think=200", ()) for lock in locks],
+        Case("virtual", "task.ticket=0,1,2,3 acquisitions=2000 hold=50 think=200 user=1", ()),
+        Case("virtual", "task.ticket=1,2", ("^error: hart .: the harts of a lock",), code=2),
         Case("virtual", "task.ticket=0,1 acquisitions=1", ("^error: acquisitions=1: each of 2 harts",), code=2),
     ]
 

@@ -4,9 +4,14 @@
 // waiter that has waited for 2^yield_after cycles calls its host to yield, and again after as many more; with 0 it never
 // does. The call is an extension of the SBI, so it takes a host: elsewhere nobody handles it.
 //
-// Tasks `ticket` and `test_and_set` are locks, `rival` keeps its hart busy for ever.
+// Tasks `ticket` and `test_and_set` are locks, `rival` keeps its hart busy for ever. With user=1, what they do outside of the
+// lock is in user mode, as a program's work is; the rest is in machine mode, which counts as the kernel.
 //
-// Reports of each hart: "acquisitions", "cycles" from the first acquire to the end of the last work outside, "yields".
+// Waiters of tasks `ticket_kick` and `test_and_set_kick` sleep instead of yielding, until who releases the lock kicks them, as those of
+// Linux's para-virtual spin locks do.
+//
+// Reports of each hart: "acquisitions", "cycles" from the first acquire to the end of the last work outside, "yields", of
+// them also sleeps.
 #include "loiter.h"
 #include "loiter/nap.h"
 
@@ -15,7 +20,15 @@ LOITER_ARGUMENT(hold, "hold", 2000, "steps of work inside");
 LOITER_ARGUMENT(think, "think", 20000, "steps of work outside");
 LOITER_ARGUMENT(yield_after, "yield_after", 0, "log2 of the cycles after which a waiter yields; 0: never");
 
+LOITER_ARGUMENT(user, "user", 0, "1: work outside is in user mode");
+
 #define YIELD_EXTENSION 0x08594c44
+enum { YIELD = 0, WAIT = 1, KICK = 2 };
+
+// user.S
+void as_user(void (*code)(uint64_t), uint64_t argument);
+void user_work(uint64_t steps);
+void user_rival(uint64_t unused);
 
 static struct {
     uint32_t next;
@@ -30,14 +43,20 @@ static struct {
     uint64_t ended;
 } section __attribute__((aligned(64)));
 
-static void yield(void) {
-    register uint64_t error __asm__("a0") = 0;
+// Who sleeps until it is kicked: for a ticket, or for any.
+static struct sleeper {
+    uint32_t sleeps;
+    uint32_t ticket;
+} __attribute__((aligned(64))) sleepers[LOITER_MAX_HARTS];
+
+static void call_host(uint64_t function, uint64_t argument) {
+    register uint64_t error __asm__("a0") = argument;
     register uint64_t value __asm__("a1") = 0;
-    register uint64_t function __asm__("a6") = 0;
+    register uint64_t function_register __asm__("a6") = function;
     register uint64_t extension __asm__("a7") = YIELD_EXTENSION;
-    __asm__ volatile("ecall" : "+r"(error), "+r"(value) : "r"(function), "r"(extension) : "memory");
+    __asm__ volatile("ecall" : "+r"(error), "+r"(value) : "r"(function_register), "r"(extension) : "memory");
     if (error)
-        loiter_fail("the host does not yield");
+        loiter_fail("the host does not serve function %lu", function);
 }
 
 struct waiter {
@@ -52,7 +71,7 @@ static void wait(struct waiter *waiter) {
     loiter_pause();
     if (waiter->patience && loiter_cycles() - waiter->since >= waiter->patience) {
         waiter->yields++;
-        yield();
+        call_host(YIELD, 0);
         begin_to_wait(waiter);
     }
 }
@@ -76,9 +95,78 @@ static void acquire_test_and_set(struct waiter *waiter) {
 
 static void release_test_and_set(void) { __atomic_store_n(&lock.taken, 0, __ATOMIC_RELEASE); }
 
+// Waits for long enough to sleep until a release, if `is_held` still.
+static void wait_for_kick(struct waiter *waiter, uint32_t ticket, bool (*is_held)(uint32_t ticket)) {
+    loiter_pause();
+    if (!waiter->patience || loiter_cycles() - waiter->since < waiter->patience)
+        return;
+    struct sleeper *own = &sleepers[loiter_hart()];
+    own->ticket = ticket;
+    // With the look at the lock behind it, against a release with its look at sleepers behind it: one of the two sees the other.
+    __atomic_store_n(&own->sleeps, 1, __ATOMIC_SEQ_CST);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (is_held(ticket)) {
+        waiter->yields++;
+        call_host(WAIT, 0);
+    }
+    __atomic_store_n(&own->sleeps, 0, __ATOMIC_RELAXED);
+    begin_to_wait(waiter);
+}
+
+// Kicks who sleeps for `ticket`, or, if there are none, the next sleeper behind this hart.
+static void kick(bool by_ticket, uint32_t ticket) {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    unsigned harts = loiter_placed(false);
+    for (unsigned n = 1; n < harts; n++) {
+        unsigned hart = (loiter_hart() + n) % harts;
+        if (__atomic_load_n(&sleepers[hart].sleeps, __ATOMIC_ACQUIRE) && (!by_ticket || sleepers[hart].ticket == ticket)) {
+            call_host(KICK, hart);
+            return;
+        }
+    }
+}
+
+static bool is_not_served(uint32_t ticket) { return __atomic_load_n(&lock.serving, __ATOMIC_ACQUIRE) != ticket; }
+
+static void acquire_ticket_kick(struct waiter *waiter) {
+    uint32_t own = __atomic_fetch_add(&lock.next, 1, __ATOMIC_RELAXED);
+    for (begin_to_wait(waiter); is_not_served(own);)
+        wait_for_kick(waiter, own, is_not_served);
+}
+
+static void release_ticket_kick(void) {
+    uint32_t next = lock.serving + 1;
+    __atomic_store_n(&lock.serving, next, __ATOMIC_RELEASE);
+    kick(true, next);
+}
+
+static bool is_taken(uint32_t unused) {
+    (void)unused;
+    return __atomic_load_n(&lock.taken, __ATOMIC_RELAXED);
+}
+
+static void acquire_test_and_set_kick(struct waiter *waiter) {
+    for (begin_to_wait(waiter); __atomic_exchange_n(&lock.taken, 1, __ATOMIC_ACQUIRE);)
+        do
+            wait_for_kick(waiter, 0, is_taken);
+        while (is_taken(0));
+}
+
+static void release_test_and_set_kick(void) {
+    release_test_and_set();
+    kick(false, 0);
+}
+
 static void work(uint64_t steps) {
     while (steps--)
         __asm__ volatile("");
+}
+
+static void work_outside(uint64_t steps) {
+    if (loiter_value(&user))
+        as_user(user_work, steps);
+    else
+        work(steps);
 }
 
 static void contend(void (*acquire)(struct waiter *), void (*release)(void)) {
@@ -87,6 +175,9 @@ static void contend(void (*acquire)(struct waiter *), void (*release)(void)) {
     if (own == 0 || loiter_value(&yield_after) > 40)
         loiter_refuse("acquisitions=%lu: each of %u harts needs one; yield_after is 40 at most", loiter_value(&acquisitions),
                       harts);
+    // Sleepers are looked for on harts 0 to harts - 1.
+    if (loiter_hart() >= harts)
+        loiter_refuse("hart %u: the harts of a lock are 0 to its number less one, %u", loiter_hart(), harts - 1);
     struct waiter waiter = {.patience = loiter_value(&yield_after) ? 1ul << loiter_value(&yield_after) : 0};
     loiter_start_together();
     uint64_t begun = loiter_cycles();
@@ -100,7 +191,7 @@ static void contend(void (*acquire)(struct waiter *), void (*release)(void)) {
         section.left++;
         loiter_lock_released(&lock);
         release();
-        work(loiter_value(&think));
+        work_outside(loiter_value(&think));
     }
     loiter_report("acquisitions", own);
     loiter_report("cycles", loiter_cycles() - begun);
@@ -113,8 +204,14 @@ LOITER_TASK(ticket) { contend(acquire_ticket, release_ticket); }
 
 LOITER_TASK(test_and_set) { contend(acquire_test_and_set, release_test_and_set); }
 
+LOITER_TASK(ticket_kick) { contend(acquire_ticket_kick, release_ticket_kick); }
+
+LOITER_TASK(test_and_set_kick) { contend(acquire_test_and_set_kick, release_test_and_set_kick); }
+
 LOITER_TASK(rival) {
     loiter_start_together();
+    if (loiter_value(&user))
+        as_user(user_rival, 0);
     for (;;)
         __asm__ volatile(".rept 256\n nop\n .endr");
 }
