@@ -233,6 +233,12 @@ def test_a_host_that_cannot_be_saved_says_so(tmp_path: Path) -> None:
     late = loiter_("vm", str(file), "--save", "half.snap", "--at", "2000", cwd=tmp_path)
     assert late.returncode == 2
     assert "the run was over before 2,000 us" in message(late)
+    text = file.read_text()
+    file.write_text(text.replace("[helping]", '[helping]\ndetection = "pause_loop"'))
+    loops = loiter_("vm", str(on_a_machine(file, "t1", 1000)), cwd=tmp_path)
+    assert loops.returncode == 2
+    assert "loops of pauses are found on the reference engine" in message(loops)
+    file.write_text(text)
     timed = loiter_("vm", str(on_a_machine(file, "t1", 1000)), "--save", "half.snap", "--at", "10", cwd=tmp_path)
     assert timed.returncode == 2
     assert "host on timing cores cannot be saved" in message(timed)
@@ -263,6 +269,11 @@ def test_a_guest_that_fails_is_named_and_the_others_are_heard(tmp_path: Path) ->
         ("clock_mhz = 100", 'machine = "t1"\nclock_mhz = 100', ["its clock is 1000 MHz", "host.clock_mhz 100"]),
         ("clock_mhz = 100", 'machine = "virt"\nclock_mhz = 1000', ["not timed", "reference engine"]),
         ("clock_mhz = 100", 'machine_set = "core.contexts=1"\nclock_mhz = 100', ["host.machine_set", "names none"]),
+        (
+            'policy = "nobody"',
+            'policy = "nobody"\ndetection = "pause_loops"',
+            ["helping.detection", "pause_loop"],
+        ),
         (
             "clock_mhz = 100",
             'machine = "t1"\nmachine_set = "core.contexts=1 system.cores=1"\nclock_mhz = 1000',

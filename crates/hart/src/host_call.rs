@@ -11,6 +11,15 @@ use crate::trap::{Cause, Trap};
 /// SBI leaves to experiments, 0x08000000 to 0x08ffffff; its letters are "YLD".
 pub const YIELD_EXTENSION: u64 = 0x0859_4c44;
 
+/// Its functions.
+const YIELD: u64 = 0;
+const WAIT: u64 = 1;
+const KICK: u64 = 2;
+
+/// The SBI's extension for steal time, "STA", and its function that says where the caller wants to see it.
+pub const STEAL_TIME_EXTENSION: u64 = 0x0053_5441;
+const SET_SHARED_MEMORY: u64 = 0;
+
 /// The SBI's base extension, and its function that tells whether there is an extension.
 const BASE_EXTENSION: u64 = 0x10;
 const PROBE_FUNCTION: u64 = 3;
@@ -18,6 +27,7 @@ const PROBE_FUNCTION: u64 = 3;
 /// Registers of a call.
 const A0: usize = 10;
 const A1: usize = 11;
+const A2: usize = 12;
 const A6: usize = 16;
 const A7: usize = 17;
 
@@ -31,6 +41,19 @@ pub enum HostCall {
     Provides,
     /// Let another virtual CPU run.
     Yield,
+    /// Sleep until another virtual CPU of the guest kicks this one.
+    Wait,
+    /// End the sleep of that hart of the guest, or its next one.
+    Kick(u64),
+    /// Show steal time from now on.
+    ShowStealTime {
+        /// Physical address of the caller's 64 bytes for it: the lower and the upper bits.
+        low: u64,
+        /// Both are all ones: show it no more.
+        high: u64,
+        /// For future use.
+        flags: u64,
+    },
     /// A function that an extension of the host does not have.
     Unknown,
 }
@@ -43,6 +66,10 @@ pub enum HostCallError {
     Success = 0,
     /// `SBI_ERR_NOT_SUPPORTED`.
     NotSupported = -2,
+    /// `SBI_ERR_INVALID_PARAM`.
+    InvalidParam = -3,
+    /// `SBI_ERR_INVALID_ADDRESS`.
+    InvalidAddress = -5,
 }
 
 impl Hart {
@@ -56,12 +83,22 @@ impl Hart {
         if !self.is_virtual || !calls {
             return None;
         }
-        match (self.regs[A7], self.regs[A6]) {
-            (BASE_EXTENSION, PROBE_FUNCTION) if self.regs[A0] == YIELD_EXTENSION => {
-                Some(HostCall::Provides)
+        let (extension, function) = (self.regs[A7], self.regs[A6]);
+        match (extension, function) {
+            (BASE_EXTENSION, PROBE_FUNCTION) => {
+                let asked = self.regs[A0];
+                let is_served = [YIELD_EXTENSION, STEAL_TIME_EXTENSION].contains(&asked);
+                is_served.then_some(HostCall::Provides)
             }
-            (YIELD_EXTENSION, 0) => Some(HostCall::Yield),
-            (YIELD_EXTENSION, _) => Some(HostCall::Unknown),
+            (YIELD_EXTENSION, YIELD) => Some(HostCall::Yield),
+            (YIELD_EXTENSION, WAIT) => Some(HostCall::Wait),
+            (YIELD_EXTENSION, KICK) => Some(HostCall::Kick(self.regs[A0])),
+            (STEAL_TIME_EXTENSION, SET_SHARED_MEMORY) => Some(HostCall::ShowStealTime {
+                low: self.regs[A0],
+                high: self.regs[A1],
+                flags: self.regs[A2],
+            }),
+            (YIELD_EXTENSION | STEAL_TIME_EXTENSION, _) => Some(HostCall::Unknown),
             _ => None,
         }
     }
@@ -109,12 +146,14 @@ mod tests {
 
     #[test]
     fn other_extensions_are_the_firmwares() {
-        let asks = calling(BASE_EXTENSION, PROBE_FUNCTION, YIELD_EXTENSION);
-        assert_eq!(asks.host_call(CALL), Some(HostCall::Provides));
         let of_another = calling(BASE_EXTENSION, PROBE_FUNCTION, YIELD_EXTENSION + 1);
         assert_eq!(of_another.host_call(CALL), None);
-        let unknown = calling(YIELD_EXTENSION, 1, 0);
-        assert_eq!(unknown.host_call(CALL), Some(HostCall::Unknown));
+        for (extension, function) in [(YIELD_EXTENSION, 3), (STEAL_TIME_EXTENSION, 1)] {
+            let asks = calling(BASE_EXTENSION, PROBE_FUNCTION, extension);
+            assert_eq!(asks.host_call(CALL), Some(HostCall::Provides));
+            let unknown = calling(extension, function, 0);
+            assert_eq!(unknown.host_call(CALL), Some(HostCall::Unknown));
+        }
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub use csr::{Clock, CsrFile, Extensions, Privilege};
 pub use detached::{Detached, Operands, compute, extend};
 pub use exec::{DataPort, Environment, Exec, Flow, Nap};
 pub use hart::{Blocked, Hart, HartState};
-pub use host_call::{HostCall, HostCallError, YIELD_EXTENSION};
+pub use host_call::{HostCall, HostCallError, STEAL_TIME_EXTENSION, YIELD_EXTENSION};
 pub use observed::run_observed;
 pub use observer::{Accessed, InstructionObserver, Performed, Retired, Trapped, Unobserved};
 pub use reference::{Burst, Stop, run};

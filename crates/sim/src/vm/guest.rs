@@ -5,6 +5,7 @@ use loiter_observe::Locks;
 use loiter_types::{Cycle, HartId};
 use serde::{Deserialize, Serialize};
 
+use super::detection::PauseLoops;
 use crate::result::Exit;
 use crate::system::System;
 
@@ -46,6 +47,8 @@ pub(crate) enum Left {
     Blocked,
     /// It calls the host.
     Called(HostCall),
+    /// It has paused for long.
+    PauseLoop,
     /// Its guest is over.
     Over(End),
 }
@@ -135,12 +138,18 @@ pub(crate) fn in_kernel(system: &System, hart: HartId) -> bool {
     system.harts[hart.index()].csr.privilege != Privilege::User
 }
 
-/// The reference engine executes a hart from `at` on for at most `budget` cycles.
-pub(crate) fn execute(system: &mut System, hart: HartId, at: Cycle, budget: u64) -> Executed {
+/// The reference engine executes a hart from `at` on for at most `budget` cycles; `loops` finds that it pauses for long.
+pub(crate) fn execute(
+    system: &mut System,
+    loops: &mut Option<PauseLoops>,
+    hart: HartId,
+    at: Cycle,
+    budget: u64,
+) -> Executed {
     let mut cycles = 0;
     system.recorders.begins(hart, at);
     loop {
-        let (took, left) = burst(system, hart, at.after(cycles), budget - cycles);
+        let (took, left) = burst(system, loops, hart, at.after(cycles), budget - cycles);
         cycles += took;
         let left = match left {
             None if cycles >= budget => Some(Left::Budget),
@@ -153,12 +162,44 @@ pub(crate) fn execute(system: &mut System, hart: HartId, at: Cycle, budget: u64)
     }
 }
 
+/// A hart pauses from `from` to `until`: it sees nothing new before others have had their turn. To watch a line is to pause.
+/// Returns whether it has done so for long.
+fn pauses(
+    system: &System,
+    loops: &mut Option<PauseLoops>,
+    hart: HartId,
+    (from, until): (Cycle, Cycle),
+) -> bool {
+    let naps = match system.harts[hart.index()].state {
+        HartState::Running => true,
+        HartState::Napping(nap) => matches!(nap, Nap::WrsNto | Nap::WrsSto),
+    };
+    let counts = naps && in_kernel(system, hart);
+    let loops = loops.as_mut().filter(|_| counts);
+    loops.is_some_and(|loops| loops.is_long(hart, from, until))
+}
+
 /// Executes a hart up to a probe, or until it comes back. Returns the cycles that it took.
-fn burst(system: &mut System, hart: HartId, at: Cycle, budget: u64) -> (u64, Option<Left>) {
+fn burst(
+    system: &mut System,
+    loops: &mut Option<PauseLoops>,
+    hart: HartId,
+    at: Cycle,
+    budget: u64,
+) -> (u64, Option<Left>) {
     let n = hart.index();
+    let mut paused = |system: &System, used| match pauses(
+        system,
+        loops,
+        hart,
+        (at.after(used), at.after(budget)),
+    ) {
+        true => (used, Some(Left::PauseLoop)),
+        false => (budget, Some(Left::Budget)),
+    };
     // It keeps its CPU in all naps but wfi.
     if system.harts[n].state != HartState::Running && !system.awake(n) {
-        return (budget, Some(Left::Budget));
+        return paused(system, 0);
     }
     system.harts[n].csr.clock.cycle = at.0;
     let burst = watched(system, hart, |system| system.burst(n, budget, None));
@@ -173,8 +214,7 @@ fn burst(system: &mut System, hart: HartId, at: Cycle, budget: u64) -> (u64, Opt
         Stop::Budget => (used, Some(Left::Budget)),
         Stop::Napping(Nap::Wfi) if system.awake(n) => (used, None),
         Stop::Napping(Nap::Wfi) => (used, Some(Left::Blocked)),
-        // What spins sees nothing new before others have had their turn.
-        Stop::Pause | Stop::Napping(_) => (budget, Some(Left::Budget)),
+        Stop::Pause | Stop::Napping(_) => paused(system, used),
         Stop::Called(call) => (used, Some(Left::Called(call))),
         Stop::Ended => {
             system.machine.ends_are_seen();

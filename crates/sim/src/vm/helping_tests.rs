@@ -29,7 +29,7 @@ fn ask_of(policy: &mut dyn Policy, waiting: &[Waiting], locks: &Locks, running: 
         .chain(waiting)
         .enumerate()
         .map(|(n, &(cpu, _, yielded))| {
-            let mut vcpu = Vcpu::new(0, HartId::new(n), CpuId(cpu));
+            let mut vcpu = Vcpu::new(0, HartId::new(n), n, CpuId(cpu));
             vcpu.yielded = yielded.map(Cycle);
             vcpu
         })

@@ -7,6 +7,7 @@
 use loiter_hart::{HostCall, HostCallError};
 use loiter_types::{CpuId, Cycle, VcpuId};
 
+use super::detection::PauseLoops;
 use super::file::VmFile;
 use super::guest::{self, End, Guest, Left};
 use super::helping::{self, Call, Candidate, Help, Policy};
@@ -32,6 +33,8 @@ pub struct Host {
     pub(super) timing: Option<Timing>,
     pub(super) scheduler: Box<dyn Scheduler>,
     pub(super) help: Box<dyn Policy>,
+    /// Loops in which harts pause, if the host looks for them.
+    pub(super) loops: Option<PauseLoops>,
     pub(super) now: Cycle,
     pause: Option<Cycle>,
 }
@@ -73,6 +76,7 @@ impl Host {
         let cpus = vec![Cpu::default(); file.host.cpus as usize];
         let vcpus = placed(&guests, cpus.len());
         let of_vcpus: Vec<_> = vcpus.iter().map(|vcpu| vcpu.guest).collect();
+        let (helping, harts) = (file.helping.clone(), system.harts.len());
         let mut host = Self {
             params: file.host.clone(),
             scheduler: scheduler::by_name(&file, &of_vcpus),
@@ -83,6 +87,7 @@ impl Host {
             vcpus,
             cpus,
             timing,
+            loops: PauseLoops::new(&helping, harts),
             now: Cycle(0),
             pause: None,
         };
@@ -177,6 +182,7 @@ impl Host {
             let vcpu = &mut self.vcpus[n];
             if vcpu.state() == State::Blocked && self.system.awake(vcpu.hart.index()) {
                 vcpu.enter(State::Runnable, self.now);
+                vcpu.waits_for_kick = false;
                 vcpu.counts.wakes += 1;
                 vcpu.woken = Some(self.now);
                 let view = View {
@@ -217,7 +223,8 @@ impl Host {
             if cpu.now >= end {
                 return;
             }
-            if cpu.chooses || (cpu.current.is_some() && cpu.now >= cpu.slice_end) {
+            let is_over = cpu.current.is_some() && cpu.now >= cpu.slice_end;
+            if (cpu.chooses || is_over) && !self.postpones(id) {
                 self.choose(id);
             }
             let cpu = &mut self.cpus[id.index()];
@@ -237,7 +244,7 @@ impl Host {
                 }
                 continue;
             }
-            let budget = left.min(cpu.slice_end.since(cpu.now));
+            let budget = left.min(self.until_choice(id));
             self.execute(id, vcpu, budget);
         }
     }
@@ -268,9 +275,10 @@ impl Host {
     /// `vcpu`, which the CPU executes or was changing to, could go on but does not.
     fn stop(&mut self, id: CpuId, vcpu: VcpuId) {
         let now = self.cpus[id.index()].now;
-        let vcpu = &mut self.vcpus[vcpu.index()];
-        if vcpu.state() == State::Running {
-            vcpu.enter(State::Runnable, now);
+        let stopped = &mut self.vcpus[vcpu.index()];
+        if stopped.state() == State::Running {
+            stopped.enter(State::Runnable, now);
+            self.show_steal_time(vcpu, true);
         }
     }
 
@@ -281,6 +289,7 @@ impl Host {
         assert!(state.can_run(cpu.now), "{vcpu} is on two CPUs");
         cpu.current = Some(vcpu);
         cpu.slice_end = slice_end;
+        cpu.postponed = None;
         if state.cpu != id {
             state.cpu = id;
             state.counts.migrations += 1;
@@ -304,14 +313,18 @@ impl Host {
     /// A CPU begins to execute `vcpu`.
     pub(super) fn begin(&mut self, id: CpuId, vcpu: VcpuId) {
         let now = self.cpus[id.index()].now;
-        let vcpu = &mut self.vcpus[vcpu.index()];
-        vcpu.enter(State::Running, now);
-        vcpu.yielded = None;
-        if let Some(woken) = vcpu.woken.take() {
+        let begun = &mut self.vcpus[vcpu.index()];
+        begun.enter(State::Running, now);
+        begun.yielded = None;
+        if let Some(woken) = begun.woken.take() {
             let waited = now.since(woken);
-            vcpu.counts.wake_wait += waited;
-            vcpu.counts.longest_wake_wait = vcpu.counts.longest_wake_wait.max(waited);
+            begun.counts.wake_wait += waited;
+            begun.counts.longest_wake_wait = begun.counts.longest_wake_wait.max(waited);
         }
+        if let Some(loops) = &mut self.loops {
+            loops.enters(begun.hart);
+        }
+        self.show_steal_time(vcpu, false);
     }
 
     /// A CPU executes its virtual CPU for at most `budget` cycles.
@@ -324,7 +337,7 @@ impl Host {
             return;
         }
         let Vcpu { guest, hart, .. } = self.vcpus[vcpu.index()];
-        let done = guest::execute(&mut self.system, hart, cpu.now, budget);
+        let done = guest::execute(&mut self.system, &mut self.loops, hart, cpu.now, budget);
         self.pass(id, vcpu, done.cycles);
         let now = self.cpus[id.index()].now;
         match done.left {
@@ -334,6 +347,11 @@ impl Host {
                 self.system.harts[hart.index()].make_host_call();
                 self.pass(id, vcpu, 1);
                 self.serve(id, vcpu, call);
+            }
+            Left::PauseLoop => {
+                self.cpus[id.index()].call_left = self.params.call_cycles;
+                self.vcpus[vcpu.index()].counts.pause_loops += 1;
+                self.help(id, vcpu);
             }
             Left::Over(end) => self.end_guest(guest, now, end),
         }
@@ -353,22 +371,38 @@ impl Host {
         let cpu = &mut self.cpus[id.index()];
         cpu.now = cpu.now.after(cycles);
         cpu.counts.run += cycles;
-        self.vcpus[vcpu.index()].counts.run += cycles;
+        let counts = &mut self.vcpus[vcpu.index()].counts;
+        counts.run += cycles;
+        if cpu.postponed.is_some() {
+            counts.postponed += cycles;
+        }
     }
 
     /// Serves a call that `vcpu` has made.
     pub(super) fn serve(&mut self, id: CpuId, vcpu: VcpuId, call: HostCall) {
         self.cpus[id.index()].call_left = self.params.call_cycles;
-        let hart = self.vcpus[vcpu.index()].hart;
+        let Vcpu { guest, hart, .. } = self.vcpus[vcpu.index()];
         let (error, value) = match call {
             HostCall::Provides => (HostCallError::Success, 1),
-            HostCall::Yield => (HostCallError::Success, 0),
+            HostCall::Yield | HostCall::Wait => (HostCallError::Success, 0),
+            HostCall::Kick(hart) => (self.kick(guest, hart), 0),
+            HostCall::ShowStealTime { low, high, flags } => {
+                (self.set_steal_time(vcpu, low, high, flags), 0)
+            }
             HostCall::Unknown => (HostCallError::NotSupported, 0),
         };
         self.system.harts[hart.index()].return_from_host_call(error, value);
-        if call == HostCall::Yield {
-            self.vcpus[vcpu.index()].counts.yields += 1;
-            self.help(id, vcpu);
+        let counts = &mut self.vcpus[vcpu.index()].counts;
+        match call {
+            HostCall::Yield => {
+                counts.yields += 1;
+                self.help(id, vcpu);
+            }
+            HostCall::Wait => {
+                counts.kick_waits += 1;
+                self.wait_for_kick(id, vcpu);
+            }
+            _ => {}
         }
     }
 
@@ -397,7 +431,12 @@ impl Host {
             locks: self.guests[guest].locks(&self.system),
             view,
         };
-        match self.help.choose(call) {
+        let help = match self.help.choose(call) {
+            // Nothing is left of a slice beyond which the caller has kept its CPU.
+            Help::This(_) if self.cpus[id.index()].postponed.is_some() => Help::Next,
+            help => help,
+        };
+        match help {
             Help::Nobody => {}
             Help::Next => {
                 self.stop(id, caller);

@@ -7,18 +7,24 @@
 //! Invariants: a virtual CPU is on one CPU at most at any time; every cycle of a CPU and of a virtual CPU is in one account;
 //! a run is a function of the file and what guests are made of.
 
+mod detection;
 mod file;
 mod guest;
 mod helping;
 mod host;
+mod kick;
 mod params;
+mod postpone;
 mod result;
 mod scheduler;
 mod session;
 mod snapshot;
+mod steal;
 mod timed;
 mod vcpu;
 
+#[cfg(test)]
+mod paravirtual_tests;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

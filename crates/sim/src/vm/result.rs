@@ -42,6 +42,16 @@ pub struct VcpuRow {
     pub migrations: u64,
     /// Its calls to yield.
     pub yields: u64,
+    /// Its loops of pauses that the host found too long.
+    pub pause_loops: u64,
+    /// Its calls to sleep until it is kicked.
+    pub kick_waits: u64,
+    /// Kicks that it got.
+    pub kicks: u64,
+    /// Times that it kept its CPU because it was in its kernel.
+    pub postponements: u64,
+    /// Those of `run_cycles` that it got by that.
+    pub postponed_cycles: u64,
     /// Times that it ran instead of one that had called to yield.
     pub helped: u64,
     /// Times that it was woken.
@@ -168,6 +178,11 @@ impl Host {
             preemptions: counts.preemptions,
             migrations: counts.migrations,
             yields: counts.yields,
+            pause_loops: counts.pause_loops,
+            kick_waits: counts.kick_waits,
+            kicks: counts.kicks,
+            postponements: counts.postponements,
+            postponed_cycles: counts.postponed,
             helped: counts.helped,
             wakes: counts.wakes,
             wake_wait_cycles: counts.wake_wait,

@@ -16,6 +16,7 @@ use loiter_types::Cycle;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::detection::PauseLoops;
 use super::guest::End;
 use super::host::Host;
 use super::vcpu::{Cpu, Vcpu};
@@ -39,6 +40,7 @@ struct HostState {
     cpus: Vec<Cpu>,
     scheduler: Value,
     helping: Value,
+    loops: Option<PauseLoops>,
     recorders: Recorders,
 }
 
@@ -91,6 +93,7 @@ impl Host {
             cpus: self.cpus.clone(),
             scheduler: self.scheduler.save(),
             helping: self.help.save(),
+            loops: self.loops.clone(),
             recorders: self.system.recorders.clone(),
         };
         let fail = |fault| SnapshotError::new(Path::new(path), fault);
@@ -200,6 +203,7 @@ impl Host {
         system.now = state.now;
         self.now = state.now;
         (self.vcpus, self.cpus) = (state.vcpus, state.cpus);
+        self.loops = state.loops;
         let knows = |it: serde_json::Result<()>| it.map_err(|error| damaged(error.to_string()));
         knows(self.scheduler.restore(state.scheduler))?;
         knows(self.help.restore(state.helping))

@@ -44,13 +44,13 @@ impl Host {
         loop {
             let cpu = &self.cpus[id.index()];
             if let Some(seated) = cpu.seated {
-                if !cpu.leaves && self.is_to_leave(timing, id, seated) {
+                let leaves = cpu.leaves;
+                if !leaves && !self.is_to_leave(timing, id, seated) {
+                    return now.after(self.until_choice(id));
+                }
+                if !leaves {
                     timing.leaves(self.vcpus[seated.index()].hart, now);
                     self.cpus[id.index()].leaves = true;
-                }
-                let cpu = &self.cpus[id.index()];
-                if !cpu.leaves {
-                    return cpu.slice_end;
                 }
                 if !timing.unseat(&mut self.system, self.vcpus[seated.index()].hart, now) {
                     return end;
@@ -82,12 +82,12 @@ impl Host {
     }
 
     /// Whether the host has something to do with `seated`, or for another one, so that it has to leave its context.
-    fn is_to_leave(&self, timing: &Timing, id: CpuId, seated: VcpuId) -> bool {
+    fn is_to_leave(&mut self, timing: &Timing, id: CpuId, seated: VcpuId) -> bool {
         let cpu = &self.cpus[id.index()];
         let hart = self.vcpus[seated.index()].hart;
+        let is_to_choose = cpu.chooses || self.now >= cpu.slice_end;
         cpu.current != Some(seated)
-            || cpu.chooses
-            || self.now >= cpu.slice_end
+            || is_to_choose && !self.postpones(id)
             || self.system.harts[hart.index()].called.is_some()
             || timing.nap(hart) == Some(loiter_hart::Nap::Wfi)
     }

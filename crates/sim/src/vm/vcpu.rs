@@ -3,6 +3,8 @@
 use loiter_types::{CpuId, Cycle, HartId, VcpuId};
 use serde::{Deserialize, Serialize};
 
+use super::steal::StealTime;
+
 /// What a virtual CPU is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum State {
@@ -33,6 +35,11 @@ pub(crate) struct Vcpu {
     pub(crate) yielded: Option<Cycle>,
     /// When it was woken, if it has not run since.
     pub(crate) woken: Option<Cycle>,
+    /// Whether it sleeps until it is kicked, and whether it has been kicked since it last did.
+    pub(crate) waits_for_kick: bool,
+    pub(crate) kicked: bool,
+    /// Where it sees its steal time.
+    pub(crate) steal_time: Option<StealTime>,
     pub(crate) counts: VcpuCounts,
 }
 
@@ -55,6 +62,14 @@ pub(crate) struct VcpuCounts {
     pub(crate) migrations: u64,
     /// Calls to yield.
     pub(crate) yields: u64,
+    /// Loops of pauses that were found too long.
+    pub(crate) pause_loops: u64,
+    /// Calls to sleep until it is kicked, and kicks that it got.
+    pub(crate) kick_waits: u64,
+    pub(crate) kicks: u64,
+    /// Times that it kept its CPU because it was in its guest's kernel, and cycles that it executed by that.
+    pub(crate) postponements: u64,
+    pub(crate) postponed: u64,
     /// Times that it was chosen to run instead of one that yields.
     pub(crate) helped: u64,
     /// Times that it was woken.
@@ -76,6 +91,9 @@ impl Vcpu {
             cpu,
             yielded: None,
             woken: None,
+            waits_for_kick: false,
+            kicked: false,
+            steal_time: None,
             counts: VcpuCounts::default(),
         }
     }
@@ -128,6 +146,8 @@ pub(crate) struct Cpu {
     pub(crate) call_left: u64,
     /// When the slice of its current virtual CPU ends.
     pub(crate) slice_end: Cycle,
+    /// When it was to choose, if it puts that off.
+    pub(crate) postponed: Option<Cycle>,
     /// Whether it is to choose anew.
     pub(crate) chooses: bool,
     /// Whose hart sits in its context, if it is one of a timing core, and whether that is about to leave.
