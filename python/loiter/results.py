@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 HOST = "host.json"
 FILES = "files"
 """Directory of what a Linux program brought back."""
+HOST_FILE = "host.toml"
+"""Of a host with guests: the file that `loiter vm` runs it by."""
 _ROI, _WORK = "roi", "work"
 
 

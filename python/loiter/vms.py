@@ -9,7 +9,7 @@ import contextlib
 import io
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -25,7 +25,7 @@ from loiter.runs.request import Request
 GUEST_MACHINE = "virt"
 """What guests see of their machine is this, with the harts, memory and clock of the file."""
 _STEP_SECONDS = 0.1
-TABLES = ("vcpus", "cpus")
+TABLES = ("vcpus", "cpus", "waits")
 TIMED_TABLES = ("counters", "accounts", "activities", "histograms")
 """What timing cores have counted."""
 
@@ -85,6 +85,11 @@ def load(engine: Engine, path: Path) -> HostFile:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UserFault(f"{path}: cannot read the file of virtual machines: {error}") from None
+    return parse(engine, path, text)
+
+
+def parse(engine: Engine, path: Path, text: str) -> HostFile:
+    """A file of virtual machines that is, or might be, at `path`, checked."""
     return HostFile(path, text, engine.describe_vm(str(path), text))
 
 
@@ -185,7 +190,8 @@ def _add_linux(
     image = linux.image(guest["image"], [], guest["harts"], console)
     boot = prepared.request(machine, guest["harts"], image, guest["append"] or None)
     prepared.restore(engine, boot, lambda: None, lambda session: None)
-    vm.add_snapshot(prepared.snapshot(engine, boot), boot.native())
+    symbols = () if image.system_map is None else (image.system_map,)
+    vm.add_snapshot(prepared.snapshot(engine, boot), replace(boot, symbols=symbols).native())
     script = agent.script(["sh", "-c", guest["command"]])
     put = stack.enter_context(execute.archive(script, [], io.BytesIO()))
 
@@ -218,17 +224,22 @@ def faults(made: Run) -> Iterator[Fault]:
             yield RunFault(f"guest {name}: its command ended with status {linux.status}")
 
 
-def write(path: Path, engine: Engine, made: Run) -> None:
-    """Writes a result directory: manifest, the tables of virtual and physical CPUs, what the guests said."""
+def encoded(made: Run) -> dict[str, bytes]:
+    """The tables of a run, by the names of their files."""
     import pyarrow as pa
 
     from loiter import tables
 
+    of_host = {name: pa.Table.from_pylist(made.result[name]) for name in TABLES}
+    timed = made.result["timed"]
+    of_cores = {} if timed is None else tables.of(timed, TIMED_TABLES)
+    return {f"{name}.parquet": tables.encode(table) for name, table in (of_host | of_cores).items()}
+
+
+def write(path: Path, engine: Engine, made: Run) -> None:
+    """Writes a result directory: manifest, the tables of virtual and physical CPUs, what the guests said."""
     result = made.result
-    files = {f"{name}.parquet": tables.encode(pa.Table.from_pylist(result[name])) for name in TABLES}
-    if result["timed"] is not None:
-        timed = tables.of(result["timed"], TIMED_TABLES)
-        files |= {f"{name}.parquet": tables.encode(table) for name, table in timed.items()}
+    files = encoded(made)
     files |= {f"{row['name']}.console.txt": row["console"].encode() for row in result["guests"]}
     for name, linux in made.linux.items():
         files |= {f"{name}.stdout": linux.out, f"{name}.stderr": linux.err}

@@ -16,6 +16,8 @@ pub struct Durations {
     pub max_cycles: u64,
     /// Entry n: how many were at least 2^n and less than 2^(n+1) cycles; those of no cycle are in the first.
     pub log2_histogram: Vec<u64>,
+    /// The sum of those that each entry of it counts.
+    pub log2_sums_cycles: Vec<u64>,
 }
 
 impl Durations {
@@ -31,8 +33,10 @@ impl Durations {
         let bin = cycles.max(1).ilog2() as usize;
         if self.log2_histogram.len() <= bin {
             self.log2_histogram.resize(bin + 1, 0);
+            self.log2_sums_cycles.resize(bin + 1, 0);
         }
         self.log2_histogram[bin] += 1;
+        self.log2_sums_cycles[bin] += cycles;
     }
 
     /// Shows `visitor` what periods of a core that repeats itself change.
@@ -43,13 +47,14 @@ impl Durations {
             min_cycles,
             max_cycles,
             log2_histogram,
+            log2_sums_cycles,
         } = self;
         visitor.count(count);
         visitor.count(sum_cycles);
         visitor.value(*min_cycles);
         visitor.value(*max_cycles);
         visitor.value(log2_histogram.len() as u64);
-        let counts = log2_histogram.iter_mut();
+        let counts = log2_histogram.iter_mut().chain(log2_sums_cycles);
         counts.for_each(|count| visitor.count(count));
     }
 }

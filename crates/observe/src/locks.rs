@@ -227,6 +227,12 @@ impl Locks {
             // Owners whose release was not seen have it no more.
             lock.uses.retain(|each| each.acquired.is_none());
         }
+        if claim.access == Access::Unsaid
+            && let Some(at) = lock.last(claim.owner, true)
+        {
+            // Likewise: a program may say nothing of releases.
+            lock.uses.remove(at);
+        }
         lock.uses.push(Acquire {
             hart,
             acquired: Some(now),
@@ -366,6 +372,19 @@ mod tests {
             (1, 12)
         );
         assert_eq!(second.handovers.log2_histogram, [0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_program_need_not_tell_of_releases() {
+        let mut locks = Locks::default();
+        for cycle in [10, 20, 30] {
+            locks.acquire(at(0, cycle, SITE), of(0, LOCK));
+            locks.acquired(at(0, cycle + 5, SITE), of(0, LOCK));
+        }
+        assert_eq!(locks.locks[&LOCK].uses.len(), 1);
+        let waits = row(&locks, SITE, 0).waits;
+        assert_eq!(waits.log2_histogram, [0, 0, 3]);
+        assert_eq!(waits.log2_sums_cycles, [0, 0, 15]);
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub use result::{
 pub use run::run;
 pub use session::{Limits, Session, Status};
 pub use snapshot::{SnapshotDescription, show_snapshot};
-pub use vm::{CpuRow, GuestRow, VcpuRow, Vm, VmFile, VmProgress, VmResult, VmStatus};
+pub use vm::{CpuRow, GuestRow, VcpuRow, Vm, VmFile, VmProgress, VmResult, VmStatus, WaitRow};
 pub use waiting::{WaitingRow, WaitingTable};
 
 /// State of many cores lies in huge pages of the host, which its translation buffers hold; results do not depend on it.

@@ -4,8 +4,9 @@
 // waiter that has waited for 2^yield_after cycles calls its host to yield, and again after as many more; with 0 it never
 // does. The call is an extension of the SBI, so it takes a host: elsewhere nobody handles it.
 //
-// Tasks `ticket` and `test_and_set` are locks, `rival` keeps its hart busy for ever. With user=1, what they do outside of the
-// lock is in user mode, as a program's work is; the rest is in machine mode, which counts as the kernel.
+// Tasks `ticket` and `test_and_set` are locks, `rival` keeps its hart busy for ever, and so does `pausing_rival`, in which
+// there is little to simulate: where a CPU executes one hart at a time both take the same time from others. With user=1,
+// what they do outside of the lock is in user mode, as a program's work is; the rest is in machine mode, which counts as the kernel.
 //
 // Waiters of tasks `ticket_kick` and `test_and_set_kick` sleep instead of yielding, until who releases the lock kicks them, as those of
 // Linux's para-virtual spin locks do.
@@ -214,4 +215,10 @@ LOITER_TASK(rival) {
         as_user(user_rival, 0);
     for (;;)
         __asm__ volatile(".rept 256\n nop\n .endr");
+}
+
+LOITER_TASK(pausing_rival) {
+    loiter_start_together();
+    for (;;)
+        loiter_pause();
 }

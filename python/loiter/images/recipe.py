@@ -71,7 +71,7 @@ class Recipe:
     def key(self) -> str:
         """Names what this recipe makes: a change of the parameters or of our own files is another image."""
         kind = kinds.load(self.kind)
-        ours = {str(path): sha256(resources.LINUX / path) for path in files(kind.FILES)}
+        ours = {str(path): sha256(resources.LINUX / path) for path in files(kind.FILES) if self._has_file(path)}
         code = {name: sha256(_OUR_CODE / name) for name in kind.CODE}
         identity: Json = {"parameters": self.parameters(), "files": ours, "code": code}
         if kind.HAS_ROOT:
@@ -93,6 +93,10 @@ class Recipe:
         """The same, from another mirror, which makes no other image."""
         return replace(self, mirror=mirror)
 
+    def _has_file(self, path: Path) -> bool:
+        """Whether one of our files goes into this image: those of fragments only where they are chosen."""
+        return path.parent != Path(_FRAGMENTS).parent or path.stem in self.fragments
+
     def _check_small_kernel(self) -> None:
         if not self.patches and not self._has_small_kernel():
             raise UserFault("--no-patches: the stock kernel has none; --kernel small-kernel has.")
@@ -101,6 +105,8 @@ class Recipe:
         for name in self.fragments:
             if name not in fragments():
                 raise unknown("fragment", name, fragments())
+            if not self.patches and patches_of([fragments()[name]]):
+                raise UserFault(f"--no-patches: the fragment {name} has a patch, which builds on ours.")
 
     def _has_small_kernel(self) -> bool:
         return kinds.SMALL_KERNEL in (self.kind, self.kernel if kinds.load(self.kind).HAS_ROOT else None)
@@ -122,6 +128,12 @@ def from_parameters(parameters: Json) -> Recipe:
 def fragments() -> dict[str, Path]:
     """Files of options that the small kernel can have beside its own, by name."""
     return {path.stem: path for path in files((_FRAGMENTS,))}
+
+
+def patches_of(chosen: list[Path]) -> list[Path]:
+    """The patches of fragments that have one, beside their options: it is applied after those that every small kernel has."""
+    beside = (resources.LINUX / path.with_suffix(".patch") for path in chosen)
+    return [path for path in beside if path.is_file()]
 
 
 def files(patterns: tuple[str, ...]) -> list[Path]:

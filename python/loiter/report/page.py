@@ -22,7 +22,7 @@ import loiter
 from loiter.machines import Machine
 from loiter.report import charts, terminal
 from loiter.report.charts import Spec
-from loiter.results import Result
+from loiter.results import HOST_FILE, Result
 from loiter.studies.base import Findings, Study, Verdict
 
 if TYPE_CHECKING:
@@ -228,6 +228,8 @@ _WITHOUT_MORE: Any = None
 def _command(result: Result) -> str:
     """What ran, as a person reads it: the machine, and the program with its command line."""
     manifest = result.manifest
+    if (result.path / HOST_FILE).is_file():
+        return f"loiter vm {result.path.name}/{HOST_FILE}"
     request = manifest["request"]
     machine = " ".join([manifest["machine"]["name"], *(f"--set {each}" for each in manifest["machine"]["set"])])
     if "program" in manifest:

@@ -10,7 +10,10 @@ import importlib
 from loiter.errors import unknown
 from loiter.studies.base import Study
 
-NAMES = ("anderson1990", "boyd2012", "cakarevic2008", "catnap2020", "mcs1991", "opensparc_t1", "redstone2002")
+NAMES = (
+    *("anderson1990", "boyd2012", "cakarevic2008", "catnap2020", "friebel2008", "mcs1991", "opensparc_t1"),
+    "redstone2002",
+)
 
 
 def load(name: str) -> Study:

@@ -22,6 +22,7 @@ mod snapshot;
 mod steal;
 mod timed;
 mod vcpu;
+mod waits;
 
 #[cfg(test)]
 mod paravirtual_tests;
@@ -36,3 +37,4 @@ pub use file::VmFile;
 pub use host::Progress as VmProgress;
 pub use result::{CpuRow, GuestRow, VcpuRow, VmResult};
 pub use session::{Vm, VmStatus};
+pub use waits::WaitRow;

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::guest::{End, Guest};
 use super::host::Host;
 use super::vcpu::{State, Vcpu};
+use super::waits::{WaitRow, wait_rows};
 use crate::error::Error;
 use crate::locks::{LockRow, lock_rows_of};
 use crate::result::{ExitReason, ReportRow, TimedRows, recorder_rows};
@@ -119,6 +120,8 @@ pub struct VmResult {
     pub vcpus: Vec<VcpuRow>,
     /// The physical CPUs.
     pub cpus: Vec<CpuRow>,
+    /// Waits for locks.
+    pub waits: Vec<WaitRow>,
     /// What timing cores have counted, by context: whoever sat there.
     pub timed: Option<TimedRows>,
 }
@@ -143,6 +146,9 @@ impl Host {
             file: self.file.values.clone(),
             cycles: self.now.0,
             clock_mhz: self.file.host.clock_mhz,
+            waits: (self.guests.iter())
+                .flat_map(|guest| wait_rows(guest, &self.system))
+                .collect(),
             guests: (self.guests.iter())
                 .map(|guest| guest_row(guest, &mut self.system))
                 .collect(),

@@ -17,7 +17,7 @@ from loiter.images.initramfs import TIMESTAMP
 from loiter.images.kinds import Outcome, Work
 from loiter.images.kinds.kernel import FIRMWARE, SHELL
 from loiter.images.progress import Step
-from loiter.images.recipe import Recipe, files, fragments
+from loiter.images.recipe import Recipe, files, fragments, patches_of
 
 DESCRIPTION = "a small kernel from Debian's source, with patches; OpenSBI and a busybox shell"
 HAS_ROOT = False
@@ -62,11 +62,13 @@ def build(work: Work) -> Outcome:
     with steps.step("unpack"):
         _unpack(debs, packages, tree)
     configurations = [CONFIGURATION]
+    chosen = [path for name, path in fragments().items() if name in work.recipe.fragments]
     with steps.step("patch"):
         if work.recipe.patches:
             tools.patch(tree, [resources.LINUX / path for path in files(FILES) if path.match(PATCHES)])
             configurations.append(PATCHED_CONFIGURATION)
-    configurations += [path for name, path in fragments().items() if name in work.recipe.fragments]
+        tools.patch(tree, patches_of(chosen))
+    configurations += chosen
     wanted = work.scratch / "wanted.config"
     wanted.write_text("".join((resources.LINUX / each).read_text(encoding="utf-8") for each in configurations))
     make = _make(tree, wanted)

@@ -1,0 +1,100 @@
+"""One run of a host with guests, as a study asks for it: a file of virtual machines (docs/virtual.md)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+import loiter
+from loiter import machines, programs, store, vms
+from loiter.engine import Engine, Json, Progress
+from loiter.errors import Interrupted
+from loiter.images import cache
+from loiter.machines import Machine
+from loiter.results import HOST_FILE
+from loiter.runs.request import SCHEMA, Finished, digest
+
+_TOLD_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class HostRequest:
+    """Everything that determines a result, and nothing that does not. A guest that fails fails the run; one whose time is over
+    does not."""
+
+    machine: Machine
+    """What guests see, but for harts, memory and clock."""
+    file: vms.HostFile
+
+    @property
+    def guest(self) -> tuple[str, str]:
+        """Name and hash of what runs."""
+        return ", ".join(sorted({each["program"] or each["image"] for each in self.file.guests})), digest(self.file.values)
+
+    def on(self, machine: Machine) -> HostRequest:
+        """The same on another machine."""
+        return replace(self, machine=machine)
+
+    def identity(self, engine: Engine) -> Json:
+        """What the key is the hash of: contents, not names or paths."""
+        guests = self.file.guests
+        return {
+            "schema": SCHEMA,
+            "loiter": {"version": loiter.__version__, "native_sha256": engine.sha256},
+            "machine_hash": self.machine.hash,
+            "file": self.file.values,
+            "programs": [programs.load(engine, each["program"]).hash for each in guests if each["program"]],
+            "images": [cache.find(each["image"]).identity() for each in guests if each["image"]],
+        }
+
+    def key(self, engine: Engine) -> str:
+        """Content hash of the request; equal requests have equal results."""
+        return digest(self.identity(engine))
+
+    def carry_out(self, engine: Engine, progress: Progress, path: Path) -> Finished:
+        """Runs it and writes its result at `path`."""
+        began, told = time.monotonic(), [0.0]
+        clock_hz = 1e6 * self.file.values["host"]["clock_mhz"]
+
+        def tell(status: Json) -> None:
+            now = time.monotonic()
+            if now - told[0] < _TOLD_SECONDS:
+                return
+            told[0] = now
+            facts = {"cycle": status["cycle"], "instructions": status["instructions"], "phase": "reference"}
+            if not progress(facts | {"simulated_seconds": status["cycle"] / clock_hz, "host_seconds": now - began}):
+                raise Interrupted("interrupted")
+
+        made = vms.run(engine, self.file, tell, Console(quiet=True))
+        for fault in vms.faults(made):
+            raise fault
+        instructions = sum(row["instructions"] for row in made.result["guests"])
+        files = {HOST_FILE: self.file.text.encode(), **vms.encoded(made)}
+        store.write_files(path, self._manifest(engine, made, instructions), made.host_seconds, files, replace=False)
+        return Finished(made.host_seconds, made.result["cycles"], instructions)
+
+    def _manifest(self, engine: Engine, made: vms.Run, instructions: int) -> Json:
+        said = {name: guest.out.decode(errors="replace") for name, guest in made.linux.items()}
+        return {
+            "loiter": {"version": loiter.__version__, "native_sha256": engine.sha256},
+            "key": self.key(engine),
+            "machine": {"name": self.machine.name, "hash": self.machine.hash},
+            "program": dict(zip(("name", "hash"), self.guest, strict=True)),
+            "file": self.file.values,
+            "cycles": made.result["cycles"],
+            "instructions": instructions,
+            "clock_mhz": made.result["clock_mhz"],
+            "guests": [
+                {key: value for key, value in row.items() if key not in ("console", "locks")}
+                | {"stdout": said.get(row["name"], row["console"])}
+                for row in made.result["guests"]
+            ],
+        }
+
+
+def request(engine: Engine, name: str, text: str) -> HostRequest:
+    """The run of a file that is there as text alone; its programs are found by their names."""
+    return HostRequest(machines.load(engine, vms.GUEST_MACHINE), vms.parse(engine, Path(f"{name}.toml"), text))

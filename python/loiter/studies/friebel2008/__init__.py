@@ -1,0 +1,95 @@
+"""A virtual CPU that loses its CPU with a lock in hand, and waiters that yield theirs (Friebel, 2008)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from loiter.engine import Engine
+from loiter.results import Result
+from loiter.runs import host
+from loiter.runs.worker import Job
+from loiter.studies.base import Curves, Findings, Grid, chosen
+from loiter.studies.friebel2008 import build, findings, grid, statements
+from loiter.studies.friebel2008.grid import SCALES, Case
+from loiter.studies.friebel2008.measured import Measured
+from loiter.studies.friebel2008.statements import Judge
+
+
+
+class Friebel2008:
+    """See `loiter.studies.base.Study`."""
+
+    name = grid.PAPER
+    title = "Lock-holder preemption, and waiters that yield their virtual CPU"
+    citation = 'T. Friebel, "How to Deal with Lock-Holder Preemption", Xen Summit, 2008'
+    method = (
+        "A guest has as many virtual CPUs as the host has CPUs, beside a rival guest that always computes on each of its own; Xen's "
+        f"credit scheduler with slices of {grid.SLICE_US // 1000} ms, {grid.CLOCK_MHZ} MHz, the reference engine. The guest builds a C "
+        "program in tmpfs on Linux 6.12, whose spin locks are ticket or test-and-set locks; what it built is run and "
+        "checked. Sweeps are of one lock on bare metal. A waiter that yields calls the host, which runs another virtual CPU of the "
+        "guest in the published order. Native is a guest alone on a host that costs nothing."
+    )
+    legend = (
+        "The published machine runs at 2.2 GHz with shadow paging, which a guest here has not, and a kernel build takes half a "
+        "minute: times are not compared, shares are. No parameter was fitted. What runs on Linux needs an image: "
+        f"{build.BUILD}"
+    )
+    exhibits = grid.EXHIBITS
+    scales: Mapping[str, str] = {name: scale.description for name, scale in SCALES.items()}
+
+    def plan(self, engine: Engine, scale: str, exhibit: str | None) -> list[Job]:
+        """One run for each case; those that exhibits share run once."""
+        cases = _cases(scale, exhibit)
+        if any(case.load == grid.BUILD for case in cases):
+            build.ensure()
+        return [
+            Job(case.label, host.request(engine, case.label, case.file(SCALES[scale])), weight=_weight(case)) for case in cases
+        ]
+
+    def evaluate(self, results: Mapping[str, Result], scale: str, exhibit: str | None) -> Findings:
+        """Histograms, tables, sweeps, and what they say of the statements."""
+        found = Measured(results)
+        judge = Judge(found, _loads()[-1])
+        return Findings(
+            points=statements.points(judge, exhibit, self.citation),
+            statements=statements.statements(judge, exhibit),
+            grids=_grids(found, exhibit),
+            charts=[],
+            rows=[found.row(case) for case in _cases(scale, exhibit)],
+            warnings=[] if build.is_there() else [f"nothing of Linux is measured, since its image is not there. To build it: {build.BUILD}"],
+            curves=_curves(found, scale, exhibit),
+        )
+
+
+def _loads() -> list[str]:
+    """What guests do: without the image nothing on Linux."""
+    return [grid.SECTIONS, grid.BUILD] if build.is_there() else [grid.SECTIONS]
+
+
+def _cases(scale: str, exhibit: str | None) -> list[Case]:
+    wanted = chosen(grid.EXHIBITS, exhibit)
+    return list(dict.fromkeys(case for each in wanted for case in grid.cases(SCALES[scale], each, _loads())))
+
+
+def _weight(case: Case) -> float:
+    return 8.0 if case.load == grid.BUILD else 1.0
+
+
+def _grids(found: Measured, exhibit: str | None) -> list[Grid]:
+    drawn = {"waits": findings.waits, "results": findings.results, "efficiency": findings.efficiency}
+    grids = [draw(found, load) for name, draw in drawn.items() if exhibit in (None, name) for load in reversed(_loads())]
+    return grids + ([findings.choice(found)] if exhibit in (None, "choice") else [])
+
+
+def _curves(found: Measured, scale: str, exhibit: str | None) -> list[Curves]:
+    curves = []
+    if exhibit in (None, "waits"):
+        curves += [each for load in reversed(_loads()) for each in findings.histograms(found, load)]
+    if exhibit in (None, "threshold"):
+        curves += findings.threshold(found, SCALES[scale])
+    if exhibit in (None, "guests"):
+        curves += findings.guests(found, SCALES[scale])
+    return curves
+
+
+STUDY = Friebel2008()

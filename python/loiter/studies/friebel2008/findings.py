@@ -1,0 +1,144 @@
+"""Histograms, tables and sweeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from loiter import reference
+from loiter.studies.base import Curves, Grid
+from loiter.studies.friebel2008 import grid
+from loiter.studies.friebel2008.grid import ALONE, LOCKS, MODES, PREEMPTED, TEST_AND_SET, TICKET, YIELDING, Case, Scale
+from loiter.studies.friebel2008.measured import Measured, Times, Waits
+
+_NAMES = {TEST_AND_SET: "test-and-set", TICKET: "ticket"}
+_TABLES = {TEST_AND_SET: "tas", TICKET: "ticket"}
+_LOADS = {grid.SECTIONS: "one lock on bare metal", grid.BUILD: "a C build on Linux"}
+
+
+def histograms(found: Measured, load: str) -> list[Curves]:
+    """Waits by count and by time, a curve for each mode."""
+    waits = {name: found.waits(grid.mode(load, TEST_AND_SET, name)) for name in MODES}
+    return [
+        _histogram(load, waits, "count", "waits", lambda each: each.counts),
+        _histogram(load, waits, "time", "ms in all", lambda each: _ms(each.cycles)),
+    ]
+
+
+def _ms(cycles: Mapping[int, int]) -> dict[int, float]:
+    return {log2: n / (1000 * grid.CLOCK_MHZ) for log2, n in cycles.items()}
+
+
+def _histogram(
+    load: str, waits: Mapping[str, Waits], by: str, unit: str, values: Callable[[Waits], Mapping[int, float]]
+) -> Curves:
+    bins = range(max((log2 for each in waits.values() for log2 in each.counts), default=0) + 1)
+    curves = {name: [(float(log2), values(each).get(log2, 0.0)) for log2 in bins] for name, each in waits.items()}
+    title = f"Waits for locks by {by}: {_LOADS[load]}"
+    caption = f"Test-and-set; waits of 2^n up to 2^(n+1) cycles. A slice is of 2^{grid.SLICE_LOG2} cycles."
+    runs = {
+        (name, float(log2)): grid.mode(load, TEST_AND_SET, name).label for name in waits for log2 in bins
+    }
+    return Curves(f"waits_{by}_{load}", title, caption, "log2 of the cycles", unit, curves, runs=runs)
+
+
+def waits(found: Measured, load: str) -> Grid:
+    """What the histograms come to."""
+    rows = []
+    for name in MODES:
+        each = found.waits(grid.mode(load, TEST_AND_SET, name))
+        long = sum(each.long().values())
+        second = f"2^{each.second_mode}" if long else ""
+        numbers = (f"{each.count:,}", f"2^{each.mode}", f"{each.share_below(16):.1f}", f"{long:,}", second)
+        rows.append((name, *numbers, f"{each.time_share():.1f}"))
+    near = grid.SLICE_LOG2 - 2
+    columns = ("mode", "waits", "most at", "below 2^16, %", f"from 2^{near}", "most of these at", "their share of the time, %")
+    caption = f"Test-and-set, {_LOADS[load]}. On Linux those for a lock that was not free; on bare metal all acquires."
+    return Grid(f"waits_{load}", "Waits for locks", caption, columns, tuple(rows))
+
+
+def results(found: Measured, load: str) -> Grid:
+    """The paper's tables of both locks, ours beside them."""
+    rows = []
+    for lock in LOCKS:
+        for name in (ALONE, PREEMPTED, YIELDING):
+            times = found.times(grid.mode(load, lock, name))
+            rows.append((_NAMES[lock], name, *_ours(times), *_published(lock, name)))
+    columns = (
+        *("lock", "mode", "wall, ms", "guest, ms", "spinning, ms", "spinning, %"),
+        *("published: wall, s", "guest, s", "spinning, s", "spinning, %"),
+    )
+    caption = f"{_LOADS[load]}. > : not done when the run was given up."
+    return Grid(f"results_{load}", "What preemption costs and yielding saves", caption, columns, tuple(rows), words=2)
+
+
+def _ours(times: Times) -> tuple[str, ...]:
+    wall = f"{'' if times.over else '> '}{times.wall:,.0f}"
+    return wall, f"{times.guest:,.0f}", f"{times.spinning:,.1f}", f"{times.spinning_percent:.1f}"
+
+
+def _published(lock: str, name: str) -> tuple[str, ...]:
+    table = reference.load(grid.PAPER)["result"][_TABLES[lock]].get(name, {})
+    return tuple(str(table.get(key, "")) for key in ("wall_s", "guest_s", "spinning_s", "spinning_percent"))
+
+
+def gain(before: float, after: float) -> float:
+    """Per cent by which a time has become less."""
+    return 100 * (1 - after / before)
+
+
+def efficiency(found: Measured, load: str) -> Grid:
+    """Where the CPUs' time goes while the guest is preempted, and what yielding gains."""
+    rows = []
+    for lock in LOCKS:
+        before, after = (found.times(grid.mode(load, lock, name)) for name in (PREEMPTED, YIELDING))
+        parts = (before.guest, before.rivals, before.switching, before.idle)
+        shares = (f"{100 * part / sum(parts):.1f}" for part in parts)
+        gains = (gain(before.guest, after.guest), gain(before.wall, after.wall))
+        bound = "" if before.over else "> "
+        rows.append((_NAMES[lock], *shares, *(f"{bound}{each:.1f}" for each in gains)))
+    columns = ("lock", "guest, %", "rival, %", "switching, %", "idle, %", "gain of guest time, %", "gain of wall time, %")
+    caption = (
+        f"{_LOADS[load]}. Of the CPUs' time, preempted. By Amdahl's law the wall time gains what the guest's time does, less where "
+        "the work has parts that do not become shorter; the paper's VMM has as large a share as the guest."
+    )
+    return Grid(f"efficiency_{load}", "Efficiency", caption, columns, tuple(rows))
+
+
+def threshold(found: Measured, scale: Scale) -> list[Curves]:
+    """Wall time and spinning by the cycles after which a waiter yields."""
+    cases = {lock: {n: Case(grid.SECTIONS, lock, "published", n) for n in scale.thresholds} for lock in LOCKS}
+    return _swept(found, "threshold", "When a waiter yields", "log2 of the cycles after which a waiter yields", cases)
+
+
+def guests(found: Measured, scale: Scale) -> list[Curves]:
+    """The same by the number of guests."""
+    cases = {
+        f"{lock}, {'yielding' if yields else 'never'}": {n: grid.overcommitted(lock, n, yields) for n in scale.guests}
+        for lock in LOCKS
+        for yields in (False, True)
+    }
+    return _swept(found, "guests", "Guests on the same CPUs", "guests", cases)
+
+
+def _swept(found: Measured, name: str, title: str, across: str, cases: Mapping[str, Mapping[int, Case]]) -> list[Curves]:
+    runs = {(series, float(n)): case.label for series, by in cases.items() for n, case in by.items()}
+    wall = {series: [(float(n), found.times(case).wall) for n, case in by.items()] for series, by in cases.items()}
+    spins = {
+        series: [(float(n), found.times(case).spinning_percent) for n, case in by.items()] for series, by in cases.items()
+    }
+    caption = "One lock on bare metal. Runs that were not done are given up at the same time."
+    return [
+        Curves(f"{name}_wall", f"{title}: wall time", caption, across, "ms", wall, runs=runs),
+        Curves(f"{name}_spinning", f"{title}: spinning", caption, across, "% of the guest's time", spins, runs=runs),
+    ]
+
+
+def choice(found: Measured) -> Grid:
+    """Whom to run, beside each other."""
+    rows = []
+    for policy in grid.CHOICES:
+        times = found.times(Case(grid.SECTIONS, TICKET, policy, grid.AFTER_LOG2))
+        rows.append((policy, *_ours(times), f"{times.yields:,}", f"{times.helped:,}"))
+    columns = ("policy", "wall, ms", "guest, ms", "spinning, ms", "spinning, %", "yields", "helped")
+    caption = f"One ticket lock on bare metal, waiters that yield after 2^{grid.AFTER_LOG2} cycles."
+    return Grid("choice", "Who runs instead of a waiter that yields", caption, columns, tuple(rows))

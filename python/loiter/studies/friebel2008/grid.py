@@ -1,0 +1,197 @@
+"""What is run: hosts whose guests have one lock or build a C program, and how much of it at each scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from loiter.studies.base import Exhibit
+from loiter.studies.friebel2008 import build
+
+PAPER = "friebel2008"
+
+EXHIBITS = (
+    Exhibit("waits", "Waits for locks by their length: native, alone, preempted, yielding"),
+    Exhibit("results", "Wall time, guest time and spinning, by lock"),
+    Exhibit("efficiency", "Gains of guest time and of wall time"),
+    Exhibit("threshold", "When a waiter yields"),
+    Exhibit("guests", "Guests on the same CPUs"),
+    Exhibit("choice", "Who runs instead of a waiter that yields"),
+)
+
+CLOCK_MHZ = 1000
+SLICE_US = 30_000
+SLICE_LOG2 = 24
+"""Of the cycles of a slice, 30 million; the paper's, at 2.2 GHz, are of 2^26."""
+AFTER_LOG2 = 16
+"""The paper's threshold."""
+TURN_CYCLES = 1000
+"""Waits of less mean little (docs/virtual.md)."""
+
+TEST_AND_SET, TICKET = "test_and_set", "ticket"
+LOCKS = (TEST_AND_SET, TICKET)
+SECTIONS, BUILD = "sections", "build"
+"""What the guest does: one lock on bare metal, or the build on Linux."""
+CHOICES = ("nobody", "next", "directed", "published")
+
+NATIVE, ALONE, PREEMPTED, YIELDING = "native", "alone", "preempted", "yielding"
+MODES = (NATIVE, ALONE, PREEMPTED, YIELDING)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is run."""
+
+    cpus: int
+    """Of the host, and virtual ones of each guest."""
+    acquisitions: int
+    hold: int
+    think: int
+    """Steps of work in a section and outside."""
+    units: int
+    """Of the program that is built."""
+    jobs: int
+    """Side by side, of the build."""
+    run_us: int
+    """After which a run is given up."""
+    thresholds: tuple[int, ...]
+    guests: tuple[int, ...]
+
+    @property
+    def description(self) -> str:
+        """For `loiter study list`."""
+        return (
+            f"guests of {self.cpus} virtual CPUs on {self.cpus} CPUs; {self.acquisitions:,} acquisitions of one lock, and a "
+            f"build of {self.units} units"
+        )
+
+
+SCALES = {
+    "quick": Scale(4, 30_000, 2_000, 20_000, 16, 8, 4_000_000, (10, 16, 22), (1, 2, 4)),
+    "default": Scale(8, 100_000, 2_000, 40_000, 64, 16, 10_000_000, tuple(range(10, 23, 2)), (1, 2, 3, 4)),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run of a guest beside so many rivals."""
+
+    load: str
+    lock: str
+    policy: str = "nobody"
+    after_log2: int = 0
+    """Of the cycles after which a waiter yields; 0: never."""
+    rivals: int = 1
+    native: bool = False
+    """Whether the host costs nothing: the guest is as without one, where no other is beside it."""
+
+    @property
+    def label(self) -> str:
+        """Its name, for people and for the result directory."""
+        if self.native:
+            return f"{self.load}.{self.lock}.native"
+        return f"{self.load}.{self.lock}.{self.policy}.after{self.after_log2}.rivals{self.rivals}"
+
+    def file(self, scale: Scale) -> str:
+        """The host, as `loiter vm` reads it."""
+        work = _sections(self, scale) if self.load == SECTIONS else _build(self, scale)
+        rivals = "".join(_rival(number, scale) for number in range(self.rivals))
+        costs = "switch_cycles = 0\ncall_cycles = 0" if self.native else ""
+        memory_mib = build.MEMORY_MIB + 64 * self.rivals
+        return _HOST.format(scale=scale, case=self, memory_mib=memory_mib, costs=costs) + work + rivals
+
+
+_HOST = f"""
+[host]
+cpus = {{scale.cpus}}
+clock_mhz = {CLOCK_MHZ}
+memory_mib = {{memory_mib}}
+run_us = {{scale.run_us}}
+turn_cycles = {TURN_CYCLES}
+{{costs}}
+
+[scheduler]
+slice_us = {SLICE_US}
+
+[helping]
+policy = "{{case.policy}}"
+"""
+
+
+def arguments(case: Case, scale: Scale) -> list[str]:
+    """Of the program `virtual`, but for its task."""
+    return [
+        f"acquisitions={scale.acquisitions}",
+        f"hold={scale.hold}",
+        f"think={scale.think}",
+        f"yield_after={case.after_log2}",
+    ]
+
+
+def _sections(case: Case, scale: Scale) -> str:
+    words = " ".join([f"task.{case.lock}={_all(scale)}", *arguments(case, scale)])
+    return _guest("work", scale, 'program = "virtual"', f'arguments = "{words}"', "memory_mib = 64")
+
+
+def command(case: Case, scale: Scale) -> str:
+    """What the guest that builds runs. At this clock a cycle is a nanosecond."""
+    after_ns = 2**case.after_log2 * 1000 // CLOCK_MHZ if case.after_log2 else 0
+    return build.command(scale.units, scale.jobs, case.lock, after_ns)
+
+
+def _build(case: Case, scale: Scale) -> str:
+    text = command(case, scale).replace("\\", "\\\\").replace('"', '\\"')
+    return _guest(
+        "work", scale, f'image = "{build.IMAGE}"', f'command = """\n{text}"""', f"memory_mib = {build.MEMORY_MIB}"
+    )
+
+
+def _rival(number: int, scale: Scale) -> str:
+    task = f'arguments = "task.pausing_rival={_all(scale)}"'
+    return _guest(f"rival{number}", scale, 'program = "virtual"', task, "memory_mib = 64", "background = true")
+
+
+def _guest(name: str, scale: Scale, *lines: str) -> str:
+    return "\n".join(["", "[[guests]]", f'name = "{name}"', f"harts = {scale.cpus}", *lines, ""])
+
+
+def _all(scale: Scale) -> str:
+    return ",".join(map(str, range(scale.cpus)))
+
+
+def mode(load: str, lock: str, name: str) -> Case:
+    """One of the four modes of the paper's histograms."""
+    if name == NATIVE:
+        return Case(load, lock, rivals=0, native=True)
+    if name == YIELDING:
+        return Case(load, lock, "published", AFTER_LOG2)
+    return Case(load, lock, rivals=0 if name == ALONE else 1)
+
+
+def modes(load: str) -> list[Case]:
+    """Of the table of results: without and with a rival, and yielding, of both locks."""
+    return [mode(load, lock, name) for lock in LOCKS for name in (ALONE, PREEMPTED, YIELDING)]
+
+
+def cases(scale: Scale, exhibit: str, loads: Iterable[str]) -> list[Case]:
+    """The runs of an exhibit, of the loads that there are."""
+    found: list[Case] = []
+    for load in loads:
+        if exhibit == "waits":
+            found += [mode(load, TEST_AND_SET, name) for name in MODES]
+        elif exhibit in ("results", "efficiency"):
+            found += modes(load)
+    if exhibit == "threshold":
+        found = [Case(SECTIONS, lock, "published", after) for lock in LOCKS for after in scale.thresholds]
+    elif exhibit == "guests":
+        found = [overcommitted(lock, n, yields) for lock in LOCKS for n in scale.guests for yields in (False, True)]
+    elif exhibit == "choice":
+        found = [Case(SECTIONS, TICKET, choice, AFTER_LOG2) for choice in CHOICES]
+    return list(dict.fromkeys(found))
+
+
+def overcommitted(lock: str, guests: int, yields: bool) -> Case:
+    """One of so many guests on the same CPUs."""
+    if yields:
+        return Case(SECTIONS, lock, "published", AFTER_LOG2, rivals=guests - 1)
+    return Case(SECTIONS, lock, rivals=guests - 1)

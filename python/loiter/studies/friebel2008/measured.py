@@ -1,0 +1,148 @@
+"""What the runs say: where the guest's time goes, and how long its waits are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from loiter.engine import Json
+from loiter.errors import RunFault
+from loiter.results import Result
+from loiter.studies.friebel2008.grid import BUILD, CLOCK_MHZ, SLICE_LOG2, Case
+
+_MS = CLOCK_MHZ * 1000
+
+
+@dataclass(frozen=True)
+class Times:
+    """A guest's times, in milliseconds."""
+
+    wall: float
+    """To its end, or to that of the run."""
+    guest: float
+    """That its virtual CPUs ran, all together."""
+    spinning: float
+    """Of that, in waits for locks."""
+    rivals: float
+    switching: float
+    idle: float
+    over: bool
+    """Whether the guest has done its work."""
+    yields: int
+    helped: int
+
+    @property
+    def spinning_percent(self) -> float:
+        """Of the guest's time."""
+        return 100 * self.spinning / self.guest
+
+
+@dataclass(frozen=True)
+class Waits:
+    """The waits of a run, by the log2 of their cycles."""
+
+    counts: Mapping[int, int]
+    cycles: Mapping[int, int]
+
+    @property
+    def count(self) -> int:
+        """All."""
+        return sum(self.counts.values())
+
+    @property
+    def mode(self) -> int:
+        """The log2 of which there are most; 0 without any."""
+        return max(self.counts, key=lambda log2: (self.counts[log2], -log2), default=0)
+
+    def share_below(self, log2: int) -> float:
+        """Per cent of the waits that are shorter than 2^log2 cycles."""
+        return 100 * sum(n for at, n in self.counts.items() if at < log2) / self.count if self.count else 100.0
+
+    def long(self, log2: int = SLICE_LOG2 - 2) -> dict[int, int]:
+        """Those of 2^log2 cycles and more."""
+        return {at: n for at, n in self.counts.items() if at >= log2}
+
+    @property
+    def second_mode(self) -> int:
+        """The log2 of which there are most among the long ones; 0 without any."""
+        long = self.long()
+        return max(long, key=lambda log2: (long[log2], log2), default=0)
+
+    def time_share(self, log2: int = SLICE_LOG2 - 2) -> float:
+        """Per cent of the time of all waits that the long ones take."""
+        every = sum(self.cycles.values())
+        return 100 * sum(n for at, n in self.cycles.items() if at >= log2) / every if every else 0.0
+
+
+class Measured:
+    """The runs of a scale."""
+
+    def __init__(self, results: Mapping[str, Result]) -> None:
+        self._results = results
+        self._times: dict[Case, Times] = {}
+
+    def _work(self, case: Case) -> Json:
+        work: Json = self._results[case.label].manifest["guests"][0]
+        return work
+
+    def times(self, case: Case) -> Times:
+        """Of the guest that works. One that has built and has not said so has failed."""
+        if case not in self._times:
+            self._times[case] = self._read(case)
+        return self._times[case]
+
+    def _read(self, case: Case) -> Times:
+        result, work = self._results[case.label], self._work(case)
+        over = work["over_cycle"] is not None
+        if over and case.load == BUILD and "checked" not in work["stdout"]:
+            raise RunFault(f"{case.label}: what was built is not checked")
+        mine = [row for row in result.rows("vcpus") if row["guest"] == work["name"]]
+        others = [row for row in result.rows("vcpus") if row["guest"] != work["name"]]
+        cpus = result.rows("cpus")
+        return Times(
+            wall=(work["over_cycle"] if over else result.cycles) / _MS,
+            guest=_sum(mine, "run_cycles"),
+            spinning=_sum(mine, "spinning_cycles"),
+            rivals=_sum(others, "run_cycles"),
+            switching=_sum(cpus, "switching_cycles"),
+            idle=_sum(cpus, "idle_cycles"),
+            over=over,
+            yields=sum(row["yields"] for row in mine),
+            helped=sum(row["helped"] for row in mine),
+        )
+
+    def waits(self, case: Case) -> Waits:
+        """Of the guest that works, those that have ended."""
+        counts, cycles = Counter[int](), Counter[int]()
+        for row in self._results[case.label].rows("waits"):
+            if row["guest"] == self._work(case)["name"]:
+                counts[row["log2_cycles"]] += row["waits"]
+                cycles[row["log2_cycles"]] += row["wait_cycles"]
+        return Waits(counts, cycles)
+
+    def row(self, case: Case) -> dict[str, str | float]:
+        """One line of the study's own table."""
+        times, waits = self.times(case), self.waits(case)
+        facts: dict[str, str | float] = {
+            "run": case.label,
+            "load": case.load,
+            "lock": case.lock,
+            "policy": case.policy,
+            "yield_after_log2": case.after_log2,
+            "guests": case.rivals + 1,
+            "over": times.over,
+        }
+        names = ("wall", "guest", "spinning", "rivals", "switching", "idle")
+        facts |= {f"{name}_ms": getattr(times, name) for name in names}
+        return facts | {
+            "yields": times.yields,
+            "helped": times.helped,
+            "waits": waits.count,
+            "waits_mode_log2": waits.mode,
+            "waits_below_2_16_percent": waits.share_below(16),
+        }
+
+
+def _sum(rows: list[Json], name: str) -> float:
+    return sum(row[name] for row in rows) / _MS

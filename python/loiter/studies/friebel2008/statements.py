@@ -1,0 +1,183 @@
+"""What the runs say of the published numbers and statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from loiter import reference
+from loiter.studies.base import Point, Statement, Tolerance, judged
+from loiter.studies.friebel2008 import grid
+from loiter.studies.friebel2008.findings import gain
+from loiter.studies.friebel2008.grid import ALONE, NATIVE, PREEMPTED, TEST_AND_SET, TICKET, YIELDING
+from loiter.studies.friebel2008.measured import Measured, Times, Waits
+
+LITTLE_PERCENT = 1.0
+"""Of the guest's time: almost nothing."""
+FEW_PERCENT = 5.0
+"""Of the waits: a small group."""
+MOST_PERCENT = 90.0
+"""Nearly all."""
+SAME_PERCENT = 2.0
+"""Times that differ by less count as equal, and shares by as many points."""
+
+Judgement = tuple[bool, str]
+
+
+class Judge:
+    """The measurements of one load, by what the statements are about."""
+
+    def __init__(self, found: Measured, load: str) -> None:
+        self._found, self._load = found, load
+
+    def times(self, lock: str, name: str) -> Times:
+        """A guest's times in a mode."""
+        return self._found.times(grid.mode(self._load, lock, name))
+
+    def waits(self, name: str) -> Waits:
+        """Its waits."""
+        return self._found.waits(grid.mode(self._load, TEST_AND_SET, name))
+
+    def native_waits_short(self) -> Judgement:
+        """Most waits are of about 2^12 cycles, and as many as published are shorter than 2^16."""
+        native = self.waits(NATIVE)
+        published = _published("wait_histogram.native_share_at_most_2_16_percent")
+        near = abs(native.mode - _published("wait_histogram.native_mode_log2")) <= 1
+        told = f"most at 2^{native.mode}, {native.share_below(16):.1f} % below 2^16, of {native.count:,}"
+        return near and native.share_below(16) >= published - LITTLE_PERCENT, told
+
+    def guest_alone_as_native(self) -> Judgement:
+        """The same mode and the same shares below each power of two."""
+        native, alone = self.waits(NATIVE), self.waits(ALONE)
+        apart = max(abs(native.share_below(n) - alone.share_below(n)) for n in range(grid.SLICE_LOG2 + 3))
+        told = f"most at 2^{native.mode} and 2^{alone.mode}; the shares below any length differ by at most {apart:.1f} points"
+        return native.mode == alone.mode and apart <= FEW_PERCENT, told
+
+    def second_group(self) -> Judgement:
+        """Waits of about a slice come, few, with a mode within a factor of two; the others' shares stay."""
+        alone, preempted = self.waits(ALONE), self.waits(PREEMPTED)
+        long, before = sum(preempted.long().values()), sum(alone.long().values())
+        few = 100 * long / preempted.count
+        apart = max(abs(alone.share_below(n) - preempted.share_below(n)) for n in range(grid.SLICE_LOG2 - 2))
+        near = abs(preempted.second_mode - grid.SLICE_LOG2) <= 1
+        told = (
+            f"{before} waits from 2^{grid.SLICE_LOG2 - 2} alone, {long} preempted ({few:.2f} %), most at "
+            f"2^{preempted.second_mode}, a slice being 2^{grid.SLICE_LOG2}; the others' shares differ by at most {apart:.1f} points"
+        )
+        return before == 0 and long > 0 and few <= FEW_PERCENT and near and apart <= FEW_PERCENT, told
+
+    def few_waits_much_time(self) -> Judgement:
+        """The long waits take nearly all of the time of all waits."""
+        share = self.waits(PREEMPTED).time_share()
+        return share >= MOST_PERCENT, f"{share:.1f} % of the time of all waits"
+
+    def guest_time_is_spinning(self) -> Judgement:
+        """What preemption adds to the guest's time is what it spins, within a quarter."""
+        alone, preempted = self.times(TEST_AND_SET, ALONE), self.times(TEST_AND_SET, PREEMPTED)
+        added, spun = preempted.guest - alone.guest, preempted.spinning - alone.spinning
+        told = f"added {added:,.0f} ms ({100 * added / alone.guest:.1f} %), more spinning {spun:,.0f} ms"
+        return spun > 0 and abs(added - spun) <= spun / 4, told
+
+    def yield_removes_group(self) -> Judgement:
+        """No wait of about a slice is left, and almost no spinning."""
+        before, after = (sum(self.waits(name).long().values()) for name in (PREEMPTED, YIELDING))
+        spins = self.times(TEST_AND_SET, YIELDING).spinning_percent
+        at_threshold = [self.waits(name).counts.get(grid.AFTER_LOG2, 0) for name in (PREEMPTED, YIELDING)]
+        told = (
+            f"{before} long waits, then {after}; at 2^{grid.AFTER_LOG2} {at_threshold[0]}, then {at_threshold[1]}; "
+            f"spinning {self.times(TEST_AND_SET, PREEMPTED).spinning_percent:.2f} %, then {spins:.2f} %"
+        )
+        return before > 0 and after == 0 and spins < LITTLE_PERCENT and at_threshold[1] > at_threshold[0], told
+
+    def yield_better_than_none(self) -> Judgement:
+        """With yield the guest takes no more time than alone."""
+        alone, yielding = self.times(TEST_AND_SET, ALONE).guest, self.times(TEST_AND_SET, YIELDING).guest
+        return yielding <= alone * (1 + SAME_PERCENT / 100), f"{alone:,.0f} ms alone, {yielding:,.0f} ms with yield"
+
+    def wall_gains_half(self) -> Judgement:
+        """The gain of the wall time is a third to two thirds of that of the guest's time."""
+        before, after = self.times(TEST_AND_SET, PREEMPTED), self.times(TEST_AND_SET, YIELDING)
+        guest, wall = gain(before.guest, after.guest), gain(before.wall, after.wall)
+        return guest > 0 and 1 / 3 <= wall / guest <= 2 / 3, f"guest time gains {guest:.1f} %, wall time {wall:.1f} %"
+
+    def ticket_disaster(self) -> Judgement:
+        """Nearly all of the guest's time is spinning, and the wall time is 40 times test-and-set's at least."""
+        plain, ticket = (self.times(lock, PREEMPTED) for lock in (TEST_AND_SET, TICKET))
+        ratio = ticket.wall / plain.wall
+        bound = "" if ticket.over else "more than "
+        return ticket.spinning_percent >= MOST_PERCENT and ratio >= 40, (
+            f"{bound}{ratio:.1f} times test-and-set's wall time, {ticket.spinning_percent:.1f} % of guest time is spinning"
+        )
+
+    def ticket_cured(self) -> Judgement:
+        """With yield the wall time is within a tenth of test-and-set's, and some spinning is left."""
+        plain, ticket = (self.times(lock, YIELDING) for lock in (TEST_AND_SET, TICKET))
+        told = f"{plain.wall:,.0f} ms and {ticket.wall:,.0f} ms, spinning {plain.spinning_percent:.2f} and {ticket.spinning_percent:.2f} %"
+        holds = ticket.over and ticket.wall <= 1.1 * plain.wall and ticket.spinning_percent < 10
+        return holds and ticket.spinning_percent > plain.spinning_percent, told
+
+
+WAITS, RESULTS = ("waits",), ("results", "efficiency")
+STATEMENTS: dict[str, tuple[tuple[str, ...], Callable[[Judge], Judgement]]] = {
+    "native_waits_short": (WAITS, Judge.native_waits_short),
+    "guest_alone_as_native": (WAITS, Judge.guest_alone_as_native),
+    "second_group": (WAITS, Judge.second_group),
+    "few_waits_much_time": (WAITS, Judge.few_waits_much_time),
+    "guest_time_is_spinning": (RESULTS, Judge.guest_time_is_spinning),
+    "yield_removes_group": (WAITS, Judge.yield_removes_group),
+    "yield_better_than_none": (RESULTS, Judge.yield_better_than_none),
+    "wall_gains_half": (RESULTS, Judge.wall_gains_half),
+    "ticket_disaster": (RESULTS, Judge.ticket_disaster),
+    "ticket_cured": (RESULTS, Judge.ticket_cured),
+}
+"""By key of the reference file: the exhibits that have its runs, and its rule."""
+
+
+def statements(judge: Judge, exhibit: str | None) -> list[Statement]:
+    """All of them; those of other exhibits are named as not measured."""
+    return [
+        judged(
+            f"statements.{key}",
+            str(reference.lookup(grid.PAPER, f"statements.{key}")),
+            exhibit,
+            needs,
+            lambda rule=rule: rule(judge),  # type: ignore[misc]
+        )
+        for key, (needs, rule) in STATEMENTS.items()
+    ]
+
+
+def points(judge: Judge, exhibit: str | None, source: str) -> list[Point]:
+    """The numbers that do not depend on the size of the work: shares, and places in the histogram."""
+    tables = exhibit in (None, *RESULTS)
+    histogram = exhibit in (None, *WAITS)
+
+    def spins(lock: str, name: str, tolerance: float) -> Point:
+        key = f"result.{'tas' if lock == TEST_AND_SET else 'ticket'}.{name}.spinning_percent"
+        ours = judge.times(lock, name).spinning_percent if tables else None
+        return Point(key, "%", ours, _published(key), source, "", Tolerance(tolerance))
+
+    def place(key: str, unit: str, value: Callable[[], float], tolerance: float) -> Point:
+        key = f"wait_histogram.{key}"
+        return Point(key, unit, value() if histogram else None, _published(key), source, "", Tolerance(tolerance))
+
+    found = [
+        place("native_mode_log2", "log2 cycles", lambda: judge.waits(NATIVE).mode, 1),
+        place("native_share_at_most_2_16_percent", "%", lambda: judge.waits(NATIVE).share_below(16), 1),
+        spins(TEST_AND_SET, ALONE, 1),
+        spins(TEST_AND_SET, PREEMPTED, 3.6),
+        spins(TEST_AND_SET, YIELDING, 1),
+        spins(TICKET, PREEMPTED, 9.3),
+        spins(TICKET, YIELDING, 4.6),
+    ]
+    gains: dict[str, float | None] = dict.fromkeys(("guest_percent", "wall_percent"))
+    if tables:
+        before, after = (judge.times(TEST_AND_SET, name) for name in (PREEMPTED, YIELDING))
+        gains = {"guest_percent": gain(before.guest, after.guest), "wall_percent": gain(before.wall, after.wall)}
+    for name, ours in gains.items():
+        key = f"result.tas.gain.{name}"
+        found.append(Point(key, "%", ours, _published(key), source, "", Tolerance(3.6)))
+    return found
+
+
+def _published(key: str) -> float:
+    return float(reference.lookup(grid.PAPER, key))
