@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -108,18 +108,19 @@ def run(
     file: HostFile,
     progress: Callable[[Json], None],
     console: Console,
+    sets: Sequence[str] = (),
     snapshots: Snapshots = Snapshots(),
 ) -> Run:
     """Runs the host to the end that its guests or the file set, or to where it is saved.
 
-    `console` hears of images that are built for it.
+    `console` hears of images that are built for it. `sets` change what guests see of their machine.
     """
     began = time.monotonic()
     vm = engine.vm(str(file.path), file.text, _machine(engine, file))
     with contextlib.ExitStack() as stack:
         typed, hashes = [], {}
         for number, guest in enumerate(file.guests):
-            machine = machines.load(engine, GUEST_MACHINE, _sets(file, guest))
+            machine = machines.load(engine, GUEST_MACHINE, [*sets, *_sets(file, guest)])
             if guest["program"]:
                 program = _program(engine, file, guest)
                 hashes[guest["name"]] = program.hash

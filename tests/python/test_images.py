@@ -205,6 +205,24 @@ def test_a_patch_makes_another_kernel(tmp_path: Path, monkeypatch: pytest.Monkey
     assert Recipe("small-kernel").key() != before
 
 
+def test_a_fragment_makes_another_kernel_only_where_it_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(resources.LINUX, tmp_path / "linux")
+    monkeypatch.setattr(resources, "LINUX", tmp_path / "linux")
+    without, chosen = (Recipe("small-kernel", fragments=names) for names in ((), ("yielding-waiters",)))
+    assert [path.name for path in recipe.patches_of([recipe.fragments()["yielding-waiters"]])] == [
+        "yielding-waiters.patch"
+    ]
+    assert recipe.patches_of([recipe.fragments()["kvm"]]) == []
+    for end in ("config", "patch"):
+        before = without.key(), chosen.key()
+        with (tmp_path / f"linux/kernel/fragments/yielding-waiters.{end}").open("a") as file:
+            file.write("# changed\n")
+        assert without.key() == before[0]
+        assert chosen.key() != before[1]
+
+
 def test_the_code_and_files_that_kinds_name_exist() -> None:
     for name in kinds.NAMES:
         kind = kinds.load(name)
@@ -224,6 +242,11 @@ MISTAKES = [
     (("image", "build", "--suite", "../x"), 2, ["--suite ../x"]),
     (("image", "build", "--kernel", "big"), 2, ['unknown kernel image "big"', "small-kernel"]),
     (("image", "build", "--no-patches"), 2, ["--no-patches: the stock kernel has none", "small-kernel"]),
+    (
+        ("image", "build", "--kernel", "small-kernel", "--no-patches", "--fragments", "yielding-waiters"),
+        2,
+        ["--no-patches: the fragment yielding-waiters has a patch, which builds on ours"],
+    ),
     (("image", "build", "--fragments", "lock-stat"), 2, ["--fragments: the stock kernel is built already"]),
     (
         ("image", "build", "--kernel", "small-kernel", "--fragments", "lokc-stat"),

@@ -18,7 +18,7 @@ from loiter.images import Image, Recipe, tools
 from loiter.images.kinds import workloads
 from qemu_guest import run
 
-PATCHES = sorted((resources.LINUX / "kernel/patches").glob("*.patch"))
+PATCHES = sorted((resources.LINUX / "kernel").glob("*/*.patch"))
 # The name that studies have it by.
 NAME = "workloads-small-kernel"
 MIX = f"/{workloads.HOME}/kernelmix 8 40"

@@ -180,6 +180,19 @@ def test_a_second_group_of_waits_comes_with_a_rival_and_goes_with_help(tmp_path:
     assert spinning(helped) < spinning(preempted)
 
 
+def test_waits_are_told_by_their_length(tmp_path: Path) -> None:
+    result = run(write(tmp_path, acquisitions=200))
+    assert {(row["guest"], row["lock_symbol"]) for row in result["waits"]} == {("work", "lock")}
+    assert {row["log2_cycles"]: row["waits"] for row in result["waits"]} == {
+        log2: n for log2, n in waits(result).items() if n
+    }
+    for row in result["waits"]:
+        least = 2 ** row["log2_cycles"] if row["log2_cycles"] else 0
+        assert least * row["waits"] <= row["wait_cycles"] < 2 * 2 ** row["log2_cycles"] * row["waits"]
+    summed = sum(row["wait_sum_cycles"] for row in result["guests"][0]["locks"])
+    assert sum(row["wait_cycles"] for row in result["waits"]) == summed
+
+
 def test_a_guest_alone_runs_as_without_a_host(tmp_path: Path) -> None:
     result = run(write(tmp_path, rival=""))
     assert result["guests"][0]["code"] == 0

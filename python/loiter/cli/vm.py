@@ -69,7 +69,7 @@ def vm(
             }
             line.update(lambda: describe_progress(facts))
 
-        made = vms.run(engine, file, progress, err(), vms.Snapshots(begin, save, at_us or 0))
+        made = vms.run(engine, file, progress, err(), snapshots=vms.Snapshots(begin, save, at_us or 0))
     if as_json:
         print_json(made.native())
     else:

@@ -131,7 +131,7 @@ def fragments() -> dict[str, Path]:
 
 
 def patches_of(chosen: list[Path]) -> list[Path]:
-    """The patches of fragments that have one, beside their options: it is applied after those that every small kernel has."""
+    """The patches of fragments that have one, beside their options. They come after those of every small kernel."""
     beside = (resources.LINUX / path.with_suffix(".patch") for path in chosen)
     return [path for path in beside if path.is_file()]
 

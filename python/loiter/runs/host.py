@@ -22,8 +22,8 @@ _TOLD_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class HostRequest:
-    """Everything that determines a result, and nothing that does not. A guest that fails fails the run; one whose time is over
-    does not."""
+    """Everything that determines a result, and nothing that does not. A guest that fails fails the run; one whose time
+    is over does not."""
 
     machine: Machine
     """What guests see, but for harts, memory and clock."""
@@ -32,7 +32,9 @@ class HostRequest:
     @property
     def guest(self) -> tuple[str, str]:
         """Name and hash of what runs."""
-        return ", ".join(sorted({each["program"] or each["image"] for each in self.file.guests})), digest(self.file.values)
+        return ", ".join(sorted({each["program"] or each["image"] for each in self.file.guests})), digest(
+            self.file.values
+        )
 
     def on(self, machine: Machine) -> HostRequest:
         """The same on another machine."""
@@ -68,7 +70,7 @@ class HostRequest:
             if not progress(facts | {"simulated_seconds": status["cycle"] / clock_hz, "host_seconds": now - began}):
                 raise Interrupted("interrupted")
 
-        made = vms.run(engine, self.file, tell, Console(quiet=True))
+        made = vms.run(engine, self.file, tell, Console(quiet=True), self.machine.sets)
         for fault in vms.faults(made):
             raise fault
         instructions = sum(row["instructions"] for row in made.result["guests"])

@@ -238,7 +238,7 @@ def chosen(exhibits: Sequence[Exhibit], exhibit: str | None) -> list[str]:
 
 
 def judged(
-    key: str, text: str, exhibit: str | None, needs: Sequence[str], rule: Callable[[], tuple[bool, str]]
+    key: str, text: str, exhibit: str | None, needs: Sequence[str], rule: Callable[[], tuple[bool | None, str]]
 ) -> Statement:
     """A statement as its rule says, or as not measured where none of the exhibits that have its runs is wanted."""
     there = exhibit is None or exhibit in needs

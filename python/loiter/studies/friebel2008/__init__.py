@@ -15,7 +15,6 @@ from loiter.studies.friebel2008.measured import Measured
 from loiter.studies.friebel2008.statements import Judge
 
 
-
 class Friebel2008:
     """See `loiter.studies.base.Study`."""
 
@@ -23,16 +22,17 @@ class Friebel2008:
     title = "Lock-holder preemption, and waiters that yield their virtual CPU"
     citation = 'T. Friebel, "How to Deal with Lock-Holder Preemption", Xen Summit, 2008'
     method = (
-        "A guest has as many virtual CPUs as the host has CPUs, beside a rival guest that always computes on each of its own; Xen's "
-        f"credit scheduler with slices of {grid.SLICE_US // 1000} ms, {grid.CLOCK_MHZ} MHz, the reference engine. The guest builds a C "
-        "program in tmpfs on Linux 6.12, whose spin locks are ticket or test-and-set locks; what it built is run and "
-        "checked. Sweeps are of one lock on bare metal. A waiter that yields calls the host, which runs another virtual CPU of the "
-        "guest in the published order. Native is a guest alone on a host that costs nothing."
+        "A guest has as many virtual CPUs as the host has CPUs, beside a rival guest that always computes on each of "
+        f"its own; Xen's credit scheduler with slices of {grid.SLICE_US // 1000} ms, {grid.CLOCK_MHZ} MHz, the "
+        "reference engine. The guest builds a C program in tmpfs on Linux 6.12, whose spin locks are ticket or "
+        "test-and-set locks; what it built is run and checked. Sweeps are of one lock on bare metal. A waiter that "
+        "yields calls the host, which runs another virtual CPU of the guest in the published order. Native is a guest "
+        "alone on a host that costs nothing."
     )
     legend = (
-        "The published machine runs at 2.2 GHz with shadow paging, which a guest here has not, and a kernel build takes half a "
-        "minute: times are not compared, shares are. No parameter was fitted. What runs on Linux needs an image: "
-        f"{build.BUILD}"
+        "The published machine runs at 2.2 GHz with shadow paging, which a guest here has not, and builds a kernel in "
+        "half a minute: times are not compared, shares are. No parameter was fitted. What runs on Linux needs an "
+        f"image: {build.BUILD}"
     )
     exhibits = grid.EXHIBITS
     scales: Mapping[str, str] = {name: scale.description for name, scale in SCALES.items()}
@@ -43,7 +43,8 @@ class Friebel2008:
         if any(case.load == grid.BUILD for case in cases):
             build.ensure()
         return [
-            Job(case.label, host.request(engine, case.label, case.file(SCALES[scale])), weight=_weight(case)) for case in cases
+            Job(case.label, host.request(engine, case.label, case.file(SCALES[scale])), weight=_weight(case))
+            for case in cases
         ]
 
     def evaluate(self, results: Mapping[str, Result], scale: str, exhibit: str | None) -> Findings:
@@ -56,7 +57,9 @@ class Friebel2008:
             grids=_grids(found, exhibit),
             charts=[],
             rows=[found.row(case) for case in _cases(scale, exhibit)],
-            warnings=[] if build.is_there() else [f"nothing of Linux is measured, since its image is not there. To build it: {build.BUILD}"],
+            warnings=[]
+            if build.is_there()
+            else [f"nothing of Linux is measured, since its image is not there. To build it: {build.BUILD}"],
             curves=_curves(found, scale, exhibit),
         )
 
@@ -77,7 +80,9 @@ def _weight(case: Case) -> float:
 
 def _grids(found: Measured, exhibit: str | None) -> list[Grid]:
     drawn = {"waits": findings.waits, "results": findings.results, "efficiency": findings.efficiency}
-    grids = [draw(found, load) for name, draw in drawn.items() if exhibit in (None, name) for load in reversed(_loads())]
+    grids = [
+        draw(found, load) for name, draw in drawn.items() if exhibit in (None, name) for load in reversed(_loads())
+    ]
     return grids + ([findings.choice(found)] if exhibit in (None, "choice") else [])
 
 

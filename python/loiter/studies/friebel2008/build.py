@@ -1,5 +1,5 @@
-"""The guests' real work: a parallel build of a C program in tmpfs by Debian's gcc, which is checked by what the program that was
-built says."""
+"""The guest's real work: a parallel build of a C program in tmpfs by Debian's gcc, which is checked by what the program
+says that was built."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def says(units: int) -> str:
 
 
 def command(units: int, jobs: int, lock: str, after_ns: int) -> str:
-    """What the guest runs: it chooses the kernel's spin locks and when their waiters yield, builds, and runs what it built. The
-    yield is left alone where nobody is to: only a host serves it."""
+    """What the guest runs: it chooses the kernel's spin locks and when their waiters yield, builds, and runs what it
+    built."""
     yields = [f"echo {after_ns} > {_PARAMETERS}/after_ns"] if after_ns else []
     lines = [
         "set -e",
@@ -82,7 +82,10 @@ def command(units: int, jobs: int, lock: str, after_ns: int) -> str:
         "mount -t tmpfs tmpfs /mnt",
         "cd /mnt",
         "export TMPDIR=/mnt",
-        *(f"cat > {name} <<'EOF'{text}EOF" for name, text in (("unit.c", _UNIT), ("main.c", _MAIN), ("Makefile", _MAKEFILE))),
+        *(
+            f"cat > {name} <<'EOF'{text}EOF"
+            for name, text in (("unit.c", _UNIT), ("main.c", _MAIN), ("Makefile", _MAKEFILE))
+        ),
         f"make --silent --jobs={jobs} NUMBERS='{' '.join(str(n) for n in range(1, units + 1))}'",
         f"test \"$(./program)\" = '{says(units)}'",
         "echo checked",

@@ -12,7 +12,6 @@ from loiter.studies.friebel2008.measured import Measured, Times, Waits
 
 _NAMES = {TEST_AND_SET: "test-and-set", TICKET: "ticket"}
 _TABLES = {TEST_AND_SET: "tas", TICKET: "ticket"}
-_LOADS = {grid.SECTIONS: "one lock on bare metal", grid.BUILD: "a C build on Linux"}
 
 
 def histograms(found: Measured, load: str) -> list[Curves]:
@@ -33,11 +32,9 @@ def _histogram(
 ) -> Curves:
     bins = range(max((log2 for each in waits.values() for log2 in each.counts), default=0) + 1)
     curves = {name: [(float(log2), values(each).get(log2, 0.0)) for log2 in bins] for name, each in waits.items()}
-    title = f"Waits for locks by {by}: {_LOADS[load]}"
+    title = f"Waits for locks by {by}: {grid.LOADS[load]}"
     caption = f"Test-and-set; waits of 2^n up to 2^(n+1) cycles. A slice is of 2^{grid.SLICE_LOG2} cycles."
-    runs = {
-        (name, float(log2)): grid.mode(load, TEST_AND_SET, name).label for name in waits for log2 in bins
-    }
+    runs = {(name, float(log2)): grid.mode(load, TEST_AND_SET, name).label for name in waits for log2 in bins}
     return Curves(f"waits_{by}_{load}", title, caption, "log2 of the cycles", unit, curves, runs=runs)
 
 
@@ -51,8 +48,18 @@ def waits(found: Measured, load: str) -> Grid:
         numbers = (f"{each.count:,}", f"2^{each.mode}", f"{each.share_below(16):.1f}", f"{long:,}", second)
         rows.append((name, *numbers, f"{each.time_share():.1f}"))
     near = grid.SLICE_LOG2 - 2
-    columns = ("mode", "waits", "most at", "below 2^16, %", f"from 2^{near}", "most of these at", "their share of the time, %")
-    caption = f"Test-and-set, {_LOADS[load]}. On Linux those for a lock that was not free; on bare metal all acquires."
+    columns = (
+        "mode",
+        "waits",
+        "most at",
+        "below 2^16, %",
+        f"from 2^{near}",
+        "most of these at",
+        "their share of the time, %",
+    )
+    caption = (
+        f"Test-and-set, {grid.LOADS[load]}. On Linux those for a lock that was not free; on bare metal all acquires."
+    )
     return Grid(f"waits_{load}", "Waits for locks", caption, columns, tuple(rows))
 
 
@@ -67,7 +74,7 @@ def results(found: Measured, load: str) -> Grid:
         *("lock", "mode", "wall, ms", "guest, ms", "spinning, ms", "spinning, %"),
         *("published: wall, s", "guest, s", "spinning, s", "spinning, %"),
     )
-    caption = f"{_LOADS[load]}. > : not done when the run was given up."
+    caption = f"{grid.LOADS[load]}. > : not done when the run was given up."
     return Grid(f"results_{load}", "What preemption costs and yielding saves", caption, columns, tuple(rows), words=2)
 
 
@@ -96,10 +103,19 @@ def efficiency(found: Measured, load: str) -> Grid:
         gains = (gain(before.guest, after.guest), gain(before.wall, after.wall))
         bound = "" if before.over else "> "
         rows.append((_NAMES[lock], *shares, *(f"{bound}{each:.1f}" for each in gains)))
-    columns = ("lock", "guest, %", "rival, %", "switching, %", "idle, %", "gain of guest time, %", "gain of wall time, %")
+    columns = (
+        "lock",
+        "guest, %",
+        "rival, %",
+        "switching, %",
+        "idle, %",
+        "gain of guest time, %",
+        "gain of wall time, %",
+    )
     caption = (
-        f"{_LOADS[load]}. Of the CPUs' time, preempted. By Amdahl's law the wall time gains what the guest's time does, less where "
-        "the work has parts that do not become shorter; the paper's VMM has as large a share as the guest."
+        f"{grid.LOADS[load]}. Of the CPUs' time, preempted. By Amdahl's law the wall time gains what the guest's time "
+        "does, less where the work has parts that do not become shorter; the paper's VMM has a share as large as the "
+        "guest's."
     )
     return Grid(f"efficiency_{load}", "Efficiency", caption, columns, tuple(rows))
 
@@ -120,11 +136,14 @@ def guests(found: Measured, scale: Scale) -> list[Curves]:
     return _swept(found, "guests", "Guests on the same CPUs", "guests", cases)
 
 
-def _swept(found: Measured, name: str, title: str, across: str, cases: Mapping[str, Mapping[int, Case]]) -> list[Curves]:
+def _swept(
+    found: Measured, name: str, title: str, across: str, cases: Mapping[str, Mapping[int, Case]]
+) -> list[Curves]:
     runs = {(series, float(n)): case.label for series, by in cases.items() for n, case in by.items()}
     wall = {series: [(float(n), found.times(case).wall) for n, case in by.items()] for series, by in cases.items()}
     spins = {
-        series: [(float(n), found.times(case).spinning_percent) for n, case in by.items()] for series, by in cases.items()
+        series: [(float(n), found.times(case).spinning_percent) for n, case in by.items()]
+        for series, by in cases.items()
     }
     caption = "One lock on bare metal. Runs that were not done are given up at the same time."
     return [

@@ -31,7 +31,8 @@ TURN_CYCLES = 1000
 TEST_AND_SET, TICKET = "test_and_set", "ticket"
 LOCKS = (TEST_AND_SET, TICKET)
 SECTIONS, BUILD = "sections", "build"
-"""What the guest does: one lock on bare metal, or the build on Linux."""
+LOADS = {SECTIONS: "one lock on bare metal", BUILD: "a C build on Linux"}
+"""What the guest does, in words."""
 CHOICES = ("nobody", "next", "directed", "published")
 
 NATIVE, ALONE, PREEMPTED, YIELDING = "native", "alone", "preempted", "yielding"
@@ -61,13 +62,13 @@ class Scale:
     def description(self) -> str:
         """For `loiter study list`."""
         return (
-            f"guests of {self.cpus} virtual CPUs on {self.cpus} CPUs; {self.acquisitions:,} acquisitions of one lock, and a "
-            f"build of {self.units} units"
+            f"guests of {self.cpus} virtual CPUs on {self.cpus} CPUs; {self.acquisitions:,} acquisitions of one lock, "
+            f"and a build of {self.units} units"
         )
 
 
 SCALES = {
-    "quick": Scale(4, 30_000, 2_000, 20_000, 16, 8, 4_000_000, (10, 16, 22), (1, 2, 4)),
+    "quick": Scale(4, 20_000, 2_000, 20_000, 16, 8, 3_000_000, (10, 16, 22), (1, 2, 4)),
     "default": Scale(8, 100_000, 2_000, 40_000, 64, 16, 10_000_000, tuple(range(10, 23, 2)), (1, 2, 3, 4)),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from loiter import reference
@@ -20,7 +21,8 @@ MOST_PERCENT = 90.0
 SAME_PERCENT = 2.0
 """Times that differ by less count as equal, and shares by as many points."""
 
-Judgement = tuple[bool, str]
+Judgement = tuple[bool | None, str]
+"""None: the run was given up too early to say."""
 
 
 class Judge:
@@ -28,6 +30,16 @@ class Judge:
 
     def __init__(self, found: Measured, load: str) -> None:
         self._found, self._load = found, load
+
+    @property
+    def builds(self) -> bool:
+        """Whether the guest does what the paper's does."""
+        return self._load == grid.BUILD
+
+    @property
+    def told(self) -> str:
+        """What the guest does, in words."""
+        return grid.LOADS[self._load]
 
     def times(self, lock: str, name: str) -> Times:
         """A guest's times in a mode."""
@@ -49,7 +61,9 @@ class Judge:
         """The same mode and the same shares below each power of two."""
         native, alone = self.waits(NATIVE), self.waits(ALONE)
         apart = max(abs(native.share_below(n) - alone.share_below(n)) for n in range(grid.SLICE_LOG2 + 3))
-        told = f"most at 2^{native.mode} and 2^{alone.mode}; the shares below any length differ by at most {apart:.1f} points"
+        told = (
+            f"most at 2^{native.mode} and 2^{alone.mode}; shares below any length differ by at most {apart:.1f} points"
+        )
         return native.mode == alone.mode and apart <= FEW_PERCENT, told
 
     def second_group(self) -> Judgement:
@@ -61,7 +75,8 @@ class Judge:
         near = abs(preempted.second_mode - grid.SLICE_LOG2) <= 1
         told = (
             f"{before} waits from 2^{grid.SLICE_LOG2 - 2} alone, {long} preempted ({few:.2f} %), most at "
-            f"2^{preempted.second_mode}, a slice being 2^{grid.SLICE_LOG2}; the others' shares differ by at most {apart:.1f} points"
+            f"2^{preempted.second_mode}, a slice being 2^{grid.SLICE_LOG2}; the others' shares differ by at most "
+            f"{apart:.1f} points"
         )
         return before == 0 and long > 0 and few <= FEW_PERCENT and near and apart <= FEW_PERCENT, told
 
@@ -103,15 +118,19 @@ class Judge:
         """Nearly all of the guest's time is spinning, and the wall time is 40 times test-and-set's at least."""
         plain, ticket = (self.times(lock, PREEMPTED) for lock in (TEST_AND_SET, TICKET))
         ratio = ticket.wall / plain.wall
-        bound = "" if ticket.over else "more than "
-        return ticket.spinning_percent >= MOST_PERCENT and ratio >= 40, (
-            f"{bound}{ratio:.1f} times test-and-set's wall time, {ticket.spinning_percent:.1f} % of guest time is spinning"
+        bound = "" if ticket.over else "given up after "
+        told = (
+            f"{bound}{ratio:.1f} times test-and-set's wall time, {ticket.spinning_percent:.1f} % of guest time spinning"
         )
+        if not ticket.over and ticket.spinning_percent >= MOST_PERCENT and ratio < 40:
+            return None, told
+        return ticket.spinning_percent >= MOST_PERCENT and ratio >= 40, told
 
     def ticket_cured(self) -> Judgement:
         """With yield the wall time is within a tenth of test-and-set's, and some spinning is left."""
         plain, ticket = (self.times(lock, YIELDING) for lock in (TEST_AND_SET, TICKET))
-        told = f"{plain.wall:,.0f} ms and {ticket.wall:,.0f} ms, spinning {plain.spinning_percent:.2f} and {ticket.spinning_percent:.2f} %"
+        spins = f"{plain.spinning_percent:.2f} and {ticket.spinning_percent:.2f} %"
+        told = f"{plain.wall:,.0f} ms and {ticket.wall:,.0f} ms, spinning {spins}"
         holds = ticket.over and ticket.wall <= 1.1 * plain.wall and ticket.spinning_percent < 10
         return holds and ticket.spinning_percent > plain.spinning_percent, told
 
@@ -140,16 +159,22 @@ def statements(judge: Judge, exhibit: str | None) -> list[Statement]:
             str(reference.lookup(grid.PAPER, f"statements.{key}")),
             exhibit,
             needs,
-            lambda rule=rule: rule(judge),  # type: ignore[misc]
+            functools.partial(_of, judge, rule),
         )
         for key, (needs, rule) in STATEMENTS.items()
     ]
 
 
+def _of(judge: Judge, rule: Callable[[Judge], Judgement]) -> Judgement:
+    holds, told = rule(judge)
+    return holds, f"{judge.told}: {told}"
+
+
 def points(judge: Judge, exhibit: str | None, source: str) -> list[Point]:
-    """The numbers that do not depend on the size of the work: shares, and places in the histogram."""
-    tables = exhibit in (None, *RESULTS)
-    histogram = exhibit in (None, *WAITS)
+    """The numbers that do not depend on the size of the work: shares, and places in the histogram. They are a build's:
+    of another load nothing is compared with them."""
+    tables = judge.builds and exhibit in (None, *RESULTS)
+    histogram = judge.builds and exhibit in (None, *WAITS)
 
     def spins(lock: str, name: str, tolerance: float) -> Point:
         key = f"result.{'tas' if lock == TEST_AND_SET else 'ticket'}.{name}.spinning_percent"

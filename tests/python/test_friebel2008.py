@@ -1,0 +1,217 @@
+"""The study of lock-holder preemption: its files, its rules, and a run of its small parts."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from linux_guest import loiter_, message
+from loiter import engine as engines
+from loiter import reference, store, studies, vms
+from loiter.engine import Engine
+from loiter.results import Result
+from loiter.runs import host
+from loiter.studies.base import Verdict
+from loiter.studies.friebel2008 import build, findings, grid, statements
+from loiter.studies.friebel2008.grid import ALONE, BUILD, NATIVE, PREEMPTED, SECTIONS, TICKET, YIELDING, Case, Scale
+from loiter.studies.friebel2008.measured import Measured, Times, Waits
+from loiter.studies.friebel2008.statements import Judge
+from loiter.studies.runner import Order, carry_out
+
+TINY = Scale(2, 2_000, 2_000, 20_000, 4, 2, 400_000, (16,), (1, 2))
+
+
+def name_of(case: Case) -> str:
+    if case.native:
+        return NATIVE
+    if case.after_log2:
+        return YIELDING
+    return PREEMPTED if case.rivals else ALONE
+
+
+class Told(Measured):
+    """What the paper has measured, a hundredth as long; `changed` has what a test has of its own, by lock and mode."""
+
+    def __init__(self, changed: dict[tuple[str, str], Times | Waits] | None = None) -> None:
+        super().__init__({})
+        self._changed = changed or {}
+
+    def times(self, case: Case) -> Times:
+        changed = self._changed.get((case.lock, name_of(case)))
+        if isinstance(changed, Times):
+            return changed
+        guest, spinning, wall = {
+            (False, PREEMPTED): (1173.0, 90.0, 348.0),
+            (False, YIELDING): (1084.0, 0.0, 334.4),
+            (True, PREEMPTED): (224342.0, 222704.0, 28251.0),
+            (True, YIELDING): (1236.0, 66.0, 341.0),
+        }.get((case.lock == TICKET, name_of(case)), (1090.0, 2.0, 330.0))
+        return Times(wall, guest, spinning, 3000.0, 10.0, 0.0, over=True, yields=0, helped=0)
+
+    def waits(self, case: Case) -> Waits:
+        changed = self._changed.get((case.lock, name_of(case)))
+        if isinstance(changed, Waits):
+            return changed
+        counts = {11: 2000, 12: 5000, 13: 2500, 16: 150}
+        if name_of(case) == PREEMPTED:
+            counts |= {24: 300, 23: 100}
+        if name_of(case) == YIELDING:
+            counts |= {16: 550}
+        return Waits(counts, {log2: n * 3 * 2 ** (log2 - 1) for log2, n in counts.items()})
+
+
+def verdicts(found: Measured) -> dict[str, bool | None]:
+    return {
+        each.id.removeprefix("statements."): each.holds for each in statements.statements(Judge(found, BUILD), None)
+    }
+
+
+def test_every_statement_is_judged_and_holds_of_what_is_published() -> None:
+    found = verdicts(Told())
+    assert list(found) == list(reference.lookup(grid.PAPER, "statements"))
+    assert all(found.values()), found
+    points = statements.points(Judge(Told(), BUILD), None, "")
+    assert {each.id for each in points if each.verdict is not Verdict.WITHIN} == set()
+
+
+@pytest.mark.parametrize(
+    ("key", "lock", "mode", "changed"),
+    [
+        ("native_waits_short", grid.TEST_AND_SET, NATIVE, {12: 90, 17: 10}),
+        ("guest_alone_as_native", grid.TEST_AND_SET, ALONE, {11: 90, 12: 10}),
+        ("second_group", grid.TEST_AND_SET, PREEMPTED, {12: 100}),
+        ("few_waits_much_time", grid.TEST_AND_SET, PREEMPTED, {12: 1000, 16: 1000}),
+        ("yield_removes_group", grid.TEST_AND_SET, YIELDING, {12: 100, 16: 1000, 24: 1}),
+    ],
+)
+def test_waits_that_differ_are_no_such_waits(key: str, lock: str, mode: str, changed: dict[int, int]) -> None:
+    waits = Waits(changed, {log2: n * 2**log2 for log2, n in changed.items()})
+    assert verdicts(Told({(lock, mode): waits}))[key] is False
+
+
+@pytest.mark.parametrize(
+    ("key", "lock", "mode", "changes"),
+    [
+        ("guest_time_is_spinning", grid.TEST_AND_SET, PREEMPTED, {"spinning": 20.0}),
+        ("yield_removes_group", grid.TEST_AND_SET, YIELDING, {"spinning": 20.0}),
+        ("yield_better_than_none", grid.TEST_AND_SET, YIELDING, {"guest": 1150.0}),
+        ("wall_gains_half", grid.TEST_AND_SET, YIELDING, {"wall": 320.0}),
+        ("ticket_disaster", TICKET, PREEMPTED, {"wall": 2825.0}),
+        ("ticket_cured", TICKET, YIELDING, {"over": False}),
+    ],
+)
+def test_times_that_differ_are_no_such_times(key: str, lock: str, mode: str, changes: dict[str, float]) -> None:
+    times = replace(Told().times(grid.mode(BUILD, lock, mode)), **changes)
+    assert verdicts(Told({(lock, mode): times}))[key] is False
+
+
+def test_figures_and_tables_have_all_modes() -> None:
+    by_count, by_time = findings.histograms(Told(), BUILD)
+    assert list(by_count.points) == list(grid.MODES) == list(by_time.points)
+    assert dict(by_count.points[PREEMPTED])[24.0] == 300
+    assert dict(by_time.points[ALONE])[24.0] == 0
+    rows = findings.results(Told(), BUILD).rows
+    assert [row[:2] for row in rows] == [
+        (name, mode) for name in ("test-and-set", "ticket") for mode in (ALONE, PREEMPTED, YIELDING)
+    ]
+    assert rows[4][6:] == ("2825.1", "22434.2", "22270.4", "99.3")
+    assert findings.efficiency(Told(), BUILD).rows[0][-2:] == ("7.6", "3.9")
+
+
+def test_what_a_guest_builds_says_what_it_should(tmp_path: Path) -> None:
+    """With the compiler of this host."""
+    text = build.command(5, 2, TICKET, 0)
+    assert "after_ns" not in text
+    assert "echo 65536 > /sys/module/loiter_yield/parameters/after_ns" in build.command(5, 2, TICKET, 65536)
+    text = text.replace("/sys/module/loiter_yield/parameters/lock", "/dev/null").replace(
+        "mount -t tmpfs tmpfs /mnt", ":"
+    )
+    script = text.replace("/mnt", str(tmp_path))
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "checked\n"), done.stderr
+    wrong = subprocess.run(
+        ["sh", "-c", script.replace("k * k", "k * k + 1")], capture_output=True, text=True, check=False
+    )
+    assert wrong.returncode != 0
+    assert "checked" not in wrong.stdout
+
+
+@pytest.mark.simulator
+def test_every_case_is_a_file_that_the_simulator_takes() -> None:
+    engine = engines.load()
+    for scale in grid.SCALES.values():
+        found = [case for each in grid.EXHIBITS for case in grid.cases(scale, each.id, (SECTIONS, BUILD))]
+        for case in dict.fromkeys(found):
+            file = vms.parse(engine, Path("host.toml"), case.file(scale))
+            assert len(file.guests) == case.rivals + 1
+            assert file.guests[0]["harts"] == scale.cpus == file.values["host"]["cpus"]
+
+
+@pytest.mark.simulator
+def test_a_preempted_holder_on_bare_metal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOITER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setitem(grid.SCALES, "quick", TINY)
+    engine = engines.load()
+    order = Order(studies.load(grid.PAPER), "quick", "results", 1, tmp_path / "out", "loiter study run friebel2008")
+    outcome = carry_out(order, engine, Console(file=io.StringIO()))
+    outcome.raise_failures()
+    assert outcome.findings is not None
+    assert [each.id for each in outcome.findings.grids] == [f"results_{SECTIONS}"]
+    runs = outcome.runs.set_index("run")
+    label = grid.mode(SECTIONS, TICKET, PREEMPTED).label
+    assert runs.loc[label, "spinning_ms"] > 4 * runs.loc[grid.mode(SECTIONS, TICKET, YIELDING).label, "spinning_ms"]
+    assert runs.loc[grid.mode(SECTIONS, TICKET, YIELDING).label, "yields"] > 0
+    page = (tmp_path / "out/report.html").read_text()
+    assert "loiter vm" in page
+    assert result_of(tmp_path / "out", engine, label).manifest["file"]["scheduler"]["slice_us"] == grid.SLICE_US
+
+
+def result_of(out: Path, engine: Engine, label: str) -> Result:
+    (path,) = (out / "runs").glob(f"{label}-*")
+    case = next(each for each in grid.modes(SECTIONS) if each.label == label)
+    request = host.request(engine, label, case.file(TINY))
+    assert request.key(engine)[:16] == path.name.rpartition("-")[2]
+    return store.read(path)
+
+
+@pytest.mark.long
+@pytest.mark.simulator
+class TestKernel:
+    """The kernel whose waiters yield; it takes minutes to build."""
+
+    PARAMETERS = "/sys/module/loiter_yield/parameters"
+
+    @pytest.fixture(scope="class", autouse=True)
+    def _image(self) -> None:
+        build.ensure()
+
+    def test_without_a_host_nobody_can_yield(self) -> None:
+        refused = loiter_("exec", "--image", build.IMAGE, "--", "sh", "-c", f"echo 65536 > {self.PARAMETERS}/after_ns")
+        assert refused.returncode != 0
+        assert "No such device" in message(refused)
+        said = loiter_("exec", "--image", build.IMAGE, "--", "sh", "-c", f"cat {self.PARAMETERS}/after_ns")
+        assert said.stdout.decode().split() == ["0"]
+
+    def test_locks_change_while_others_wait(self) -> None:
+        change = (
+            f"for n in 1 2 3 4; do for lock in test_and_set ticket; do echo $lock > {self.PARAMETERS}/lock; done; done"
+        )
+        text = build.command(8, 8, TICKET, 0).replace("make --silent", f"({change}) & make --silent")
+        done = loiter_("exec", "--image", build.IMAGE, "--harts", "4", "--", "sh", "-c", text)
+        assert (done.returncode, done.stdout) == (0, b"checked\n"), message(done)
+
+    def test_a_build_beside_a_rival_is_checked(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(grid.SCALES, "quick", replace(TINY, run_us=5_000_000))
+        order = Order(studies.load(grid.PAPER), "quick", "waits", 1, tmp_path / "out", "loiter study run friebel2008")
+        outcome = carry_out(order, engines.load(), Console(file=io.StringIO()))
+        outcome.raise_failures()
+        runs = outcome.runs.set_index("run")
+        for mode in grid.MODES:
+            row = runs.loc[grid.mode(BUILD, grid.TEST_AND_SET, mode).label]
+            assert row["over"]
+            assert row["waits"] > 0
