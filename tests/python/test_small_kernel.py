@@ -18,7 +18,9 @@ from loiter.images import Image, Recipe, tools
 from loiter.images.kinds import workloads
 from qemu_guest import run
 
-PATCHES = sorted((resources.LINUX / "kernel").glob("*/*.patch"))
+PATCHES = sorted((resources.LINUX / "kernel/patches").glob("*.patch"))
+# Each is applied where its fragment is chosen.
+OF_FRAGMENTS = sorted((resources.LINUX / "kernel/fragments").glob("*.patch"))
 # The name that studies have it by.
 NAME = "workloads-small-kernel"
 MIX = f"/{workloads.HOME}/kernelmix 8 40"
@@ -54,7 +56,7 @@ def said(messages: str) -> list[str]:
     return re.findall(r"\] loiter\.wait: (.*?)\r?$", messages, re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", PATCHES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*PATCHES, *OF_FRAGMENTS], ids=lambda path: path.name)
 def test_a_patch_says_why(path: Path) -> None:
     head, _, rest = path.read_text().partition("\ndiff --git a/")
     assert rest
