@@ -145,4 +145,4 @@ class Measured:
 
 
 def _sum(rows: list[Json], name: str) -> float:
-    return sum(row[name] for row in rows) / _MS
+    return float(sum(row[name] for row in rows) / _MS)
