@@ -11,7 +11,7 @@ from loiter import energy, images, resources
 from loiter.images import tools
 from loiter.studies.catnap2020 import linux, torture, torture_findings
 from loiter.studies.catnap2020.grid import CORES, LONG, SHORT
-from loiter.studies.catnap2020.torture import ALL, AUTOMATIC, NONE, Cell, Tortured
+from loiter.studies.catnap2020.torture import ALL, AUTOMATIC, LIST, NONE, Cell, Tortured
 
 SCALE = torture.SCALES["default"]
 
@@ -41,7 +41,7 @@ def as_expected(selection: str, threads: int, hold: int) -> float:
     """Throughput over that without naps."""
     gain = 0.002 * max(0, threads - CORES)
     naps = (0.9 if hold == SHORT and threads <= CORES else 1.0) + gain
-    return {NONE: 1.0, ALL: naps, AUTOMATIC: max(1.0, naps)}[selection]
+    return {NONE: 1.0, ALL: naps, LIST: naps, AUTOMATIC: max(1.0, naps)}[selection]
 
 
 def power_as_expected(selection: str, threads: int, hold: int) -> float:
@@ -116,7 +116,7 @@ class TestHere:
         torture = "echo '4 500' > locktorture/parameters/begin"
         change = "echo $each > loiter_catnap/parameters/selection; sleep 0.01"
         script = (
-            f"{directory}; {linux.write('loiter_catnap', 'list', torture_findings.SITE)}; {torture}; "
+            f"{directory}; {linux.write('loiter_catnap', 'list', torture.SITE)}; {torture}; "
             f"for each in {' '.join(linux.SELECTIONS)} none; do {change}; done; "
             "dmesg | grep -c 'Start of test'; dmesg | grep -c -E 'WARNING|BUG|!!!'"
         )

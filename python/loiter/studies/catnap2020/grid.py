@@ -21,7 +21,7 @@ EXHIBITS = (
     Exhibit("figure_10", "Mean power of the chip likewise"),
     Exhibit("waiting_time", "All threads ask at once: the sum of their waits beside the paper's formula"),
     Exhibit("requests", "Accesses that leave their tile, by lock and threads"),
-    Exhibit("locktorture", "The same on Linux: its own locktorture with naps of none, of all, and automatic"),
+    Exhibit("locktorture", "The same on Linux: its own locktorture with naps of none, of all, of a list, and automatic"),
 )
 ON_LINUX = ("locktorture",)
 """Exhibits whose runs need an image."""

@@ -15,7 +15,8 @@ from loiter.studies.catnap2020 import grid, linux
 
 LOCK = "torture_spinlock"
 NONE, ALL, LIST, AUTOMATIC = linux.SELECTIONS
-COMPARED = (NONE, ALL, AUTOMATIC)
+SITE = "torture_spin_lock_write_lock"
+"""The function that acquires the lock, for the list."""
 SETTLE_CYCLES = 1_000_000
 """On the reference engine a hand-over takes some 5,000 cycles; automatic naps know of the queue after some rounds."""
 
@@ -63,7 +64,7 @@ class Cell:
     def request(self, engine: Engine, machine: Machine) -> LinuxRequest:
         """The test begins when the number of writers, and of iterations for which they hold the lock, is written."""
         begin = linux.write("locktorture", "begin", f"{self.threads} {self.hold_cycles}")
-        lines = [*linux.waits(self.selection), begin]
+        lines = [*linux.waits(self.selection, (SITE,)), begin]
         return linux.request(engine, machine, self.harts, lines, SETTLE_CYCLES, self.cycles)
 
 
@@ -76,7 +77,10 @@ def cell(scale: Scale, selection: str, threads: int, hold_cycles: int) -> Cell:
 def cells(scale: Scale) -> list[Cell]:
     """All that are run."""
     return [
-        cell(scale, selection, n, hold) for selection in COMPARED for n in scale.threads for hold in grid.FIGURE_9_HOLDS
+        cell(scale, selection, n, hold)
+        for selection in linux.SELECTIONS
+        for n in scale.threads
+        for hold in grid.FIGURE_9_HOLDS
     ]
 
 
