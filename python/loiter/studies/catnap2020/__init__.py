@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from loiter import contention, machines, programs
@@ -11,7 +11,16 @@ from loiter.results import Result
 from loiter.runs.request import Request
 from loiter.runs.worker import Job
 from loiter.studies.base import Findings, chosen
-from loiter.studies.catnap2020 import findings, grid, linux, statements, torture, torture_findings
+from loiter.studies.catnap2020 import (
+    findings,
+    grid,
+    linux,
+    mixes,
+    mixes_findings,
+    statements,
+    torture,
+    torture_findings,
+)
 from loiter.studies.catnap2020.findings import Measured
 from loiter.studies.catnap2020.grid import SCALES, Cell
 from loiter.studies.catnap2020.measurements import Measurements
@@ -37,13 +46,14 @@ class Catnap2020:
         "(Zawrs, where the paper has MONITOR and MWAIT) of queued waiters, the head of the queue and the pending one "
         "with a pause. A holding time in cycles is that of a thread that is alone. Power is that of the event model, "
         "without memory outside the chip. On Linux: a kernel with queued spin locks, on 16 or all cores, booted "
-        "on the reference engine; the kernel's own locktorture with writers pinned likewise, timed in a window. All "
-        "that waits pauses, but for queued waiters that nap by selection: of none, of all, or automatic."
+        "on the reference engine; the kernel's own locktorture with writers pinned likewise, timed in a window; and "
+        "programs on 16 cores, whose work in a window is what they execute in user mode. All that waits pauses, but "
+        "for queued waiters that nap by selection: of none, of all, of a list, or automatic."
     )
     legend = (
         "The paper's plots are unreadable in our source, so its statements and what its text gives in numbers are "
-        "compared. What it measured with applications on Linux is not measured here. No parameter was fitted. What "
-        f"runs on Linux needs an image: {linux.BUILD}"
+        "compared. Re-aim and PARSEC are not there: stress-ng, vips and povray stand for them. No parameter was "
+        f"fitted. What runs on Linux needs an image: {linux.BUILD}"
     )
     exhibits = grid.EXHIBITS
     scales: Mapping[str, str] = {name: scale.description for name, scale in SCALES.items()}
@@ -64,11 +74,13 @@ class Catnap2020:
             )
 
         jobs = [job(cell) for cell in _cells(scale, exhibit)]
-        if _wants_linux(exhibit):
-            jobs += [
-                Job(cell.label, cell.request(engine, machine), weight=LINUX_WEIGHT * cell.threads * cell.cycles)
-                for cell in torture.cells(torture.SCALES[scale])
-            ]
+        exhibits = _on_linux(exhibit)
+        tortures = torture.cells(torture.SCALES[scale]) if torture_findings.EXHIBIT in exhibits else []
+        mixed = mixes.cells_of(mixes.SCALES[scale], [name for name in exhibits if name in mixes.EXHIBITS])
+        of_linux: list[torture.Cell | mixes.Cell] = [*tortures, *mixed]
+        for each in of_linux:
+            weight = LINUX_WEIGHT * each.threads * each.cycles
+            jobs.append(Job(each.label, each.request(engine, machine), weight=weight))
         return jobs
 
     def evaluate(self, results: Mapping[str, Result], scale: str, exhibit: str | None) -> Findings:
@@ -86,25 +98,45 @@ class Catnap2020:
         return _with_linux(bare, results, scale, exhibit)
 
 
-def _wants_linux(exhibit: str | None) -> bool:
-    """Without the image only who names the exhibit has it built."""
-    return exhibit == torture_findings.EXHIBIT or (exhibit is None and linux.is_there())
+def _on_linux(exhibit: str | None) -> list[str]:
+    """The exhibits on Linux that are wanted. Without the image only who names one has it built. Those of programs take
+    longer than all others, and are for who names them."""
+    if exhibit is None:
+        return [torture_findings.EXHIBIT] if linux.is_there() else []
+    return [exhibit] if exhibit in grid.ON_LINUX else []
 
 
 def _with_linux(bare: Findings, results: Mapping[str, Result], scale: str, exhibit: str | None) -> Findings:
-    if not _wants_linux(exhibit):
-        missing = exhibit is None
-        note = f"no image: {linux.BUILD}" if missing else f"not in --figure {exhibit}"
-        found = torture_findings.unmeasured(f"not measured: {note}")
-        warnings = [f"nothing of Linux is measured, since its image is not there. To build it: {linux.BUILD}"]
-        return replace(bare, statements=[*bare.statements, *found], warnings=warnings if missing else [])
+    exhibits = _on_linux(exhibit)
+    missing = exhibit is None and not exhibits
+    note = f"not measured: no image: {linux.BUILD}" if missing else f"not measured: not in --figure {exhibit}"
+    of_programs = "not measured: only with --figure" if exhibit is None else note
+    found = _mixed(bare, mixes.Mixed(results, mixes.SCALES[scale]), exhibits, of_programs)
+    if missing:
+        warning = f"nothing of Linux is measured, since its image is not there. To build it: {linux.BUILD}"
+        found = replace(found, warnings=[warning])
+    if torture_findings.EXHIBIT not in exhibits:
+        return replace(found, statements=[*found.statements, *torture_findings.unmeasured(note)])
     tortured = torture.Tortured(results, torture.SCALES[scale])
     return replace(
+        found,
+        statements=[*found.statements, *torture_findings.statements(tortured)],
+        grids=[*found.grids, torture_findings.table(tortured)],
+        curves=[*found.curves, *torture_findings.curves(tortured)],
+        rows=[*found.rows, *torture_findings.rows(tortured)],
+    )
+
+
+def _mixed(bare: Findings, found: mixes.Mixed, exhibits: Sequence[str], note: str) -> Findings:
+    """With what programs say."""
+    there = [each for each in exhibits if each in mixes.EXHIBITS]
+    return replace(
         bare,
-        statements=[*bare.statements, *torture_findings.statements(tortured)],
-        grids=[*bare.grids, torture_findings.table(tortured)],
-        curves=[*bare.curves, *torture_findings.curves(tortured)],
-        rows=[*bare.rows, *torture_findings.rows(tortured)],
+        points=[*bare.points, *mixes_findings.points(found, there, Catnap2020.citation)],
+        statements=[*bare.statements, *mixes_findings.statements(found, there, note)],
+        grids=[*bare.grids, *mixes_findings.grids(found, there)],
+        curves=[*bare.curves, *mixes_findings.curves(found, there)],
+        rows=[*bare.rows, *mixes_findings.rows(found, there)],
     )
 
 

@@ -21,9 +21,14 @@ EXHIBITS = (
     Exhibit("figure_10", "Mean power of the chip likewise"),
     Exhibit("waiting_time", "All threads ask at once: the sum of their waits beside the paper's formula"),
     Exhibit("requests", "Accesses that leave their tile, by lock and threads"),
-    Exhibit("locktorture", "The same on Linux: its own locktorture with naps of none, of all, of a list, and automatic"),
+    Exhibit(
+        "locktorture", "The same on Linux: its own locktorture with naps of none, of all, of a list, and automatic"
+    ),
+    Exhibit("figure_3", "Programs on Linux: time spent waiting for locks, by threads"),
+    Exhibit("tables_2_3", "Programs on Linux: locks with the longest waits and with the shortest holds"),
+    Exhibit("figure_11", "Programs on Linux: time and energy with naps of all, of a list, and automatic"),
 )
-ON_LINUX = ("locktorture",)
+ON_LINUX = ("locktorture", "figure_3", "tables_2_3", "figure_11")
 """Exhibits whose runs need an image."""
 
 THINK_CYCLES = 40

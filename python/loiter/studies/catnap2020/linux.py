@@ -68,13 +68,18 @@ def write(module: str, parameter: str, value: str) -> str:
     return f"echo '{value}' > {_PARAMETERS.format(module, parameter)}"
 
 
+def select(selection: str) -> str:
+    """A line that says whose queued waiters nap."""
+    return write("loiter_catnap", "selection", selection)
+
+
 def waits(selection: str, sites: Sequence[str] = ()) -> list[str]:
     """Lines that choose how the kernel waits: a pause everywhere, but where the selection says that queued waiters nap.
     The list is set in any case: what is compared does the same before."""
     return [
         write("loiter_wait", "relax", "pause"),
         write("loiter_catnap", "list", ",".join(sites)),
-        write("loiter_catnap", "selection", selection),
+        select(selection),
     ]
 
 

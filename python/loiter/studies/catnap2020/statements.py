@@ -216,14 +216,9 @@ JUDGES: dict[str, tuple[tuple[str, ...], Callable[[Measured], Judgement]]] = {
 
 
 def statements(found: Measured, exhibit: str | None) -> list[Statement]:
-    """All of the paper's; those of Linux with programs on it are named as not measured."""
-    out = []
+    """All of the paper's that are of its locktorture."""
     texts: dict[str, str] = reference.lookup(PAPER, "statements")
-    for key, text in texts.items():
-        name = f"statements.{key}"
-        if key in JUDGES:
-            needs, rule = JUDGES[key]
-            out.append(judged(name, text, exhibit, needs, partial(rule, found)))
-        else:
-            out.append(Statement(text, None, "not measured: of a kernel under load", name))
-    return out
+    return [
+        judged(f"statements.{key}", texts[key], exhibit, needs, partial(rule, found))
+        for key, (needs, rule) in JUDGES.items()
+    ]

@@ -40,7 +40,7 @@ class Scale:
 
 
 SCALES = {
-    "quick": Scale(64, (4, 16, 63), 0.5, 40),
+    "quick": Scale(64, (4, 16, 63), 1, 100),
     "default": Scale(256, (4, 16, 64, 128, 255), 0.5, 100),
 }
 

@@ -1,0 +1,264 @@
+"""Programs on a kernel with naps by selection: their runs, and what they say."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from loiter import energy, locks
+from loiter.engine import Engine
+from loiter.errors import RunFault
+from loiter.machines import Machine
+from loiter.results import Result
+from loiter.runs.linux import LinuxRequest
+from loiter.studies.catnap2020 import linux
+from loiter.studies.catnap2020.torture import NONE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FIGURE_3, FIGURE_11, TABLES_2_3 = "figure_3", "figure_11", "tables_2_3"
+EXHIBITS = (FIGURE_3, FIGURE_11, TABLES_2_3)
+
+HARTS = 64
+"""CPUs, of 16 cores."""
+CONTEXTS = 4
+CORES = HARTS // CONTEXTS
+
+SITES = ("folio_lruvec_lock_irqsave",)
+"""For the selection `list`: functions that acquire locks that are held for longer than the paper's threshold."""
+
+SETTLE_CYCLES = 3_000_000
+APART_CYCLES = 500_000
+"""Repetitions differ in how long the system settles."""
+_READY = "until [ $(tasks) -ge $((before + {threads})) ]; do sleep 0.001; done"
+_TASKS = "tasks() { read -r _ _ _ each _ < /proc/loadavg; echo ${each#*/}; }"
+
+
+@dataclass(frozen=True)
+class Mix:
+    """A program of the paper's, and what stands for it."""
+
+    name: str
+    stands_for: str
+    prepare: str
+    """A line of the script that is run before it."""
+    stressors: tuple[str, ...]
+    """Of stress-ng, each with as many instances as any other; none for another program."""
+    command: str
+    """Which starts it: {threads} stands for their number, {stressors} for words of stress-ng's command line."""
+
+    def start(self, threads: int) -> str:
+        """The command."""
+        share, more = divmod(threads, max(1, len(self.stressors)))
+        counts = [share + (at < more) for at in range(len(self.stressors))]
+        words = " ".join(f"--{name} {count}" for name, count in zip(self.stressors, counts, strict=True) if count)
+        return self.command.format(threads=threads, stressors=words)
+
+
+def _stress(name: str, stands_for: str, *stressors: str, options: str = "") -> Mix:
+    command = "stress-ng --quiet --no-rand-seed --temp-path /tmp {stressors}"
+    return Mix(name, stands_for, ":", stressors, f"{command} {options}".strip())
+
+
+# A sphere on a plane in a light, without any file of another package.
+_SCENE = (
+    "camera { location <0, 2, -4> look_at 0 } light_source { <5, 9, -5> rgb 1 } "
+    "plane { y, -1 pigment { checker rgb 0 rgb 1 } } "
+    "sphere { 0, 1 pigment { rgb <1, 0.5, 0> } finish { reflection 0.4 } }"
+)
+
+COMPUTE = _stress("compute", "arithmetic, sorting, memory", "cpu", "matrix", "qsort", "malloc")
+DBASE = _stress(
+    "dbase",
+    "records that are sought, semaphores, messages, memory that is mapped",
+    *("seek", "sem-sysv", "msg", "mmap"),
+    options="--seek-size 1m --mmap-bytes 1m",
+)
+FSERVER = _stress(
+    "fserver",
+    "files that are made, written, renamed and removed",
+    *("dentry", "hdd", "rename", "open"),
+    options="--dentries 64 --hdd-bytes 1m --open-max 128",
+)
+SHARED = _stress(
+    "shared",
+    "processes that are made, pipes, sockets, directories",
+    *("fork", "pipe", "sockpair", "dir"),
+    options="--dir-dirs 64",
+)
+VIPS = Mix(
+    "vips",
+    "an affine transformation of an image",
+    "vips black /tmp/in.v 8192 8192",
+    (),
+    "env VIPS_CONCURRENCY={threads} vips affine /tmp/in.v /tmp/out.v '0.9 0.1 -0.1 0.9'",
+)
+RAYTRACE = Mix(
+    "raytrace",
+    "a scene rendered by povray",
+    f"echo '{_SCENE}' > /tmp/scene.pov",
+    (),
+    "povray +I/tmp/scene.pov +O/tmp/scene.png +W2048 +H2048 +BS8 +WT{threads} -D",
+)
+MIXES = {each.name: each for each in (COMPUTE, DBASE, FSERVER, SHARED, VIPS, RAYTRACE)}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is run."""
+
+    threads: tuple[int, ...]
+    repetitions: int
+    cycles: int
+    """Of a window."""
+
+
+SCALES = {
+    "quick": Scale((CORES, HARTS - 1), 1, 300_000),
+    "default": Scale((CORES, 2 * CORES, 3 * CORES, HARTS - 1), 2, 1_000_000),
+}
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """A run."""
+
+    mix: str
+    selection: str
+    threads: int
+    repetition: int
+    cycles: int
+
+    @property
+    def label(self) -> str:
+        """Its name, for people and for the result directory."""
+        return f"linux_{self.mix}.{self.selection}.{self.threads}-{self.repetition}"
+
+    def request(self, engine: Engine, machine: Machine) -> LinuxRequest:
+        """Repetitions differ in when the window begins."""
+        settle = SETTLE_CYCLES + self.repetition * APART_CYCLES
+        return linux.request(engine, machine, HARTS, script(self), settle, self.cycles)
+
+
+def script(cell: Cell) -> list[str]:
+    """All selections begin as one system does: waiters nap only once the threads are there."""
+    mix = MIXES[cell.mix]
+    cpus = ",".join(map(str, seats(cell.threads)))
+    return [
+        *linux.waits(NONE, SITES),
+        "cd /tmp",
+        mix.prepare,
+        _TASKS,
+        "before=$(tasks)",
+        f"taskset -c {cpus} {mix.start(cell.threads)} > /tmp/said 2>&1 &",
+        _READY.format(threads=cell.threads),
+        linux.select(cell.selection),
+    ]
+
+
+def seats(threads: int) -> list[int]:
+    """CPUs of so many threads: one of each core first."""
+    order = [cpu for context in range(CONTEXTS) for cpu in range(context, HARTS, CONTEXTS)]
+    return sorted(order[:threads])
+
+
+def cells_of(scale: Scale, exhibits: Iterable[str]) -> list[Cell]:
+    """The runs of some exhibits; those that they share are there once."""
+    return list(dict.fromkeys(cell for each in exhibits for cell in cells(scale, each)))
+
+
+def cells(scale: Scale, exhibit: str) -> list[Cell]:
+    """The runs of an exhibit."""
+    selections = linux.SELECTIONS if exhibit == FIGURE_11 else (NONE,)
+    threads = scale.threads if exhibit != TABLES_2_3 else (max(scale.threads),)
+    return [
+        Cell(mix, selection, n, repetition, scale.cycles)
+        for mix in MIXES
+        for selection in selections
+        for n in threads
+        for repetition in range(scale.repetitions)
+    ]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a run says."""
+
+    work: float
+    """Instructions of user mode in a microsecond, of all threads."""
+    watts: float
+    spinning: float
+    """Share of the time in which CPUs do not sleep for want of work that they wait for locks."""
+
+
+_WAITING = ("spinning", "pausing", "napping")
+_ASLEEP = ("idle", "vacant")
+
+
+class Mixed:
+    """What the runs of a scale say; each is read once."""
+
+    def __init__(self, results: Mapping[str, Result], scale: Scale) -> None:
+        self._results, self.scale = results, scale
+        self._measured: dict[str, Measured] = {}
+
+    def label(self, mix: str, selection: str, threads: int) -> str:
+        """Of the first repetition."""
+        return self._repeated(mix, selection, threads)[0].label
+
+    def measured(self, cell: Cell) -> Measured:
+        """Of a run."""
+        if cell.label not in self._measured:
+            self._measured[cell.label] = self._read(cell.label)
+        return self._measured[cell.label]
+
+    def times(self, mix: str, selection: str, threads: int) -> list[float]:
+        """Time for the same work over that without naps, of each repetition."""
+        return [
+            self.measured(before).work / self.measured(after).work
+            for before, after in self._pairs(mix, selection, threads)
+        ]
+
+    def energies(self, mix: str, selection: str, threads: int) -> list[float]:
+        """Energy for the same work likewise."""
+        return [
+            (self.measured(after).watts / self.measured(after).work)
+            / (self.measured(before).watts / self.measured(before).work)
+            for before, after in self._pairs(mix, selection, threads)
+        ]
+
+    def spinning(self, mix: str, selection: str, threads: int) -> float:
+        """Share of the time of CPUs that do not sleep which is spent waiting for locks, mean of the repetitions."""
+        shares = [self.measured(cell).spinning for cell in self._repeated(mix, selection, threads)]
+        return sum(shares) / len(shares)
+
+    def locks(self, mix: str) -> pd.DataFrame:
+        """A row for each class of locks, without naps and with the most threads."""
+        cells = self._repeated(mix, NONE, max(self.scale.threads))
+        return locks.table([row for cell in cells for row in self._results[cell.label].rows("locks")], ("class",))
+
+    def _repeated(self, mix: str, selection: str, threads: int) -> list[Cell]:
+        return [Cell(mix, selection, threads, each, self.scale.cycles) for each in range(self.scale.repetitions)]
+
+    def _pairs(self, mix: str, selection: str, threads: int) -> list[tuple[Cell, Cell]]:
+        without, with_naps = (self._repeated(mix, each, threads) for each in (NONE, selection))
+        return list(zip(without, with_naps, strict=True))
+
+    def _read(self, label: str) -> Measured:
+        result = self._results[label]
+        found = energy.of(result)
+        if found is None:
+            raise RunFault(f"{label}: its machine says nothing of energy")
+        cycles: Counter[str] = Counter()
+        instructions = 0
+        for row in result.rows("activities"):
+            cycles[row["activity"]] += row["cycles"]
+            instructions += row["instructions"] if row["activity"] == "user" else 0
+        if not instructions:
+            raise RunFault(f"{label}: nothing ran in user mode")
+        awake = sum(count for activity, count in cycles.items() if activity not in _ASLEEP)
+        waited = sum(cycles[activity] for activity in _WAITING)
+        return Measured(instructions / (found.seconds * 1e6), found.chip_watts.value, waited / awake)

@@ -1,0 +1,374 @@
+"""Curves, tables, points and statements of programs on Linux."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from loiter import reference
+from loiter.studies.base import Curves, Grid, Limit, Point, Side, Statement, Tolerance
+from loiter.studies.catnap2020 import mixes
+from loiter.studies.catnap2020.findings import ALIKE
+from loiter.studies.catnap2020.grid import CLOCK_MHZ, PAPER
+from loiter.studies.catnap2020.mixes import CORES, FIGURE_3, FIGURE_11, MIXES, TABLES_2_3, Mixed
+from loiter.studies.catnap2020.torture import ALL, AUTOMATIC, LIST, NONE
+
+Judgement = tuple[bool, str]
+NAPS = (ALL, LIST, AUTOMATIC)
+THRESHOLD_US = float(reference.lookup(PAPER, "locktorture.harmless_catnap_threshold_us"))
+LISTED = 20
+"""Locks in either table of the paper."""
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _time(found: Mixed, mix: str, selection: str, threads: int) -> float:
+    return _mean(found.times(mix, selection, threads))
+
+
+def _energy(found: Mixed, mix: str, selection: str, threads: int) -> float:
+    return _mean(found.energies(mix, selection, threads))
+
+
+def _told(values: dict[str, float], digits: int = 3) -> str:
+    return ", ".join(f"{name} {value:.{digits}f}" for name, value in values.items())
+
+
+def curves(found: Mixed, exhibits: Sequence[str]) -> list[Curves]:
+    """What is a curve."""
+    out = [_figure_3(found)] if FIGURE_3 in exhibits else []
+    return out + (_figure_11(found) if FIGURE_11 in exhibits else [])
+
+
+def grids(found: Mixed, exhibits: Sequence[str]) -> list[Grid]:
+    """What is a table."""
+    out = _tables_2_3(found) if TABLES_2_3 in exhibits else []
+    return out + ([_table(found)] if FIGURE_11 in exhibits else [])
+
+
+def _figure_3(found: Mixed) -> Curves:
+    """The share of waits by threads."""
+    return Curves(
+        FIGURE_3,
+        "Figure 3: time spent waiting for locks, without naps",
+        "Of the time of CPUs that do not sleep: waits for spin locks, and for mutexes whose owner runs.",
+        "threads",
+        "%",
+        {mix: [(float(n), 100 * found.spinning(mix, NONE, n)) for n in found.scale.threads] for mix in MIXES},
+        runs={(mix, float(n)): found.label(mix, NONE, n) for mix in MIXES for n in found.scale.threads},
+    )
+
+
+def _figure_11(found: Mixed) -> list[Curves]:
+    """Time and energy by threads, a figure for each mix."""
+    figures = []
+    for what, of in (("time", _time), ("energy", _energy)):
+        for mix in MIXES:
+            figures.append(
+                Curves(
+                    f"{FIGURE_11}_{what}_{mix}",
+                    f"Figure 11: {what} of {mix}",
+                    "For the same work, over that without naps.",
+                    "threads",
+                    f"{what} over that without naps",
+                    {each: [(float(n), of(found, mix, each, n)) for n in found.scale.threads] for each in NAPS},
+                    runs={(each, float(n)): found.label(mix, each, n) for each in NAPS for n in found.scale.threads},
+                )
+            )
+    return figures
+
+
+def _table(found: Mixed) -> Grid:
+    """Time and energy of each mix, with the ranges of repetitions."""
+    rows = []
+    for mix in MIXES:
+        for n in found.scale.threads:
+            cells = [f"{100 * found.spinning(mix, NONE, n):.1f}"]
+            for of in (found.times, found.energies):
+                cells += [_ranged(of(mix, each, n)) for each in NAPS]
+            rows.append((f"{mix}, {n}", *cells))
+    heads = (
+        *("mix, threads", "waits, %"),
+        *(f"time, {each}" for each in NAPS),
+        *(f"energy, {each}" for each in NAPS),
+    )
+    caption = (
+        f"For the same work, over that without naps; {mixes.HARTS} CPUs of {CORES} cores. Work is instructions in user "
+        f"mode in a window of {found.scale.cycles:,} cycles. Of several repetitions, from the least to the greatest. "
+        "Waits: share of the time of CPUs that do not sleep, without naps."
+    )
+    return Grid(FIGURE_11, "Programs with naps by selection", caption, heads, tuple(rows))
+
+
+def _ranged(values: Sequence[float]) -> str:
+    if len(values) == 1:
+        return f"{values[0]:.3f}"
+    return f"{_mean(values):.3f} ({min(values):.3f} to {max(values):.3f})"
+
+
+Lock = dict[str, Any]
+
+
+def contended(found: Mixed) -> list[Lock]:
+    """Classes of locks that anybody waited for, of each mix, those first on which one waits longest."""
+    out = []
+    for mix in MIXES:
+        rows = found.locks(mix).to_dict("records")
+        acquisitions = sum(row["acquisitions"] for row in rows)
+        for row in rows:
+            if not row["contentions"] or not row["acquisitions"]:
+                continue
+            out.append(
+                {
+                    "mix": mix,
+                    "lock": row["class"],
+                    "acquisitions": row["acquisitions"],
+                    "contentions": row["contentions"],
+                    "share_of_acquisitions_percent": 100 * row["acquisitions"] / acquisitions,
+                    "contended_percent": 100 * row["contentions"] / row["acquisitions"],
+                    "hold_mean_us": row["holdtime-avg"] / CLOCK_MHZ,
+                    "wait_mean_us": row["contendedtime-avg"] / CLOCK_MHZ,
+                    "wait_total_us": row["contendedtime-total"] / CLOCK_MHZ,
+                }
+            )
+    return sorted(out, key=lambda row: (-row["wait_mean_us"], row["mix"], row["lock"]))
+
+
+def _tables_2_3(found: Mixed) -> list[Grid]:
+    """The locks with the longest waits, and those with the shortest holds."""
+    known = contended(found)
+    kinds = (
+        ("table_2", "Table 2: the longest waits", known),
+        ("table_3", "Table 3: the shortest holds", sorted(known, key=lambda row: row["hold_mean_us"])),
+    )
+    columns = (
+        *("lock", "mix", "of acquisitions, %", "held, us", "contended, %"),
+        *("waited, us", "waited in all, us"),
+    )
+    longer = sum(row["hold_mean_us"] > THRESHOLD_US for row in known)
+    caption = (
+        f"Without naps, {max(found.scale.threads)} threads. In parentheses: the function that acquires a lock without "
+        f"a name. A wait is one for a lock that another has. Of {len(known)} classes, {longer} are held longer than "
+        f"{THRESHOLD_US:g} us in the mean. Mutexes and semaphores are among them."
+    )
+    return [Grid(name, title, caption, columns, tuple(map(_row, rows[:LISTED])), 2) for name, title, rows in kinds]
+
+
+def _row(lock: Lock) -> tuple[str, ...]:
+    return (
+        lock["lock"],
+        lock["mix"],
+        f"{lock['share_of_acquisitions_percent']:.1f}",
+        f"{lock['hold_mean_us']:.2f}",
+        f"{lock['contended_percent']:.1f}",
+        f"{lock['wait_mean_us']:.1f}",
+        f"{lock['wait_total_us']:,.0f}",
+    )
+
+
+MANY = mixes.HARTS - 1
+_COUNTS = dict(zip(("64", "128", "192", "255"), (CORES, 2 * CORES, 3 * CORES, MANY), strict=True))
+"""Our threads that have as many a core as the paper's, of 256 contexts."""
+_KINDS = (("time", _time), ("energy", _energy))
+
+
+def _saved(found: Mixed, of: Callable[[Mixed, str, str, int], float], selection: str) -> dict[tuple[str, int], float]:
+    """Percent that naps save, by mix and threads."""
+    return {(mix, n): 100 * (1 - of(found, mix, selection, n)) for mix in MIXES for n in found.scale.threads}
+
+
+def _saved_with(found: Mixed, of: Callable[[Mixed, str, str, int], float], selection: str, threads: int) -> float:
+    """The mean of the mixes."""
+    return _mean([value for (_, n), value in _saved(found, of, selection).items() if n == threads])
+
+
+def points(found: Mixed, exhibits: Sequence[str], source: str) -> list[Point]:
+    """What the paper gives as numbers."""
+    out: list[Point] = []
+    if FIGURE_11 in exhibits:
+        for what, of in _KINDS:
+            name = f"all_catnap_{what}_reduction_average_percent"
+            for key in reference.lookup(PAPER, f"application.{name}"):
+                if _COUNTS[key] in found.scale.threads:
+                    out.append(_point(f"{name}.{key}", _saved_with(found, of, ALL, _COUNTS[key]), source))
+        for selection, name in ((ALL, "all_catnap"), (LIST, "selective_catnap")):
+            for what, of in _KINDS:
+                saved = list(_saved(found, of, selection).values())
+                out.append(_point(f"{name}.{what}_average_percent", _mean(saved), source))
+                out.append(_point(f"{name}.{what}_max_percent", max(saved), source))
+        for what, of in _KINDS:
+            of_vips = _saved(found, of, ALL)[mixes.VIPS.name, CORES]
+            out.append(_point(f"vips_64_threads.{what}_reduction_percent", of_vips, source))
+        of_files = _saved(found, _time, ALL)[mixes.FSERVER.name, MANY]
+        out.append(_point("fserver_255_threads.all_catnap_time_reduction_percent", of_files, source))
+    if FIGURE_3 in exhibits:
+        shares = {(mix, n): 100 * found.spinning(mix, NONE, n) for mix in MIXES for n in found.scale.threads}
+        out.append(_point("fserver_255_spin_share_percent", shares[mixes.FSERVER.name, MANY], source))
+        out.append(_point("spin_share_of_cycles_max_percent", max(shares.values()), source, Side.AT_MOST))
+        few = max(share for (mix, n), share in shares.items() if n == CORES and mix != mixes.VIPS.name)
+        out.append(_point("spin_share_of_cycles_63_threads_max_percent", few, source, Side.AT_MOST))
+    return out
+
+
+def _point(key: str, ours: float, source: str, side: Side | None = None) -> Point:
+    key = f"application.{key}"
+    published = reference.lookup(PAPER, key)
+    note = f"ours: {mixes.HARTS} CPUs, as many threads a core"
+    if side is not None:
+        return Point(key, "%", ours, published, source, note, limit=Limit(side, published))
+    return Point(key, "%", ours, published, source, note, Tolerance(30, relative=True))
+
+
+def _spin_grows(found: Mixed) -> Judgement:
+    """In each mix that ever waits for more than 1 %, each number of threads has a greater share than the one before."""
+    shares = {mix: [100 * found.spinning(mix, NONE, n) for n in found.scale.threads] for mix in MIXES}
+    waits = [each for each in shares.values() if max(each) > 1]
+    told = "; ".join(f"{mix} " + ", ".join(f"{share:.1f}" for share in each) for mix, each in shares.items())
+    grows = all(after > before for each in waits for before, after in pairwise(each))
+    return bool(waits) and grows, f"percent with {', '.join(map(str, found.scale.threads))} threads: {told}"
+
+
+def _no_gain_alone(found: Mixed) -> Judgement:
+    """With a thread a core time and energy change by less than 2 %, but for vips."""
+    values = {
+        f"{mix} {what}": of(found, mix, ALL, CORES) for mix in MIXES if mix != mixes.VIPS.name for what, of in _KINDS
+    }
+    return all(abs(1 - value) < ALIKE for value in values.values()), _told(values)
+
+
+def _superlinear(found: Mixed) -> Judgement:
+    """From one number of threads to the next the mean saving of time grows by more than the threads do."""
+    saved = {n: _saved_with(found, _time, ALL, n) for n in found.scale.threads if n > CORES}
+    told = ", ".join(f"{n} threads {value:.1f} %" for n, value in saved.items())
+    pairs = list(pairwise(saved.items()))
+    holds = bool(pairs) and all(after / m > before / n > 0 for (n, before), (m, after) in pairs)
+    return holds, told if pairs else f"{told}; this scale has one number above one a core"
+
+
+def _energy_more(found: Mixed) -> Judgement:
+    """In the mean of mixes energy falls by more than time, with each number of threads above one a core."""
+    holds, told = True, []
+    for selection in (ALL, LIST):
+        for n in [each for each in found.scale.threads if each > CORES]:
+            time, joules = (_saved_with(found, of, selection, n) for _, of in _KINDS)
+            holds &= joules > time
+            told.append(f"{selection}, {n} threads: time {time:.1f} %, energy {joules:.1f} %")
+    return holds, "; ".join(told)
+
+
+def _few_dominate(found: Mixed) -> Judgement:
+    """In each mix the three locks most waited for have nine tenths of the waiting, in fserver one has half."""
+    shares, first = {}, 1.0
+    for mix in MIXES:
+        waits = sorted((float(row["wait_total_us"]) for row in contended(found) if row["mix"] == mix), reverse=True)
+        shares[mix] = sum(waits[:3]) / sum(waits) if waits else 1.0
+        if mix == mixes.FSERVER.name and waits:
+            first = waits[0] / sum(waits)
+    holds = min(shares.values()) >= 0.9 and first >= 0.5
+    return holds, f"three locks: {_told(shares, 2)}; the first of fserver {first:.2f}"
+
+
+def _files_gain_most(found: Mixed) -> Judgement:
+    """Of all mixes and threads, naps of all save most time in fserver with the most threads."""
+    saved = _saved(found, _time, ALL)
+    best = max(saved, key=lambda key: saved[key])
+    files = (mixes.FSERVER.name, max(found.scale.threads))
+    told = f"fserver {saved[files]:.1f} %; most: {best[0]} with {best[1]} threads, {saved[best]:.1f} %"
+    return best == files, told
+
+
+def _list_beats_all(found: Mixed) -> Judgement:
+    """The list saves more than naps of all in mean and maximum, of time and of energy."""
+    holds, told = True, []
+    for what, of in _KINDS:
+        ours, everybody = (list(_saved(found, of, each).values()) for each in (LIST, ALL))
+        holds &= _mean(ours) > _mean(everybody) and max(ours) > max(everybody)
+        told.append(
+            f"{what}: list {_mean(ours):.1f} % and at most {max(ours):.1f} %, all {_mean(everybody):.1f} % and "
+            f"{max(everybody):.1f} %"
+        )
+    return holds, "; ".join(told)
+
+
+def _raytrace_same(found: Mixed) -> Judgement:
+    """Time and energy of raytrace change by less than 2 %, whoever naps."""
+    values = {
+        f"{each}, {n} threads, {what}": of(found, mixes.RAYTRACE.name, each, n)
+        for each in (ALL, LIST)
+        for n in found.scale.threads
+        for what, of in _KINDS
+    }
+    return all(abs(1 - value) < ALIKE for value in values.values()), _told(values)
+
+
+SHORT_WAIT_US = 3
+"""The longest mean wait in the paper's table of the shortest holds, but for one lock."""
+
+
+def _short_short(found: Mixed) -> Judgement:
+    """Of the locks with the shortest holds, all but a tenth are waited for as shortly as in the paper."""
+    shortest = sorted(contended(found), key=lambda row: float(row["hold_mean_us"]))[:LISTED]
+    few = sum(float(row["wait_mean_us"]) < SHORT_WAIT_US for row in shortest)
+    return few >= 0.9 * LISTED, f"{few} of {len(shortest)} are waited for shorter than {SHORT_WAIT_US} us in the mean"
+
+
+def _long_long(found: Mixed) -> Judgement:
+    """Of the locks with the longest waits, as many as in the paper are held longer than the threshold."""
+    longest = contended(found)[:LISTED]
+    below = len(reference.lookup(PAPER, "lock_profile.longest_waits_below_threshold"))
+    above = sum(float(row["hold_mean_us"]) > THRESHOLD_US for row in longest)
+    return above >= LISTED - below, f"{above} of {len(longest)} are held longer than {THRESHOLD_US:g} us in the mean"
+
+
+JUDGES: dict[str, tuple[str, Callable[[Mixed], Judgement]]] = {
+    "spin_grows_with_threads": (FIGURE_3, _spin_grows),
+    "no_gain_without_sharing": (FIGURE_11, _no_gain_alone),
+    "superlinear": (FIGURE_11, _superlinear),
+    "energy_more_than_time": (FIGURE_11, _energy_more),
+    "few_locks_dominate": (TABLES_2_3, _few_dominate),
+    "fserver_gains_most": (FIGURE_11, _files_gain_most),
+    "selective_beats_all": (FIGURE_11, _list_beats_all),
+    "raytrace_unchanged": (FIGURE_11, _raytrace_same),
+    "short_hold_short_wait": (TABLES_2_3, _short_short),
+    "long_wait_long_hold": (TABLES_2_3, _long_long),
+}
+"""By statement of the reference file: the exhibit that has the runs that it needs, and its rule."""
+
+_BEST = "On Linux, automatic selection is within 2 % of the best of none, all and list in each mix"
+
+
+def _automatic_is_best(found: Mixed) -> Judgement:
+    """Time for the same work."""
+    over = {
+        f"{mix} {n}": _time(found, mix, AUTOMATIC, n) / min(1.0, *(_time(found, mix, each, n) for each in (ALL, LIST)))
+        for mix in MIXES
+        for n in found.scale.threads
+    }
+    return max(over.values()) <= 1 + ALIKE, f"of the time of the best: {_told(over)}"
+
+
+def statements(found: Mixed | None, exhibits: Sequence[str], note: str) -> list[Statement]:
+    """All that are of programs; those whose runs are not there are named with a note as not measured."""
+    texts: dict[str, str] = reference.lookup(PAPER, "statements")
+    rules = [(f"statements.{key}", texts[key], needs, rule) for key, (needs, rule) in JUDGES.items()]
+    out = []
+    for key, text, needs, rule in [*rules, ("", _BEST, FIGURE_11, _automatic_is_best)]:
+        if found is None or needs not in exhibits:
+            out.append(Statement(text, None, note, key))
+        else:
+            out.append(Statement(text, *rule(found), key))
+    return out
+
+
+def rows(found: Mixed, exhibits: Sequence[str]) -> list[dict[str, Any]]:
+    """Of the table of runs."""
+    out = []
+    for cell in mixes.cells_of(found.scale, exhibits):
+        one = found.measured(cell)
+        facts = {"run": cell.label, "mix": cell.mix, "back_off": cell.selection, "threads": cell.threads}
+        measured = {"user_instructions_per_us": one.work, "power_w": one.watts, "waiting_share": one.spinning}
+        out.append(facts | {"window_cycles": cell.cycles} | measured)
+    return out

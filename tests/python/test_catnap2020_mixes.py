@@ -1,0 +1,163 @@
+"""Programs on Linux in the study of naps: their runs, and each rule on both sides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from loiter import reference
+from loiter.studies.base import Verdict
+from loiter.studies.catnap2020 import linux, mixes, mixes_findings, statements
+from loiter.studies.catnap2020.mixes import CORES, FIGURE_3, HARTS, MIXES, TABLES_2_3, Cell, Measured, Mixed
+from loiter.studies.catnap2020.torture import ALL, AUTOMATIC, LIST, NONE
+
+SCALE = mixes.SCALES["default"]
+MANY = HARTS - 1
+
+
+class Told(Mixed):
+    """Runs as they are expected, but for what a test changes: by mix, selection and threads."""
+
+    def __init__(self, scale: mixes.Scale = SCALE, **changed: Any) -> None:
+        super().__init__({}, scale)
+        self._changed = {"time": time, "power": power, "share": share, "wait": wait, "hold": hold} | changed
+
+    def measured(self, cell: Cell) -> Measured:
+        where = (cell.mix, cell.selection, cell.threads)
+        told = {name: float(self._changed[name](*where)) for name in ("time", "power", "share")}
+        return Measured(1000 / told["time"], 100 * told["power"], told["share"])
+
+    def locks(self, mix: str) -> pd.DataFrame:
+        rows = []
+        for number in range(10):
+            waited, held = (float(self._changed[name](mix, number)) for name in ("wait", "hold"))
+            rows.append(
+                {
+                    "class": f"lock{number}",
+                    "acquisitions": 100,
+                    "contentions": 10,
+                    "holdtime-avg": held * 1300,
+                    "contendedtime-avg": waited * 1300,
+                    "contendedtime-total": 10 * waited * 1300,
+                }
+            )
+        return pd.DataFrame(rows)
+
+
+def time(mix: str, selection: str, threads: int) -> float:
+    """Of the same work, over that without naps."""
+    gain = {"raytrace": 0.0, "fserver": 0.005}.get(mix, 0.001) * max(0, threads - CORES) ** 1.5 / 7
+    return 1 - {NONE: 0.0, ALL: gain, LIST: 1.2 * gain, AUTOMATIC: 1.2 * gain}[selection]
+
+
+def power(mix: str, selection: str, threads: int) -> float:
+    return 1.0 if selection == NONE or mix == "raytrace" or threads <= CORES else 0.97
+
+
+def share(mix: str, selection: str, threads: int) -> float:
+    return 0.0 if mix == "raytrace" else 0.01 + 0.003 * (threads - CORES)
+
+
+def wait(mix: str, number: int) -> float:
+    return 2000.0 if number == 0 else 100.0 if number < 4 else 1.0 + number / 10
+
+
+def hold(mix: str, number: int) -> float:
+    return 5.0 if number < 4 else 0.5
+
+
+def but(of: Any, value: float, **where: Any) -> Any:
+    """`of`, but where words are so."""
+
+    def changed(mix: str, *rest: Any) -> float:
+        here = dict(zip(("mix", "selection", "threads"), (mix, *rest), strict=False))
+        return value if all(here.get(name) == each for name, each in where.items()) else float(of(mix, *rest))
+
+    return changed
+
+
+BROKEN: dict[str, dict[str, Any]] = {
+    "statements.spin_grows_with_threads": {"share": but(share, 0.01, mix="dbase", threads=MANY)},
+    "statements.no_gain_without_sharing": {"time": but(time, 0.97, mix="shared", selection=ALL, threads=CORES)},
+    "statements.superlinear": {"time": but(time, 1.1, selection=ALL, threads=MANY)},
+    "statements.energy_more_than_time": {"power": but(power, 1.05, selection=ALL, threads=MANY)},
+    "statements.few_locks_dominate": {"wait": lambda mix, number: 5.0},
+    "statements.fserver_gains_most": {"time": but(time, 0.1, mix="vips", selection=ALL, threads=MANY)},
+    "statements.selective_beats_all": {"time": but(time, 1.0, selection=LIST)},
+    "statements.raytrace_unchanged": {"power": but(power, 0.97, mix="raytrace", selection=LIST)},
+    "statements.short_hold_short_wait": {"wait": lambda mix, number: 2000.0 if number == 0 else 100.0},
+    "statements.long_wait_long_hold": {"hold": lambda mix, number: 0.5},
+    "": {"time": but(time, 1.03, mix="compute", selection=AUTOMATIC, threads=CORES)},
+}
+
+
+def judged(found: Mixed | None) -> dict[str, bool | None]:
+    return {each.id: each.holds for each in mixes_findings.statements(found, mixes.EXHIBITS, "not measured")}
+
+
+def test_what_is_expected_holds() -> None:
+    assert set(judged(Told()).values()) == {True}
+    assert set(judged(None).values()) == {None}
+
+
+@pytest.mark.parametrize("key", BROKEN)
+def test_each_statement_can_fail(key: str) -> None:
+    assert judged(Told(**BROKEN[key]))[key] is False
+    assert set(BROKEN) == set(judged(Told()))
+
+
+def test_every_statement_of_the_paper_has_a_rule() -> None:
+    rules = {*mixes_findings.JUDGES, *statements.JUDGES}
+    assert rules == set(reference.lookup("catnap2020", "statements"))
+    assert not set(mixes_findings.JUDGES) & set(statements.JUDGES)
+
+
+def test_points_stand_beside_what_the_text_gives() -> None:
+    found = {each.id: each for each in mixes_findings.points(Told(), mixes.EXHIBITS, "test")}
+    assert found["application.fserver_255_spin_share_percent"].ours == pytest.approx(15.1)
+    saved = found["application.fserver_255_threads.all_catnap_time_reduction_percent"]
+    assert saved.ours == pytest.approx(100 * (1 - time("fserver", ALL, MANY)))
+    assert saved.verdict is Verdict.WITHIN
+    assert found["application.spin_share_of_cycles_max_percent"].verdict is Verdict.WITHIN
+    shares = mixes_findings.points(Told(share=but(share, 0.3, mix="vips", threads=MANY)), [FIGURE_3], "test")
+    assert {each.verdict for each in shares if "_share_of_cycles_max" in each.id} == {Verdict.MISS}
+    assert mixes_findings.points(Told(), [TABLES_2_3], "test") == []
+
+
+@pytest.mark.parametrize("scale", mixes.SCALES.values())
+def test_tables_and_curves_have_every_run(scale: mixes.Scale) -> None:
+    found = Told(scale)
+    rows = mixes_findings.rows(found, mixes.EXHIBITS)
+    labels = {cell.label for each in mixes.EXHIBITS for cell in mixes.cells(scale, each)}
+    assert len(rows) == len(labels) == len(MIXES) * 4 * len(scale.threads) * scale.repetitions
+    assert {row["run"] for row in rows} == labels
+    drawn = {label for curve in mixes_findings.curves(found, mixes.EXHIBITS) for label in curve.runs.values()}
+    assert drawn == {label for label in labels if label.endswith("-0")}
+    for table in mixes_findings.grids(found, mixes.EXHIBITS):
+        assert {len(row) for row in table.rows} == {len(table.columns)}
+
+
+@pytest.mark.parametrize("mix", MIXES.values(), ids=str)
+def test_a_mix_starts_as_many_threads_as_it_is_told(mix: mixes.Mix) -> None:
+    for threads in (1, CORES, MANY):
+        words = mix.start(threads).split()
+        if mix.stressors:
+            options = [f"--{name}" for name in mix.stressors]
+            assert sum(int(words[words.index(each) + 1]) for each in options if each in words) == threads
+        else:
+            assert any(str(threads) in word for word in words)
+
+
+def test_threads_have_a_core_each_first() -> None:
+    assert mixes.seats(CORES) == list(range(0, HARTS, 4))
+    assert mixes.seats(CORES + 1) == sorted([*range(0, HARTS, 4), 1])
+    assert len(mixes.seats(MANY)) == MANY
+    assert HARTS - 1 not in mixes.seats(MANY)
+
+
+def test_a_run_naps_only_once_its_threads_are_there() -> None:
+    lines = mixes.script(Cell("fserver", AUTOMATIC, MANY, 0, 1000))
+    assert lines.index(linux.select(NONE)) < next(at for at, line in enumerate(lines) if "stress-ng" in line)
+    assert lines[-1] == linux.select(AUTOMATIC)
