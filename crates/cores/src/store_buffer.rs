@@ -5,37 +5,25 @@ use std::collections::VecDeque;
 use loiter_isa::Width;
 use loiter_types::PhysAddr;
 
-/// How far a store has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Progress {
-    /// It waits to be sent.
-    Queued,
-    /// It is in flight to the second level.
-    Sent,
-    /// It has performed: its value is in memory. Waits for the acknowledgement.
-    Performed,
-}
-
 /// One store, of 1 to 8 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Store {
     pub(crate) addr: PhysAddr,
     pub(crate) bytes: u64,
     pub(crate) value: u64,
-    progress: Progress,
 }
 
 impl Store {
     /// The store as such that instructions make: address, width, value. There are several only when
     /// it was part of one over the end of a page.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (PhysAddr, Width, u64)> {
-        let Store {
-            addr, bytes, value, ..
-        } = *self;
-        let whole = [Width::B, Width::H, Width::W, Width::D]
-            .into_iter()
-            .find(|width| width.bytes() == bytes);
-        let width = whole.unwrap_or(Width::B);
+        let Store { addr, bytes, value } = *self;
+        let width = match bytes {
+            2 => Width::H,
+            4 => Width::W,
+            8 => Width::D,
+            _ => Width::B,
+        };
         (0..bytes / width.bytes()).map(move |n| (PhysAddr(addr.0 + n), width, value >> (8 * n)))
     }
 }
@@ -76,6 +64,10 @@ pub(crate) fn overlay(
 #[derive(Debug)]
 pub(crate) struct StoreBuffer {
     entries: VecDeque<Store>,
+    /// How many of them, the oldest, are in flight to the second level or have performed.
+    sent: usize,
+    /// How many of those have performed: their values are in memory, and they wait for the acknowledgement.
+    performed: usize,
     capacity: usize,
     line_log2: u32,
     same_line: bool,
@@ -91,6 +83,8 @@ impl StoreBuffer {
     pub(crate) fn new(capacity: usize, line_bytes: u64, same_line: bool) -> Self {
         Self {
             entries: VecDeque::with_capacity(capacity),
+            sent: 0,
+            performed: 0,
             capacity,
             line_log2: line_bytes.trailing_zeros(),
             same_line,
@@ -155,18 +149,13 @@ impl StoreBuffer {
     }
 
     fn enter(&mut self, addr: PhysAddr, bytes: u64, value: u64) {
-        self.entries.push_back(Store {
-            addr,
-            bytes,
-            value,
-            progress: Progress::Queued,
-        });
+        self.entries.push_back(Store { addr, bytes, value });
     }
 
     /// Where the oldest store goes, if it waits to be sent.
     pub(crate) fn next(&self) -> Option<PhysAddr> {
         let oldest = self.entries.front()?;
-        (oldest.progress == Progress::Queued).then_some(oldest.addr)
+        (self.sent == 0).then_some(oldest.addr)
     }
 
     /// Where the `n`th oldest store goes, if there are so many.
@@ -175,44 +164,46 @@ impl StoreBuffer {
     }
 
     /// The next store that may go, marked as sent.
+    #[inline]
     pub(crate) fn send_next(&mut self) -> Option<PhysAddr> {
-        let next = self
-            .entries
-            .iter()
-            .position(|store| store.progress == Progress::Queued)?;
-        let line = |store: &Store| store.addr.block(self.line_log2);
-        let behind_same_line = self.same_line
-            && next > 0
-            && line(&self.entries[next - 1]) == line(&self.entries[next]);
-        if next != 0 && !behind_same_line {
-            return None;
+        let next = self.entries.get(self.sent)?.addr;
+        if self.sent != 0 {
+            let line = |addr: PhysAddr| addr.block(self.line_log2);
+            let before = self.entries[self.sent - 1].addr;
+            if !self.same_line || line(before) != line(next) {
+                return None;
+            }
         }
-        self.entries[next].progress = Progress::Sent;
-        Some(self.entries[next].addr)
+        self.sent += 1;
+        Some(next)
     }
 
     /// The oldest outstanding store performs: returns it.
+    #[inline]
     pub(crate) fn perform(&mut self) -> Store {
-        let store = self
-            .entries
-            .iter_mut()
-            .find(|store| store.progress == Progress::Sent)
-            .expect("a store that performs was sent");
-        store.progress = Progress::Performed;
-        *store
+        debug_assert!(self.performed < self.sent, "what performs was sent");
+        let store = self.entries[self.performed];
+        self.performed += 1;
+        store
     }
 
     /// The oldest store is acknowledged and leaves.
+    #[inline]
     pub(crate) fn acknowledge(&mut self) {
-        let store = self.entries.pop_front();
-        debug_assert!(store.is_some_and(|store| store.progress == Progress::Performed));
+        debug_assert!(self.performed > 0, "what is acknowledged has performed");
+        self.entries.pop_front();
+        self.performed -= 1;
+        self.sent -= 1;
+    }
+
+    /// Those that have not performed, oldest first.
+    fn waiting(&self) -> impl DoubleEndedIterator<Item = &Store> {
+        self.entries.range(self.performed..)
     }
 
     /// What stands at `addr` when memory holds `value` there and the stores of this buffer have performed.
     pub(crate) fn overlay(&self, addr: PhysAddr, bytes: u64, value: u64) -> u64 {
-        let waiting = self.entries.iter();
-        let waiting = waiting.filter(|store| store.progress != Progress::Performed);
-        waiting.fold(value, |value, store| {
+        self.waiting().fold(value, |value, store| {
             overlay(value, addr, bytes, store.addr, store.bytes, store.value)
         })
     }
@@ -220,13 +211,10 @@ impl StoreBuffer {
     /// What a load of `width` bytes at `addr` finds here.
     #[inline]
     pub(crate) fn forward(&self, addr: PhysAddr, width: Width) -> Forward {
-        if self.entries.is_empty() {
-            return Forward::Memory;
-        }
         let end = addr.0 + width.bytes();
-        for store in self.entries.iter().rev() {
+        for store in self.waiting().rev() {
             let store_end = store.addr.0 + store.bytes;
-            if store.progress == Progress::Performed || store_end <= addr.0 || end <= store.addr.0 {
+            if store_end <= addr.0 || end <= store.addr.0 {
                 continue;
             }
             if store.addr.0 <= addr.0 && end <= store_end {

@@ -3,9 +3,10 @@
 //! May depend on `loiter-types`, `loiter-isa` and `loiter-machine`; knows nothing of caches, pipes or
 //! cycles beyond the counters that a program can read.
 //!
-//! Invariants: [`Exec`], or [`Hart::retire`] for what [`compute`] has worked out apart, is the only code
-//! that changes a hart on behalf of an instruction, for the reference engine and for every timing core; a trap is a returned value until [`Hart::take_trap`]
-//! enters it; register slot 0 is zero between any two instructions.
+//! Invariants: [`Exec`], its short forms [`Hart::run_simple`], [`Hart::run_load`] and [`Hart::run_store`], or
+//! [`Hart::retire`] for what [`compute`] has worked out apart, is the only code that changes a hart on behalf of an
+//! instruction, for the reference engine and for every timing core; a trap is a returned value until
+//! [`Hart::take_trap`] enters it; register slot 0 is zero between any two instructions.
 
 mod code;
 mod csr;
@@ -30,7 +31,7 @@ mod width;
 pub use code::{CodeCache, CodeMarks};
 pub use csr::{Clock, CsrFile, Extensions, Privilege};
 pub use detached::{Detached, Operands, compute, extend};
-pub use exec::{DataPort, Environment, Exec, Flow, Nap};
+pub use exec::{DataPort, Environment, Exec, Flow, Nap, Stored};
 pub use hart::{Blocked, Hart, HartState};
 pub use host_call::{HostCall, HostCallError, STEAL_TIME_EXTENSION, YIELD_EXTENSION};
 pub use observed::run_observed;

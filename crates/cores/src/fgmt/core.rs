@@ -194,7 +194,7 @@ impl Core {
             self.continue_without_a_slot(now, shared);
         }
         if !self.shares_units {
-            if let Some(chosen) = self.select(0, now, shared) {
+            if let Some(chosen) = self.select(u64::MAX, now, shared) {
                 self.issue(chosen, now, fpu, shared);
             }
         } else {
@@ -239,7 +239,9 @@ impl Core {
             if self.held(pipe, now) {
                 continue;
             }
-            if let Some(chosen) = self.select(pipe, now, shared) {
+            let group =
+                u64::MAX >> (64 - self.contexts_per_pipe) << (pipe * self.contexts_per_pipe);
+            if let Some(chosen) = self.select(group, now, shared) {
                 let wanted = self.wanted(chosen);
                 clash |= taken & wanted;
                 taken |= wanted;
@@ -324,31 +326,29 @@ impl Core {
         shared: &mut Shared<'_, O>,
     ) {
         let context = &mut self.contexts[c];
-        let plain = context.issue(&mut self.state, now, fpu, shared);
+        let next = context.issue(&mut self.state, now, fpu, shared);
         if O::PIPELINE {
             context.tell_issued(&self.state, now, shared);
         }
-        if plain {
-            context.look_ahead(shared);
+        if let Some(next) = next {
+            context.look_ahead(next, shared);
         }
-        self.selection.set(c, context.due(), context.firm_at);
-        self.selection.selected(c);
+        self.selection.issued(c, context.due(), context.firm_at);
         if self.wait_costs_slot {
             self.issued_at[c] = now;
         }
     }
 
-    /// The context of `pipe` that issues now: the least recently selected that can, the lower number
+    /// The context of `group`, that of a pipe, that issues now: the least recently selected that can, the lower number
     /// first; those that rely on an unconfirmed hit, and one that would issue twice in a row where
     /// contexts alternate, only when no other can.
     #[inline(always)]
     fn select<O: Observer>(
         &mut self,
-        pipe: usize,
+        group: u64,
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) -> Option<usize> {
-        let group = u64::MAX >> (64 - self.contexts_per_pipe) << (pipe * self.contexts_per_pipe);
         loop {
             let best = self.selection.choose(group)?;
             match self.contexts[best].can_issue(&mut self.state, now, shared) {

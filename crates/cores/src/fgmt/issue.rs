@@ -76,6 +76,12 @@ impl Context {
     #[inline(always)]
     fn retire<O: Observer>(&mut self, before: &Before, now: Cycle, shared: &mut Shared<'_, O>) {
         shared.harts[self.hart_index].retired += 1;
+        self.retired(before, now, shared);
+    }
+
+    /// As [`Context::retire`] does, but for what its hart counts.
+    #[inline(always)]
+    fn retired<O: Observer>(&mut self, before: &Before, now: Cycle, shared: &mut Shared<'_, O>) {
         self.accounts.retired();
         // Before a store to a device the buffer has drained.
         let access = if self.class == Class::Store && !self.stores.is_empty() {
@@ -86,8 +92,8 @@ impl Context {
         shared.tell_retired(self.hart_index, &self.inst, before, access, now);
     }
 
-    /// Issues the fetched instruction of this context, which has nothing in its way. Returns whether it has retired, and did
-    /// nothing that changes how the next one is fetched.
+    /// Issues the fetched instruction of this context, which has nothing in its way. Returns the address of the next one if
+    /// it has retired and did nothing that changes how that is fetched.
     #[inline(always)]
     pub(super) fn issue<O: Observer>(
         &mut self,
@@ -95,7 +101,7 @@ impl Context {
         now: Cycle,
         fpu: &mut ChipFpu,
         shared: &mut Shared<'_, O>,
-    ) -> bool {
+    ) -> Option<u64> {
         if self.probes {
             self.pass_probes(core, now, shared);
         }
@@ -110,9 +116,9 @@ impl Context {
         // goes as that before issue.
         if core.simple[self.class as usize][0].cycles != 0 {
             debug_assert!(self.is_simple());
-            return self.execute_simple(core, now, shared);
+            return Some(self.execute_simple(core, now, shared));
         }
-        match self.class {
+        let plain = match self.class {
             Class::Load => {
                 core.fills.memory_slot(self.class, now);
                 self.issue_load(core, now, shared)
@@ -142,7 +148,8 @@ impl Context {
                 false
             }
             class => self.execute(core, now, class, fpu, shared),
-        }
+        };
+        plain.then(|| shared.harts[self.hart_index].pc)
     }
 
     /// What is requested of the second level where it serves atomics. An `sc` without a reservation only takes its time; one
@@ -257,7 +264,10 @@ impl Context {
             }
             return false;
         }
-        let retired = self.run_now(core, now, shared);
+        let retired = match forwards {
+            true => self.run_now(core, now, shared),
+            false => self.load_now(core, now, shared),
+        };
         // The first access to a page is noted in its table, which somebody may watch.
         core.quiet &= !shared.machine.watches.any_lost();
         if retired {
@@ -290,7 +300,7 @@ impl Context {
         };
         self.stores
             .join_bytes(matches!(self.data_addr, DataAddr::Split(_)));
-        let retired = self.run_now(core, now, shared);
+        let retired = self.store_now(core, now, shared);
         if retired {
             self.pay(core, now, cycles, Slot::Executing, false);
             if fp {
@@ -323,6 +333,45 @@ impl Context {
         }
     }
 
+    /// Runs a load from memory whose value moves now, as [`Context::run_now`].
+    #[inline(always)]
+    fn load_now<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) -> bool {
+        let hart = &mut shared.harts[self.hart_index];
+        let before = Before::of(hart, &self.inst);
+        if !hart.run_load(&self.inst, shared.machine) {
+            return self.run_now(core, now, shared);
+        }
+        hart.pc = self.inst_pc.wrapping_add(u64::from(self.inst.len));
+        hart.retired += 1;
+        self.retired(&before, now, shared);
+        true
+    }
+
+    /// Runs a store, as [`Context::run_now`].
+    #[inline(always)]
+    fn store_now<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) -> bool {
+        let hart = &mut shared.harts[self.hart_index];
+        let before = Before::of(hart, &self.inst);
+        let Some(stored) = hart.run_store(&self.inst, shared.machine) else {
+            return self.run_now(core, now, shared);
+        };
+        self.stores.push(stored.addr, stored.width, stored.value);
+        hart.pc = self.inst_pc.wrapping_add(u64::from(self.inst.len));
+        hart.retired += 1;
+        self.retired(&before, now, shared);
+        true
+    }
+
     /// Runs an instruction whose value moves now. Returns whether it retired; if not, its trap has
     /// been entered, or the hart sleeps at it.
     pub(super) fn run_now<O: Observer>(
@@ -350,36 +399,33 @@ impl Context {
         }
     }
 
-    /// Issues an instruction of the plain ALU, a branch or a jump. What differs between taken branches and others is
-    /// looked up, not branched on: with several contexts in turn, nobody can predict which it is. What any other
-    /// instruction costs must not wait for what it comes to: the selection of the next cycle depends on it.
+    /// Issues an instruction of the plain ALU, a branch or a jump. Returns the address of the next one. What differs between
+    /// taken branches and others is looked up, not branched on: with several contexts in turn, nobody can predict which it
+    /// is. What any other instruction costs must not wait for what it comes to: the selection of the next cycle depends on
+    /// it.
     #[inline(always)]
     fn execute_simple<O: Observer>(
         &mut self,
         core: &mut CoreState,
         now: Cycle,
         shared: &mut Shared<'_, O>,
-    ) -> bool {
+    ) -> u64 {
         let hart = &mut shared.harts[self.hart_index];
-        let next_pc = hart.pc.wrapping_add(u64::from(self.inst.len));
         let before = Before::of(hart, &self.inst);
-        let flow = run(hart, shared.machine, &mut self.stores, &self.inst);
+        let after = self.inst_pc.wrapping_add(u64::from(self.inst.len));
+        let next = hart.run_simple(&self.inst, self.inst_pc, after);
+        hart.pc = next;
+        hart.retired += 1;
         let branch = self.class == Class::Branch;
-        let taken = branch & (hart.pc != next_pc);
+        let taken = branch & (next != after);
         core.counters.branches += u64::from(branch);
         core.counters.branches_taken += u64::from(taken);
         let cost = core.simple[self.class as usize][usize::from(taken)];
-        let (cycles, slot) = (u64::from(cost.cycles), cost.slot);
         let known = Cycle(now.0 + u64::from(cost.confirmed));
         self.firm_at = self.firm_at.max(known);
-        let simple = matches!(flow, Flow::Next | Flow::Jump);
-        if simple {
-            self.retire(&before, now, shared);
-            self.pay(core, now, cycles, slot, false);
-        } else {
-            self.after(core, now, flow, cycles, &before, shared);
-        }
-        simple
+        self.retired(&before, now, shared);
+        self.pay(core, now, u64::from(cost.cycles), cost.slot, false);
+        next
     }
 
     /// Issues any other instruction that does not access memory.

@@ -279,10 +279,15 @@ impl Context {
         // An instruction in two pages ends in another line than this too.
         let last = PhysAddr(first.0 + u64::from(self.inst.len) - 1);
         let line = self.fetch_line;
-        if (first.block(log2) ^ line) | (last.block(log2) ^ line) != 0
-            && !self.lines_arrive(core, now, looked_up, shared)
-        {
-            return false;
+        let (begins, ends) = (first.block(log2), last.block(log2));
+        if (begins ^ line) | (ends ^ line) != 0 {
+            let arrived = match looked_up && begins == ends {
+                true => !self.line_arrives(core, now, first, shared),
+                false => self.lines_arrive(core, now, looked_up, shared),
+            };
+            if !arrived {
+                return false;
+            }
         }
         self.next = Next::Fetched;
         if O::PIPELINE {
@@ -348,6 +353,7 @@ impl Context {
     }
 
     /// Whether all lines of the instruction in hand, which are not those that it fetches from, are in the first level.
+    #[inline(never)]
     fn lines_arrive<O: Observer>(
         &mut self,
         core: &mut CoreState,
@@ -363,10 +369,9 @@ impl Context {
                 && self.line_arrives(core, now, last, shared))
     }
 
-    /// Takes a copy of the instruction that is probably the next, if that is decoded and in the same page.
+    /// Takes a copy of the instruction at `pc`, which is probably the next, if that is decoded and in the same page.
     #[inline(always)]
-    pub(super) fn look_ahead<O: Observer>(&mut self, shared: &Shared<'_, O>) {
-        let pc = shared.harts[self.hart_index].pc;
+    pub(super) fn look_ahead<O: Observer>(&mut self, pc: u64, shared: &Shared<'_, O>) {
         let addr = PhysAddr(self.inst_addr.0.wrapping_add(pc.wrapping_sub(self.inst_pc)));
         if page(pc) == page(self.inst_pc)
             && let Some(inst) = shared.code.decoded(addr)
@@ -425,6 +430,7 @@ impl Context {
     }
 
     /// Whether the instruction line of `addr` has to come from the second level first.
+    #[inline(always)]
     fn line_arrives<O: Observer>(
         &mut self,
         core: &mut CoreState,
@@ -436,10 +442,24 @@ impl Context {
         if line == self.fetch_line {
             return false;
         }
-        if shared.memory.fetch(core.id, addr) {
+        let misses = !shared.memory.fetch(core.id, addr);
+        if misses {
+            self.fetch_misses(core, now, addr, shared);
+        } else {
             self.fetch_line = line;
-            return false;
         }
+        misses
+    }
+
+    /// Asks the second level for the instruction line of `addr`.
+    #[cold]
+    fn fetch_misses<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        addr: PhysAddr,
+        shared: &mut Shared<'_, O>,
+    ) {
         let request = Request {
             kind: RequestKind::Fetch,
             core: core.id,
@@ -449,6 +469,5 @@ impl Context {
         };
         core.ask(now, request, shared);
         self.block(now, Waits::Fetch, Slot::FetchMiss);
-        true
     }
 }

@@ -10,6 +10,8 @@ use super::turns::Turns;
 /// Cycles ahead for which contexts have bits.
 const AHEAD: usize = 16;
 const NEVER: u64 = u64::MAX;
+/// Bits of a word.
+const MOST_CONTEXTS: usize = 64;
 
 /// Contexts of which something is so from a cycle on.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,6 +20,16 @@ struct Coming {
     ready: u64,
     /// What they rely on is confirmed.
     firm: u64,
+}
+
+/// The contexts of a word.
+fn bits(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let c = word.trailing_zeros() as usize;
+        let some = word != 0;
+        word &= word.wrapping_sub(1);
+        some.then_some(c)
+    })
 }
 
 /// What selection knows of the contexts of a core.
@@ -47,7 +59,7 @@ pub(super) struct Selection {
     /// Of whom it is known only later whether they rely on a hit.
     firm_later: u64,
     /// Of each context, when it may be selected, and when that is firm; 0 if it is then.
-    at: Box<[(u64, u64)]>,
+    at: [(u64, u64); MOST_CONTEXTS],
 }
 
 impl Selection {
@@ -66,14 +78,14 @@ impl Selection {
             later_at: NEVER,
             look_at: NEVER,
             firm_later: 0,
-            at: vec![(NEVER, 0); contexts].into(),
+            at: [(NEVER, 0); MOST_CONTEXTS],
         }
     }
 
     /// When context `c` may be selected.
     #[inline(always)]
     pub(super) fn due(&self, c: usize) -> Cycle {
-        Cycle(self.at[c].0)
+        Cycle(self.at[c % MOST_CONTEXTS].0)
     }
 
     /// Cycle `now` begins.
@@ -112,8 +124,8 @@ impl Selection {
 
     #[cold]
     fn look_at_later(&mut self) {
-        for (c, &(at, firm)) in self.at.iter().enumerate() {
-            let bit = 1 << c;
+        for c in bits(self.later | self.firm_later) {
+            let ((at, firm), bit) = (self.at[c], 1 << c);
             if self.later & bit != 0 && at <= self.now {
                 self.later &= !bit;
                 self.ready |= bit;
@@ -127,9 +139,8 @@ impl Selection {
     }
 
     fn find_later(&mut self) {
-        let contexts = self.at.iter().enumerate();
-        let later = contexts.filter(|&(c, _)| self.later >> c & 1 == 1);
-        self.later_at = later.map(|(_, &(at, _))| at).min().unwrap_or(NEVER);
+        let later = bits(self.later).map(|c| self.at[c].0);
+        self.later_at = later.min().unwrap_or(NEVER);
         self.look_at = if self.firm_later != 0 {
             0
         } else {
@@ -142,7 +153,7 @@ impl Selection {
     pub(super) fn set(&mut self, c: usize, at: Cycle, firm: Cycle) {
         let (at, bit) = (at.0, 1 << c);
         let firm = if firm.0 > at { firm.0 } else { 0 };
-        let (before, firm_before) = std::mem::replace(&mut self.at[c], (at, firm));
+        let (before, firm_before) = std::mem::replace(&mut self.at[c % MOST_CONTEXTS], (at, firm));
         if at != before {
             if self.ready & bit == 0 {
                 self.take_out(bit, before);
@@ -220,6 +231,31 @@ impl Selection {
         let confirmed = among & !self.unconfirmed;
         let among = if confirmed != 0 { confirmed } else { among };
         Some(self.turns.first(among))
+    }
+
+    /// As [`Selection::set`] and [`Selection::selected`], of a context that [`Selection::choose`] has returned in this cycle.
+    #[inline(always)]
+    pub(super) fn issued(&mut self, c: usize, at: Cycle, firm: Cycle) {
+        self.selected(c);
+        let (at, bit) = (at.0, 1 << c);
+        let firm = if firm.0 > at { firm.0 } else { 0 };
+        let times = &mut self.at[c % MOST_CONTEXTS];
+        let (before, firm_before) = std::mem::replace(times, (at, firm));
+        if self.ready & bit == 0 {
+            // Another pipe has put it off meanwhile.
+            self.take_out(bit, before);
+        }
+        self.ready &= !bit;
+        if at.wrapping_sub(self.now + 1) < AHEAD as u64 - 1 {
+            let slot = at as usize % AHEAD;
+            self.coming[slot].ready |= bit;
+            self.occupied |= 1 << slot;
+        } else {
+            self.set_otherwise(bit, at);
+        }
+        if firm | firm_before != 0 {
+            self.set_firm(bit, firm, firm_before);
+        }
     }
 
     /// Context `c` has had the slot of this cycle: selection hears of it.

@@ -2,6 +2,7 @@
 
 mod access;
 mod lock;
+mod simple;
 mod system;
 
 use loiter_isa::{
@@ -13,6 +14,7 @@ use crate::trap::{Cause, Trap};
 use access::sign_extend;
 
 pub use access::{DataPort, Environment};
+pub use simple::Stored;
 
 /// How a hart sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
