@@ -130,23 +130,29 @@ def run(
                 typed.append(_add_linux(engine, vm, number, guest, machine, stack, console))
         for begin in typed:
             begin(snapshots.begin is None)
-        if snapshots.begin is not None:
-            vm.restore(snapshots.begin)
-        if snapshots.save is not None:
-            vm.pause_at(snapshots.at_us)
+        _prepare(vm, snapshots)
         while (status := vm.step(_STEP_SECONDS))["state"] == "running":
             progress(status)
         if snapshots.save is not None:
-            if status["state"] != "paused":
-                raise UserFault(
-                    f"{snapshots.save}: not written, for the run was over before {snapshots.at_us:,} us of simulated time"
-                )
-            vm.save(snapshots.save)
+            _save(vm, snapshots.save, snapshots.at_us, status)
         made = Run(file, vm.result(), time.monotonic() - began, hashes)
         for number, guest in enumerate(file.guests):
             if guest["image"]:
                 made.linux[guest["name"]] = _linux(vm, number)
     return made
+
+
+def _prepare(vm: Vm, snapshots: Snapshots) -> None:
+    if snapshots.begin is not None:
+        vm.restore(snapshots.begin)
+    if snapshots.save is not None:
+        vm.pause_at(snapshots.at_us)
+
+
+def _save(vm: Vm, path: Path, at_us: int, status: Json) -> None:
+    if status["state"] != "paused":
+        raise UserFault(f"{path}: not written, for the run was over before {at_us:,} us of simulated time")
+    vm.save(path)
 
 
 def _machine(engine: Engine, file: HostFile) -> tuple[str, str, list[str]] | None:

@@ -132,7 +132,8 @@ def test_virtual_cpus_on_timing_cores(tmp_path: Path, machine: str, clock_mhz: i
     without = sum(row["switching_cycles"] + row["idle_cycles"] for row in result["cpus"])
     yields = sum(row["yields"] for row in result["vcpus"])
     assert without > 0
-    # A call that comes back to its caller empties the context, too. One that is emptied of a guest which is over changes.
+    # A call that comes back to its caller empties the context, too. One that is emptied of a guest which is over
+    # changes.
     emptied = 500 * CPUS
     assert vacant - 100 * yields <= without <= vacant + emptied
     assert sum(row["switches"] for row in result["cpus"]) > 4

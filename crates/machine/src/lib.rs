@@ -23,6 +23,7 @@ mod kernel;
 mod load;
 mod machine;
 mod map;
+mod outside;
 mod overrides;
 mod pages;
 mod partition;

@@ -43,7 +43,9 @@ def vm(
 
     Example: [bold]loiter vm two-guests.toml --out results/two[/]
 
-    Example: [bold]loiter vm two-guests.toml --save half.snap --at 500000[/], then [bold]loiter vm two-guests.toml --from half.snap[/]
+    Example: [bold]loiter vm two-guests.toml --save half.snap --at 500000[/]
+
+    Example: [bold]loiter vm two-guests.toml --from half.snap[/]
     """
     # Images take long to load, and most commands need none.
     from loiter import vms
