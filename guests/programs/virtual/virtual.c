@@ -21,6 +21,7 @@ LOITER_ARGUMENT(hold, "hold", 2000, "steps of work inside");
 LOITER_ARGUMENT(think, "think", 20000, "steps of work outside");
 LOITER_ARGUMENT(yield_after, "yield_after", 0, "log2 of the cycles after which a waiter yields; 0: never");
 
+LOITER_ARGUMENT(nap, "nap", 0, "1: waiters nap until the lock is written (wrs.nto) instead of pausing; they then never yield");
 LOITER_ARGUMENT(user, "user", 0, "1: work outside is in user mode");
 
 #define YIELD_EXTENSION 0x08594c44
@@ -68,8 +69,20 @@ struct waiter {
 
 static void begin_to_wait(struct waiter *waiter) { waiter->since = loiter_cycles(); }
 
-static void wait(struct waiter *waiter) {
-    loiter_pause();
+// Gives way for a moment, or until `word` is written if it still is `seen`.
+static void give_way(uint32_t *word, uint32_t seen) {
+    if (!loiter_value(&nap)) {
+        loiter_pause();
+        return;
+    }
+    uint32_t found;
+    __asm__ volatile("lr.w %0, (%1)" : "=r"(found) : "r"(word) : "memory");
+    if (found == seen)
+        __asm__ volatile(LOITER_ASM_WRS_NTO : : : "memory");
+}
+
+static void wait(struct waiter *waiter, uint32_t *word, uint32_t seen) {
+    give_way(word, seen);
     if (waiter->patience && loiter_cycles() - waiter->since >= waiter->patience) {
         waiter->yields++;
         call_host(YIELD, 0);
@@ -79,8 +92,9 @@ static void wait(struct waiter *waiter) {
 
 static void acquire_ticket(struct waiter *waiter) {
     uint32_t own = __atomic_fetch_add(&lock.next, 1, __ATOMIC_RELAXED);
-    for (begin_to_wait(waiter); __atomic_load_n(&lock.serving, __ATOMIC_ACQUIRE) != own;)
-        wait(waiter);
+    uint32_t serving;
+    for (begin_to_wait(waiter); (serving = __atomic_load_n(&lock.serving, __ATOMIC_ACQUIRE)) != own;)
+        wait(waiter, &lock.serving, serving);
 }
 
 static void release_ticket(void) {
@@ -90,7 +104,7 @@ static void release_ticket(void) {
 static void acquire_test_and_set(struct waiter *waiter) {
     for (begin_to_wait(waiter); __atomic_exchange_n(&lock.taken, 1, __ATOMIC_ACQUIRE);)
         do
-            wait(waiter);
+            wait(waiter, &lock.taken, 1);
         while (__atomic_load_n(&lock.taken, __ATOMIC_RELAXED));
 }
 
