@@ -27,7 +27,7 @@ HARTS = 64
 CONTEXTS = 4
 CORES = HARTS // CONTEXTS
 
-SITES = ("folio_lruvec_lock_irqsave",)
+SITES = ("__page_cache_release.part.0", "folio_batch_move_lru")
 """For the selection `list`: functions that acquire locks that are held for longer than the paper's threshold."""
 
 SETTLE_CYCLES = 3_000_000
@@ -92,7 +92,7 @@ SHARED = _stress(
 VIPS = Mix(
     "vips",
     "an affine transformation of an image",
-    "vips black /tmp/in.v 8192 8192",
+    "vips black /tmp/in.v 4096 4096",
     (),
     "env VIPS_CONCURRENCY={threads} vips affine /tmp/in.v /tmp/out.v '0.9 0.1 -0.1 0.9'",
 )
