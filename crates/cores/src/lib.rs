@@ -23,7 +23,7 @@ mod wait;
 mod walker;
 mod warm;
 
-pub use cores::{CoreGroup, CoreParams, Cores, Skipping};
+pub use cores::{CoreGroup, CoreParams, Cores, Ran, Skipping};
 pub use divide::DivideParams;
 pub use idle::{IdleCounters, IdleParams};
 pub use model::Seat;

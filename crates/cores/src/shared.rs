@@ -36,6 +36,12 @@ pub struct Shared<'a, O> {
     pub retired: u64,
     /// Whether a device was accessed, so that timers may have changed.
     pub device_accessed: bool,
+    /// What memory has said in the cycle that it stands at, and the cores have not heard.
+    pub told: &'a mut Vec<Told>,
+    /// That cycle, if it has said anything.
+    pub told_at: Cycle,
+    /// Whether memory may go on while a core runs, as far as it has nothing to say.
+    pub memory_goes_on: bool,
 }
 
 /// What an observer wants to know of an instruction and what is gone when it has run.
@@ -68,6 +74,23 @@ impl<O: Observer> Shared<'_, O> {
             | self.machine.pages.tables_written()
             | self.machine.ends();
         happened || (O::ACTIVE && self.observer.holds())
+    }
+
+    /// Memory goes on up to cycle `next`, before `until`, as long as it has nothing to say. Returns the first cycle in which
+    /// it has, or may have.
+    #[inline]
+    pub(crate) fn memory_goes_on(&mut self, next: Cycle, until: Cycle) -> Cycle {
+        let mut at = self.memory.next();
+        while self.memory_goes_on && at <= next && at < until {
+            let named = self.memory.advance(at, self.told);
+            debug_assert!(named.is_none(), "no core is skipped");
+            if !self.told.is_empty() {
+                self.told_at = at;
+                return at;
+            }
+            at = self.memory.next();
+        }
+        at
     }
 
     /// Another number whenever a decoded instruction, or a translation of any hart, may be stale.

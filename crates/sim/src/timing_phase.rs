@@ -1,8 +1,6 @@
 //! Running on the timing model: the loop over cycles, and the watchdog.
 
-use loiter_cores::{
-    Cores, InstructionId, Observer, PipelineObserver, PipelineStep, Shared, Skipping,
-};
+use loiter_cores::{Cores, InstructionId, PipelineObserver, PipelineStep, Ran, Shared, Skipping};
 use loiter_hart::{Hart, InstructionObserver, Nap, Performed, Retired, Trapped, Unobserved};
 use loiter_memory::{Memory, Told};
 use loiter_observe::{Moment, Probe, ProbeObserver, Recorders};
@@ -19,14 +17,14 @@ use crate::result::{
 use crate::system::System;
 
 /// Simulated steps between two looks at the host's clock.
-const STEPS_PER_LOOK: u32 = 1 << 12;
+const STEPS_PER_LOOK: u32 = 1 << 8;
 
 /// Skipped cores that are caught up between two such looks.
 const CATCHES_PER_LOOK: u64 = 1 << 9;
 
-/// Steps of the cores alone within one of those: few, so that a look comes within tens of milliseconds
-/// even when memory never has anything to say.
-const CORE_STEPS: u32 = 1 << 5;
+/// Cycles of cores and memory within one of those: few, so that a look comes within tens of milliseconds even when memory
+/// never has anything to say.
+const CORE_STEPS: u32 = 1 << 7;
 
 /// The timing model of a system.
 pub(crate) struct Timing {
@@ -295,7 +293,6 @@ impl Timing {
         (sleep, skips): (bool, Skipping),
         until: Cycle,
     ) -> Result<Steps, Error> {
-        let told = &mut self.told;
         let mut now = system.now;
         let mut timer = system.next_timer().unwrap_or(Cycle::NEVER);
         let max_cycles = Cycle(system.max_cycles);
@@ -321,6 +318,9 @@ impl Timing {
             retired,
             stop: false,
             device_accessed: false,
+            told: &mut self.told,
+            told_at: Cycle(0),
+            memory_goes_on: false,
         };
         let exact_until = match retire_up_to {
             // Before that, no more instructions can retire than are left.
@@ -331,7 +331,7 @@ impl Timing {
         // The first cycle that some core has not been through.
         let mut through = now;
         // What came in from outside meanwhile, or was accessed last.
-        wake_watchers(&mut self.cores, now, &mut shared);
+        self.cores.wake_watchers(now, &mut shared);
         if shared.machine.interrupts_changed() {
             self.cores.interrupts_changed(now, &mut shared);
         }
@@ -341,49 +341,51 @@ impl Timing {
         let waits = |hart: &HartId| !self.cores.has_left(*hart);
         let awaited: Vec<_> = self.leaving.iter().copied().filter(waits).collect();
         let catches = self.cores.catches();
-        for _ in 0..STEPS_PER_LOOK {
-            if self.cores.catches() - catches > CATCHES_PER_LOOK {
-                break;
-            }
-            if awaited.iter().any(|&hart| self.cores.has_left(hart)) {
-                break;
-            }
-            // A store that a core performed by itself is heard of in the next cycle.
-            wake_watchers(&mut self.cores, now.after(1), &mut shared);
-            let busy = self.cores.next_due().min(shared.memory.next());
-            if sleep && busy == Cycle::NEVER && now < timer {
-                debug_assert!(!self.cores.skip(), "a skipped core is due at some time");
-                system.now = now;
-                return Ok(Steps::Asleep);
-            }
-            let next = busy.min(timer);
-            if next >= until && next < last {
-                through = through.max(until);
-                break;
-            }
-            if next >= last || next == Cycle::NEVER {
-                through = through.max(last.min(next));
-                end = Some(next);
-                break;
-            }
-            now = next.max(now);
-            through = now;
-            if self.cores.skip() && now >= exact_until {
-                self.cores.catch_all_up(now, &mut shared);
-            }
-            if shared.memory.next() <= now {
-                while let Some(core) = shared.memory.advance(now, told) {
-                    self.cores.named_ahead(core, now, &mut shared);
-                }
-                for told in told.drain(..) {
-                    self.cores.hear(told, now, &mut shared);
-                }
-                self.cores.see_delivered(now, &mut shared);
-                if shared.machine.ends() {
-                    end = Some(now);
+        // Whether memory has delivered what there is in the present cycle.
+        let mut delivered = false;
+        let mut steps_left = STEPS_PER_LOOK;
+        while steps_left > 0 || delivered {
+            steps_left = steps_left.saturating_sub(1);
+            if !std::mem::take(&mut delivered) {
+                if self.cores.catches() - catches > CATCHES_PER_LOOK {
                     break;
                 }
-                wake_watchers(&mut self.cores, now, &mut shared);
+                if awaited.iter().any(|&hart| self.cores.has_left(hart)) {
+                    break;
+                }
+                // A store that a core performed by itself is heard of in the next cycle.
+                self.cores.wake_watchers(now.after(1), &mut shared);
+                let busy = self.cores.next_due().min(shared.memory.next());
+                if sleep && busy == Cycle::NEVER && now < timer {
+                    debug_assert!(!self.cores.skip(), "a skipped core is due at some time");
+                    system.now = now;
+                    return Ok(Steps::Asleep);
+                }
+                let next = busy.min(timer);
+                if next >= until && next < last {
+                    through = through.max(until);
+                    break;
+                }
+                if next >= last || next == Cycle::NEVER {
+                    through = through.max(last.min(next));
+                    end = Some(next);
+                    break;
+                }
+                now = next.max(now);
+                through = now;
+                if self.cores.skip() && now >= exact_until {
+                    self.cores.catch_all_up(now, &mut shared);
+                }
+                if shared.memory.next() <= now {
+                    while let Some(core) = shared.memory.advance(now, shared.told) {
+                        self.cores.named_ahead(core, now, &mut shared);
+                    }
+                    self.cores.hear_all(now, &mut shared);
+                }
+            }
+            if shared.machine.ends() {
+                end = Some(now);
+                break;
             }
             let mut stops = false;
             if timer <= now || shared.device_accessed {
@@ -408,11 +410,20 @@ impl Timing {
             if stops {
                 break;
             }
-            // While memory and timers have nothing to say, only the cores are asked.
+            // While timers have nothing to say, only cores and memory are asked.
             let ends = timer.min(limit).min(exact_until.max(now.after(1)));
-            now = self.cores.run(now, ends, steps, &mut shared);
-            through = now.after(1);
-            self.through = through;
+            match self.cores.run(now, ends, steps, &mut shared) {
+                Ran::Through(last) => {
+                    now = last;
+                    through = now.after(1);
+                    self.through = through;
+                }
+                Ran::Delivered(at) => {
+                    (now, through, self.through) = (at, at, at);
+                    delivered = true;
+                    continue;
+                }
+            }
             if shared.unhandled.is_some() || shared.machine.ends() {
                 end = Some(now);
                 break;
@@ -453,7 +464,6 @@ impl Timing {
         system: &mut System,
         watcher: &mut W,
     ) -> Result<Option<Exit>, Error> {
-        let told = &mut self.told;
         let retired = system.instructions();
         let mut observers = Observers::<W, PIPELINE> {
             recorders: &mut system.recorders,
@@ -471,6 +481,9 @@ impl Timing {
             retired,
             stop: false,
             device_accessed: false,
+            told: &mut self.told,
+            told_at: Cycle(0),
+            memory_goes_on: false,
         };
         // The cores have been through the present cycle, unless they are due in it.
         let mut now = system.now;
@@ -479,14 +492,12 @@ impl Timing {
         while next != Cycle::NEVER {
             now = next.max(now);
             if shared.memory.next() <= now {
-                let named = shared.memory.advance(now, told);
+                let named = shared.memory.advance(now, shared.told);
                 debug_assert!(named.is_none(), "no core is skipped");
-                for told in told.drain(..) {
-                    self.cores.hear(told, now, &mut shared);
-                }
+                self.cores.hear_told(now, &mut shared);
             }
             next = self.cores.drain(now, &mut shared);
-            wake_watchers(&mut self.cores, now, &mut shared);
+            self.cores.wake_watchers(now, &mut shared);
             if shared.unhandled.is_some() || shared.machine.ends() {
                 break;
             }
@@ -520,21 +531,6 @@ impl Timing {
             )
         };
         self.cores.who_waits().into_iter().map(describe).collect()
-    }
-}
-
-/// Harts that sleep until a line is written hear that it was.
-#[inline(always)]
-fn wake_watchers<O: Observer>(cores: &mut Cores, now: Cycle, shared: &mut Shared<'_, O>) {
-    if shared.machine.watches.any_lost() {
-        wake_lost(cores, now, shared);
-    }
-}
-
-#[cold]
-fn wake_lost<O: Observer>(cores: &mut Cores, now: Cycle, shared: &mut Shared<'_, O>) {
-    while let Some(hart) = shared.machine.watches.take_first_lost() {
-        cores.watch_lost(hart, now, shared);
     }
 }
 

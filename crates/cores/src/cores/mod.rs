@@ -12,6 +12,7 @@ use loiter_observe::{Accounts, Change};
 use loiter_types::{ContextId, CoreId, CounterVisitor, Cycle, HartId, PhysAddr};
 
 pub use any::CoreParams;
+pub use run::Ran;
 pub use skip::Skipping;
 
 use crate::fgmt::ChipFpu;
@@ -187,7 +188,7 @@ impl Cores {
 
     /// Memory tells the cores something. An access that performs, or a store that is acknowledged: the value moves now. A
     /// line that is lost: harts that watch it wake, and loads that have read it are replayed.
-    pub fn hear<O: Observer>(&mut self, told: Told, now: Cycle, shared: &mut Shared<'_, O>) {
+    fn hear<O: Observer>(&mut self, told: Told, now: Cycle, shared: &mut Shared<'_, O>) {
         match told {
             Told::Performs(response) => {
                 let (core, c) = self.contexts[response.request.context.index()];
@@ -217,12 +218,7 @@ impl Cores {
     }
 
     /// The line that `hart` watches was written by another.
-    pub fn watch_lost<O: Observer>(
-        &mut self,
-        hart: HartId,
-        now: Cycle,
-        shared: &mut Shared<'_, O>,
-    ) {
+    fn watch_lost<O: Observer>(&mut self, hart: HartId, now: Cycle, shared: &mut Shared<'_, O>) {
         // Who sits nowhere finds out when it does.
         let Some(context) = self.seats.get(hart.index()).copied().flatten() else {
             return;

@@ -8,6 +8,18 @@ use crate::model::TimedCore;
 use crate::smt::PerformedStore;
 use crate::{Observer, Shared};
 
+/// For how many cycles counts what memory delivers in one of them, so that what [`Cores::run`] is called for ends soon.
+const DELIVERY_CYCLES: u32 = 4;
+
+/// How far [`Cores::run`] has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ran {
+    /// The cores have been through this cycle.
+    Through(Cycle),
+    /// Memory has delivered what there was in this cycle, which the cores have not begun.
+    Delivered(Cycle),
+}
+
 impl Cores {
     /// The first cycle in which anything may happen in the cores.
     #[inline]
@@ -16,20 +28,19 @@ impl Cores {
         self.due.next()
     }
 
-    /// Cycle after cycle from `now` on, as long as only the cores have something to do: memory has not
-    /// before their next cycle, it lies before `until`, and no timer has changed. At most `most`
-    /// cycles. Returns the last.
+    /// Cycle after cycle from `now` on, in which memory has delivered what there was, as long as only cores and memory have
+    /// something to do: it lies before `until`, and no timer has changed. At most `most` cycles.
     pub fn run<O: Observer>(
         &mut self,
         mut now: Cycle,
         until: Cycle,
         most: u32,
         shared: &mut Shared<'_, O>,
-    ) -> Cycle {
+    ) -> Ran {
         let mut left = most;
         loop {
             self.due.begin(now);
-            let next;
+            let mut next;
             if let Some(core) = self.due.only().filter(|&core| self.due.of(core) <= now) {
                 // Its cycles need not be compared with those of others.
                 let others = self.due.next_later();
@@ -42,10 +53,64 @@ impl Cores {
                 next = self.tick(now, shared);
             }
             left -= 1;
-            if left == 0 || next >= until || next >= shared.memory.next() || shared.stops() {
-                return now;
+            if !shared.told.is_empty() {
+                // Memory has gone on.
+                now = shared.told_at;
+            } else {
+                let delivers = shared.memory.next() <= next;
+                next = next.min(shared.memory.next()).max(now);
+                // Before memory does anything to cores that are skipped, others have to be asked.
+                if left == 0 || next >= until || delivers && self.skip() || shared.stops() {
+                    return Ran::Through(now);
+                }
+                now = next;
+                if !delivers {
+                    continue;
+                }
+                let named = shared.memory.advance(now, shared.told);
+                debug_assert!(named.is_none(), "no core is skipped");
             }
-            now = next;
+            self.hear_all(now, shared);
+            if shared.stops() {
+                return Ran::Delivered(now);
+            }
+            left = left.saturating_sub(DELIVERY_CYCLES).max(1);
+        }
+    }
+
+    /// The cores hear all that memory has said in cycle `now`.
+    #[inline]
+    pub fn hear_told<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        let mut all = std::mem::take(shared.told);
+        for told in all.drain(..) {
+            self.hear(told, now, shared);
+        }
+        *shared.told = all;
+    }
+
+    /// The same, and harts that sleep until a line is written hear that it was. Harts translate anew if that has written page
+    /// tables.
+    #[inline]
+    pub fn hear_all<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        self.hear_told(now, shared);
+        self.see_tables(0, now, shared);
+        if !shared.machine.ends() {
+            self.wake_watchers(now, shared);
+        }
+    }
+
+    /// Harts that sleep until a line is written hear that it was.
+    #[inline(always)]
+    pub fn wake_watchers<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        if shared.machine.watches.any_lost() {
+            self.wake_lost(now, shared);
+        }
+    }
+
+    #[cold]
+    fn wake_lost<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
+        while let Some(hart) = shared.machine.watches.take_first_lost() {
+            self.watch_lost(hart, now, shared);
         }
     }
 
@@ -67,8 +132,10 @@ impl Cores {
             }
         }
         let fpus = &mut self.fpus;
+        shared.memory_goes_on = alone;
         let (last, mut next) =
             each!(&mut self.cores[core], core => core.run(now, until, most, fpus, shared));
+        shared.memory_goes_on = false;
         self.due.begin(last);
         self.tell_of_stores(core);
         self.see_tables(core, last, shared);

@@ -419,11 +419,6 @@ impl Cores {
         }
     }
 
-    /// Memory has delivered what there was in cycle `now`. If that has written page tables, cores translate anew.
-    pub fn see_delivered<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) {
-        self.see_tables(0, now, shared);
-    }
-
     /// `core` has been through cycle `now`. If it has written page tables, others translate anew.
     #[inline(always)]
     pub(super) fn see_tables<O: Observer>(

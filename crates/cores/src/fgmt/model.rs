@@ -102,8 +102,14 @@ impl TimedCore for Core {
                 ends = until.min(shared.memory.next());
             }
             debug_assert!(!shared.stops() && ends == until.min(shared.memory.next()));
-            if left == 0 || next >= ends {
+            if left == 0 {
                 return (now, next);
+            }
+            if next >= ends {
+                ends = until.min(shared.memory_goes_on(next, until));
+                if next >= ends {
+                    return (now, next);
+                }
             }
             now = next;
         }
