@@ -27,7 +27,7 @@ HARTS = 64
 CONTEXTS = 4
 CORES = HARTS // CONTEXTS
 
-SITES = ("__percpu_counter_sum", "__page_cache_release.part.0", "folio_batch_move_lru")
+SITES = ("__percpu_counter_sum", "__rmqueue_pcplist", "__page_cache_release.part.0", "folio_batch_move_lru")
 """For the selection `list`: functions that acquire locks that are held for longer than the paper's threshold."""
 
 SETTLE_CYCLES = 3_000_000
