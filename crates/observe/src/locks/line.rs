@@ -43,8 +43,8 @@ impl Locks {
     #[must_use]
     pub fn holder(&self, addr: u64) -> Option<Owner> {
         let uses = &self.locks.get(&addr)?.uses;
-        let mut holds = uses.iter().filter(|each| each.acquired.is_some());
-        holds.next_back().map(|each| each.owner)
+        let last = uses.iter().rfind(|each| each.acquired.is_some());
+        last.map(|each| each.owner)
     }
 
     /// The hart that got the lock at `addr` last.

@@ -27,6 +27,8 @@ mod waits;
 #[cfg(test)]
 mod paravirtual_tests;
 #[cfg(test)]
+mod sharing_tests;
+#[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;

@@ -109,7 +109,11 @@ impl Vm {
     pub fn add_session(&mut self, session: Session) -> Result<(), Error> {
         let mut system = session.system;
         if self.file.helping.policy == "oracle" {
-            system.begin_lock_stats(false)?;
+            let name = &self.file.guests[self.systems.len()].name;
+            system.begin_lock_stats(false).map_err(|error| {
+                let what = "helping.policy \"oracle\" needs the symbols of its kernel's locks";
+                Error::User(format!("guest {name}: {what}: {error}"))
+            })?;
         }
         self.add(system, true)
     }

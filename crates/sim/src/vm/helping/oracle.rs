@@ -1,4 +1,4 @@
-//! The one that the caller waits for, which no host knows: a bound for the others.
+//! The one that the caller waits for, which no host knows. It sees a call alone, not what comes of it.
 //!
 //! Who holds the lock goes first. If it waits for another lock itself, its holder does, and so on. A lock that is free, and serves in
 //! order, waits for the next in line; any other can be had by the caller itself. If whoever is waited for runs, somebody
