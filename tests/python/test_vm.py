@@ -36,7 +36,7 @@ GUEST = """
 [[guests]]
 name = "work"
 program = "virtual"
-arguments = "task.{lock}=0,1 acquisitions={acquisitions} hold=500 think=3000 yield_after={yield_after}"
+arguments = "task.{lock}=0,1 acquisitions={acquisitions} hold=500 think={think} yield_after={yield_after}"
 harts = 2
 memory_mib = 64
 """
@@ -52,6 +52,10 @@ background = true
 """
 
 
+# Which virtual CPU is preempted when is chance: what is said of preemption is said of all of these.
+THINKS = (2500, 3000, 3500, 4000)
+
+
 def write(
     path: Path,
     lock: str = "ticket",
@@ -59,11 +63,12 @@ def write(
     *,
     yield_after: int = 0,
     acquisitions: int = 2000,
+    think: int = 3000,
     run_us: int = 60 * SLICE_US,
     rival: str = RIVAL,
 ) -> Path:
     file = path / f"{lock}-{policy}-{yield_after}.toml"
-    guest = GUEST.format(lock=lock, acquisitions=acquisitions, yield_after=yield_after)
+    guest = GUEST.format(lock=lock, acquisitions=acquisitions, think=think, yield_after=yield_after)
     file.write_text(HOST.format(run_us=run_us, policy=policy) + guest + rival)
     return file
 
@@ -161,13 +166,18 @@ def test_a_gang_needs_no_help(tmp_path: Path) -> None:
     assert spinning(gang) < 0.3
 
 
-def test_waiters_that_sleep_until_they_are_kicked_cost_nothing(tmp_path: Path) -> None:
-    kicked = run(write(tmp_path, "ticket_kick", yield_after=13))
-    rows = [row for row in kicked["vcpus"] if row["guest"] == "work"]
-    assert kicked["guests"][0]["code"] == 0
-    assert spinning(kicked) < 0.1
-    assert sum(row["kicks"] for row in rows) > 5
-    assert all(row["kick_waits"] > 0 for row in rows)
+@pytest.mark.parametrize("lock", ["ticket_kick", "test_and_set_kick"])
+def test_waiters_that_sleep_until_they_are_kicked_cost_nothing(tmp_path: Path, lock: str) -> None:
+    kicks = 0
+    for think in THINKS:
+        kicked = run(write(tmp_path, lock, yield_after=13, think=think, run_us=120 * SLICE_US))
+        assert kicked["guests"][0]["code"] == 0
+        assert spinning(kicked) < 0.05
+        rows = [row for row in kicked["vcpus"] if row["guest"] == "work"]
+        kicks += sum(row["kicks"] for row in rows)
+        # Who is kicked has waited, or is about to.
+        assert all(row["kicks"] <= row["kick_waits"] + 1 for row in rows)
+    assert kicks > 5
 
 
 def test_a_host_finds_loops_of_pauses_of_guests_that_never_call(tmp_path: Path) -> None:
@@ -198,18 +208,20 @@ def test_a_call_helps_only_where_somebody_listens(tmp_path: Path) -> None:
     assert all(row["helped"] == 0 for row in silent["vcpus"])
 
 
-def test_a_second_group_of_waits_comes_with_a_rival_and_goes_with_help(tmp_path: Path) -> None:
+def test_a_second_group_of_waits_comes_with_a_rival_and_help_ends_the_spinning(tmp_path: Path) -> None:
     near_slice = SLICE_CYCLES.bit_length() - 2
-    alone, preempted, helped = (
-        run(write(tmp_path, "test_and_set", policy, yield_after=after, rival=rival, acquisitions=4000))
-        for policy, after, rival in (("nobody", 0, ""), ("nobody", 0, RIVAL), ("published", 13, RIVAL))
-    )
-    long = [sum(n for log2, n in waits(each).items() if log2 >= near_slice) for each in (alone, preempted, helped)]
-    assert sum(waits(alone).values()) == 4000
+    long = [0, 0]
+    for think in THINKS:
+        alone, preempted, helped = [
+            run(write(tmp_path, "test_and_set", policy, yield_after=after, rival=rival, think=think))
+            for policy, after, rival in (("nobody", 0, ""), ("nobody", 0, RIVAL), ("published", 13, RIVAL))
+        ]
+        assert sum(waits(alone).values()) == 2000
+        for n, result in enumerate((alone, preempted)):
+            long[n] += sum(count for log2, count in waits(result).items() if log2 >= near_slice)
+        assert spinning(helped) < spinning(preempted) / 5
     assert long[0] == 0
     assert long[1] > 0
-    assert long[2] < long[1]
-    assert spinning(helped) < spinning(preempted)
 
 
 def test_waits_are_told_by_their_length(tmp_path: Path) -> None:
@@ -343,7 +355,9 @@ def test_a_file_that_is_not_there_and_a_disk_of_two_are_mistakes(tmp_path: Path)
     assert "none.toml" in message(done)
     file = write(tmp_path)
     disk = 'disk = "d.img"\n'
-    file.write_text(file.read_text().replace("harts = 2\n", f"harts = 2\n{disk}") + "disk_writable = true\n")
+    file.write_text(
+        file.read_text().replace("memory_mib = 64\n", f"memory_mib = 64\n{disk}") + "disk_writable = true\n"
+    )
     done = loiter_("vm", str(file), cwd=tmp_path)
     assert done.returncode == 2
     assert "guests work and rival have one disk" in message(done)

@@ -4,6 +4,9 @@
 //! Depends on `loiter-isa` (access widths) and `loiter-types`. No time passes here: an access
 //! happens in the moment in which it is asked for, and whoever asks decides when that is.
 //!
+//! A machine can be the host of guests ([`Machine::host`]): each has a part of its RAM and a [`Platform`] of its own, and a
+//! [`Partition`] says where what it takes for physical addresses lies.
+//!
 //! Invariants: RAM holds the one copy of the data; every store by a hart goes through
 //! [`Machine::store`] or [`Machine::store128`], which alone break watches and see the HTIF words;
 //! [`Watches`] is the only functional watch mechanism; `map.rs` alone knows addresses.

@@ -1,8 +1,8 @@
 //! The hypervisor layer: guests whose harts are virtual CPUs, on the physical CPUs of a host.
 //!
-//! A guest is a [`System`](crate::system::System) of its own; the host gives its harts CPUs in turn. On the reference
-//! engine a CPU executes an instruction a cycle; what a hart needs of an engine is what attaching and detaching it
-//! stands for, in one place each (`Host::attach`, `Host::stop`).
+//! All guests are parts of one [`System`](crate::system::System); the host gives their harts CPUs in turn. On the reference
+//! engine a CPU executes an instruction a cycle; with timing cores it is a context, and all go through the same cycles
+//! (`timed`).
 //!
 //! Invariants: a virtual CPU is on one CPU at most at any time; every cycle of a CPU and of a virtual CPU is in one account;
 //! a run is a function of the file and what guests are made of.

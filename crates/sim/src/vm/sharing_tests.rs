@@ -47,7 +47,7 @@ fn surplus(weights: &[u64]) -> [Vec<f64>; 2] {
     let mut host = sharing(weights, 20 * units, FREE);
     [10, 20].map(|rounds| {
         while host.now.0 < rounds * units * SLICE {
-            host.turn();
+            host.turn().unwrap();
         }
         let had = slices_of(&host.result().unwrap()).into_iter();
         let fair = weights
