@@ -72,12 +72,13 @@ def vm(
             line.update(lambda: describe_progress(facts))
 
         made = vms.run(engine, file, progress, err(), snapshots=vms.Snapshots(begin, save, at_us or 0))
+    # Before anything is said: nobody may listen to the end.
+    if out_directory is not None:
+        vms.write(out_directory, engine, made)
     if as_json:
         print_json(made.native())
     else:
         _show(made, out_directory)
-    if out_directory is not None:
-        vms.write(out_directory, engine, made)
     for fault in vms.faults(made):
         raise fault
 
