@@ -43,7 +43,8 @@ struct Entry {
 /// A machine file with the user's changes, complete and checked.
 #[derive(Clone, Debug)]
 pub struct MachineFile {
-    name: String,
+    /// By which it was asked for.
+    pub(crate) name: String,
     description: String,
     sources: Vec<(String, String)>,
     entries: Vec<Entry>,
@@ -85,11 +86,6 @@ pub struct ParameterDescription {
 }
 
 impl MachineFile {
-    /// The name by which it was asked for.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Reads the machine file `text`, called `path` in messages, and applies `sets` (`key=value`).
     ///
     /// # Errors

@@ -45,6 +45,7 @@ mod respond;
 mod seat;
 mod selection;
 mod steady;
+mod trap;
 mod turns;
 mod units;
 mod walk;

@@ -5,9 +5,7 @@ use loiter_machine::RAM_BASE;
 use loiter_types::PhysAddr;
 
 use super::host::{Host, Progress};
-use super::testing::{CLOCK_MHZ, LOOP, SLICE, file, first, host, run};
-
-const FREE: &str = "switch_cycles = 0\ncall_cycles = 0";
+use super::testing::{CLOCK_MHZ, FREE, LOOP, SLICE, file, first, host, run};
 
 /// Registers of a call's result.
 const A0: usize = 10;

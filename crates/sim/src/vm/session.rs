@@ -44,7 +44,7 @@ pub struct VmStatus {
 
 /// A host on timing cores is as its file says.
 fn check_machine(file: &VmFile, machine: &MachineFile) -> Result<(), Error> {
-    let name = machine.name();
+    let name = &machine.name;
     let clock_mhz = machine.system().clock_mhz;
     let contexts = machine.harts() as u64;
     let problem = if machine.timing().is_none() {
@@ -87,7 +87,7 @@ impl Vm {
 
     fn timing(&self) -> Result<Option<Timing>, Error> {
         match &self.machine {
-            Some(machine) => Timing::new(machine.name(), machine.timing(), Cycle(0)),
+            Some(machine) => Timing::new(&machine.name, machine.timing(), Cycle(0)),
             None => Ok(None),
         }
     }

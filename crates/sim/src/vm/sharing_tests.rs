@@ -2,9 +2,8 @@
 
 use super::host::Host;
 use super::result::VmResult;
-use super::testing::{CLOCK_MHZ, LOOP, SLICE, file, host, run};
+use super::testing::{CLOCK_MHZ, FREE, LOOP, SLICE, file, host, run};
 
-const FREE: &str = "switch_cycles = 0\ncall_cycles = 0";
 const CPUS: u64 = 4;
 
 /// A host that runs for so many slices, of guests with these weights and as many virtual CPUs each as there are CPUs.

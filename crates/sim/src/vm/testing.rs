@@ -22,6 +22,17 @@ pub(crate) const SLICE: u64 = 3000;
 pub(crate) const LOOP: &str = "loop: addi s0, s0, 1
     j loop";
 
+/// Lines of section `host` without costs.
+pub(crate) const FREE: &str = "switch_cycles = 0\ncall_cycles = 0";
+
+/// Calls to yield for ever.
+pub(crate) const YIELDS: &str = "lui a7, 0x8595
+    addi a7, a7, -956
+    li a6, 0
+    loop: addi s0, s0, 1
+    ecall
+    j loop";
+
 /// The file of a host with `cpus` CPUs, with more lines of section `host`, other sections, and the guests: harts and more
 /// lines of each.
 pub(crate) fn file(

@@ -2,9 +2,7 @@
 
 use super::host::{Host, Progress};
 use super::result::VmResult;
-use super::testing::{CLOCK_MHZ, LOOP, SLICE, file, first, host, run};
-
-const FREE: &str = "switch_cycles = 0\ncall_cycles = 0";
+use super::testing::{CLOCK_MHZ, FREE, LOOP, SLICE, YIELDS, file, first, host, run};
 
 /// Sleeps for 10000 cycles, works for 20 instructions, and so on.
 const SLEEPER: &str = "lui t0, 0x200c
@@ -49,14 +47,6 @@ const LEAVES: &str = "lui s0, 2
     bnez s0, loop
     sw t1, 0(t0)
     stay: j stay";
-
-/// Calls to yield for ever.
-const YIELDS: &str = "lui a7, 0x8595
-    addi a7, a7, -956
-    li a6, 0
-    loop: addi s0, s0, 1
-    ecall
-    j loop";
 
 fn until(host: &mut Host, cycle: u64) {
     while host.now.0 < cycle {

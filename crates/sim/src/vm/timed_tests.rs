@@ -5,12 +5,12 @@ use loiter_types::Cycle;
 
 use super::host::Host;
 use super::result::VmResult;
-use super::testing::{CLOCK_MHZ, LOOP, SLICE, file, first, host_on, machine, run, system};
+use super::testing::{
+    CLOCK_MHZ, FREE, LOOP, SLICE, YIELDS, file, first, host_on, machine, run, system,
+};
 use crate::timing_phase::Timing;
 
 const MACHINES: [&str; 3] = ["t1", "p-core", "symmetry"];
-
-const FREE: &str = "switch_cycles = 0\ncall_cycles = 0";
 
 /// Fills a page of its memory with the number that a word of it holds, over and over, and looks whether they
 /// still hold it. Ends well after some rounds, and with another code if they do not.
@@ -132,12 +132,6 @@ fn a_change_of_virtual_cpus_empties_a_context_for_as_long_as_the_host_needs() {
 
 #[test]
 fn who_calls_to_yield_leaves_its_context_and_counts_its_calls() {
-    const YIELDS: &str = "lui a7, 0x8595
-        addi a7, a7, -956
-        li a6, 0
-        loop: addi s0, s0, 1
-        ecall
-        j loop";
     for name in MACHINES {
         let mut host = timed(name, 1, "call_cycles = 50", &[(1, "")], &[YIELDS]);
         let result = run(&mut host);
