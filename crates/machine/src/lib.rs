@@ -51,7 +51,7 @@ pub use machine::{AccessFault, Ended, EndedBy, Ending, Machine};
 pub use map::RAM_BASE;
 pub use overrides::{OverrideError, OverrideFault};
 pub use pages::{CodeWrite, News, Pages};
-pub use partition::Partition;
+pub use partition::{MAX_GUESTS, Partition};
 pub use platform::Platform;
 pub use ram::Ram;
 pub use state::MachineState;

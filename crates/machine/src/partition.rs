@@ -6,7 +6,7 @@ use crate::map::RAM_BASE;
 
 /// Addresses of devices of guests begin at multiples of this, above all RAM.
 const DEVICES_LOG2: u32 = 44;
-/// Most guests of one machine: what fits below the end of physical addresses, but for the range in which nothing answers.
+/// Most guests of one machine, so that their devices lie below the addresses at which nothing answers.
 pub const MAX_GUESTS: usize = 1 << 10;
 /// Addresses at which nothing ever answers.
 const NOWHERE: u64 = 1 << 55;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use loiter_machine::MAX_GUESTS;
 use loiter_types::{ParamInfo, ParamValue, Params, Unknown};
 use serde_json::{Map, Value, json};
 use toml_edit::{DocumentMut, Item, TableLike};
@@ -127,11 +128,24 @@ impl VmFile {
                 _ => {}
             }
         }
+        self.check_counts()?;
         self.check_memory()?;
         self.check_slice()?;
         self.check_shares()?;
         self.check_helping()?;
         self.check_disks(path)
+    }
+
+    fn check_counts(&self) -> Result<(), String> {
+        let (guests, vcpus) = (self.guests.len(), self.guests.iter().map(|it| it.harts));
+        let (vcpus, most) = (vcpus.sum::<u64>(), u64::from(u16::MAX));
+        if guests > MAX_GUESTS {
+            return Err(format!("{guests} guests; a host has at most {MAX_GUESTS}"));
+        }
+        if vcpus > most {
+            return Err(format!("{vcpus} virtual CPUs; a host has at most {most}"));
+        }
+        Ok(())
     }
 
     fn check_memory(&self) -> Result<(), String> {

@@ -174,3 +174,27 @@ fn ticks_divide_a_slice() {
     let message = with("[scheduler]\nslice_us = 1\nticks_per_slice = 3");
     assert_has(&message, &["ticks_per_slice = 3", "1000 cycles"]);
 }
+
+#[test]
+fn more_guests_or_virtual_cpus_than_a_host_counts_are_named() {
+    let with = |guests: usize, harts: u64| {
+        let mut text = "[host]\ncpus = 1\nmemory_mib = 16777216\nrun_us = 1\n".to_owned();
+        for n in 0..guests {
+            text += &format!(
+                "[[guests]]\nname = \"g{n}\"\nprogram = \"none\"\nmemory_mib = 1\nharts = {harts}\n"
+            );
+        }
+        VmFile::read("many.toml", &text).map_err(|error| error.to_string())
+    };
+    assert!(with(1024, 1).is_ok() && with(127, 512).is_ok());
+    let many = with(1025, 1).unwrap_err();
+    assert!(
+        many.contains("1025 guests; a host has at most 1024"),
+        "{many}"
+    );
+    let many = with(128, 512).unwrap_err();
+    assert!(
+        many.contains("65536 virtual CPUs; a host has at most 65535"),
+        "{many}"
+    );
+}

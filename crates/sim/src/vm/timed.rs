@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::timing_phase::Timing;
 
 impl Host {
-    /// The cores come to `end`, unless a guest fails or ends before.
+    /// The cores come to `end`, and the host does what it has to on the way.
     ///
     /// # Errors
     /// Our own.
