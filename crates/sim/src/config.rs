@@ -43,7 +43,7 @@ struct Entry {
 /// A machine file with the user's changes, complete and checked.
 #[derive(Clone, Debug)]
 pub struct MachineFile {
-    /// By which it was asked for.
+    /// Name of the machine, as it was given.
     pub(crate) name: String,
     description: String,
     sources: Vec<(String, String)>,
