@@ -38,10 +38,14 @@ pub struct Shared<'a, O> {
     pub device_accessed: bool,
     /// What memory has said in the cycle that it stands at, and the cores have not heard.
     pub told: &'a mut Vec<Told>,
-    /// That cycle, if it has said anything.
+    /// The last cycle in which it has said anything while a core ran.
     pub told_at: Cycle,
-    /// Whether memory may go on while a core runs, as far as it has nothing to say.
+    /// Whether that was now: the core has not begun that cycle, and there may be more to hear.
+    pub delivered: bool,
+    /// Whether memory may go on while a core runs, which then hears what is said to it alone.
     pub memory_goes_on: bool,
+    /// Whether a core has heard anything by itself since that was last asked.
+    pub heard: bool,
 }
 
 /// What an observer wants to know of an instruction and what is gone when it has run.
@@ -86,6 +90,7 @@ impl<O: Observer> Shared<'_, O> {
             debug_assert!(named.is_none(), "no core is skipped");
             if !self.told.is_empty() {
                 self.told_at = at;
+                self.delivered = true;
                 return at;
             }
             at = self.memory.next();

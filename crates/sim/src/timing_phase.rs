@@ -320,7 +320,9 @@ impl Timing {
             device_accessed: false,
             told: &mut self.told,
             told_at: Cycle(0),
+            delivered: false,
             memory_goes_on: false,
+            heard: false,
         };
         let exact_until = match retire_up_to {
             // Before that, no more instructions can retire than are left.
@@ -483,7 +485,9 @@ impl Timing {
             device_accessed: false,
             told: &mut self.told,
             told_at: Cycle(0),
+            delivered: false,
             memory_goes_on: false,
+            heard: false,
         };
         // The cores have been through the present cycle, unless they are due in it.
         let mut now = system.now;

@@ -12,6 +12,7 @@ use loiter_observe::{Accounts, Change};
 use loiter_types::{ContextId, CoreId, CounterVisitor, Cycle, HartId, PhysAddr};
 
 pub use any::CoreParams;
+pub(crate) use run::DELIVERY_CYCLES;
 pub use run::Ran;
 pub use skip::Skipping;
 

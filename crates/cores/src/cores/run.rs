@@ -9,7 +9,7 @@ use crate::smt::PerformedStore;
 use crate::{Observer, Shared};
 
 /// For how many cycles counts what memory delivers in one of them, so that what [`Cores::run`] is called for ends soon.
-const DELIVERY_CYCLES: u32 = 4;
+pub(crate) const DELIVERY_CYCLES: u32 = 4;
 
 /// How far [`Cores::run`] has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Cores {
                 next = self.tick(now, shared);
             }
             left -= 1;
-            if !shared.told.is_empty() {
+            if std::mem::take(&mut shared.delivered) {
                 // Memory has gone on.
                 now = shared.told_at;
             } else {
@@ -136,6 +136,9 @@ impl Cores {
         let (last, mut next) =
             each!(&mut self.cores[core], core => core.run(now, until, most, fpus, shared));
         shared.memory_goes_on = false;
+        if std::mem::take(&mut shared.heard) {
+            self.skips.forget(core, last);
+        }
         self.due.begin(last);
         self.tell_of_stores(core);
         self.see_tables(core, last, shared);

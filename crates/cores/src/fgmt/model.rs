@@ -10,6 +10,7 @@ use loiter_types::{CounterVisitor, Cycle, PhysAddr, StateVisitor};
 use super::context::{NO_LINE, Waits};
 use super::core::Core;
 use super::units::ChipFpu;
+use crate::cores::DELIVERY_CYCLES;
 use crate::idle::Loses;
 use crate::model::{Seat, TimedCore};
 use crate::smt::Histogram;
@@ -92,7 +93,7 @@ impl TimedCore for Core {
         // Something may have happened before.
         self.state.quiet = false;
         loop {
-            let next = self.tick(now, fpu, shared);
+            let mut next = self.tick(now, fpu, shared);
             left -= 1;
             if O::ACTIVE || !self.state.quiet {
                 self.state.quiet = true;
@@ -105,10 +106,18 @@ impl TimedCore for Core {
             if left == 0 {
                 return (now, next);
             }
-            if next >= ends {
+            while next >= ends {
                 ends = until.min(shared.memory_goes_on(next, until));
                 if next >= ends {
-                    return (now, next);
+                    if !shared.delivered || left <= DELIVERY_CYCLES {
+                        return (now, next);
+                    }
+                    left -= DELIVERY_CYCLES;
+                    next = self.hear_all(next, shared);
+                    if shared.delivered {
+                        return (now, next);
+                    }
+                    ends = until.min(shared.memory.next());
                 }
             }
             now = next;

@@ -1,13 +1,14 @@
 //! Memory responds, and naps end.
 
 use loiter_isa::Class;
-use loiter_memory::{Level, Request, RequestKind, Response};
+use loiter_memory::{Level, Request, RequestKind, Response, Told};
 use loiter_observe::Slot;
 use loiter_types::Cycle;
 
 use super::context::{Context, Waits};
 use super::core::{Core, CoreState};
 use super::ownership::OF_STORE;
+use crate::model::TimedCore;
 use crate::shared::{is_lock, slot_of};
 use crate::wait::{Sleep, Wakes};
 use crate::{Observer, PipelineStep, Shared};
@@ -22,6 +23,34 @@ impl Core {
         let continues = self.state.params.wait.continues(&sleep, now);
         self.contexts[c].unblock(continues.max(up));
         self.state.naps.ended(by);
+    }
+
+    /// Hears what memory has said in the cycle in which it has delivered, if all of that is to this core, whose first cycle
+    /// in which it has something to do is `next`. Returns which it is now. If others have to hear of that cycle too, it
+    /// remains delivered.
+    pub(super) fn hear_all<O: Observer>(
+        &mut self,
+        mut next: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) -> Cycle {
+        let is_own =
+            |told: &Told| matches!(told, Told::Performs(it) if it.request.core == self.state.id);
+        if !shared.told.iter().all(is_own) {
+            return next;
+        }
+        let (now, first) = (shared.told_at, self.contexts[0].id.index());
+        let mut all = std::mem::take(shared.told);
+        for told in all.drain(..) {
+            if let Told::Performs(response) = told {
+                let c = response.request.context.index() - first;
+                self.respond(c, response, now, shared);
+                next = next.min(self.roused(c, now));
+            }
+        }
+        *shared.told = all;
+        shared.heard = true;
+        shared.delivered = shared.stops();
+        next.max(now)
     }
 }
 
