@@ -17,14 +17,14 @@ use crate::result::{
 use crate::system::System;
 
 /// Simulated steps between two looks at the host's clock.
-const STEPS_PER_LOOK: u32 = 1 << 8;
+const STEPS_PER_LOOK: u32 = 1 << 6;
 
 /// Skipped cores that are caught up between two such looks.
 const CATCHES_PER_LOOK: u64 = 1 << 9;
 
 /// Cycles of cores and memory within one of those: few, so that a look comes within tens of milliseconds even when memory
 /// never has anything to say.
-const CORE_STEPS: u32 = 1 << 7;
+const CORE_STEPS: u32 = 1 << 9;
 
 /// The timing model of a system.
 pub(crate) struct Timing {
