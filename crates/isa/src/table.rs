@@ -81,6 +81,28 @@ macro_rules! instructions {
                 matches!(self, Op::SfenceVma | Op::HfenceVvma | Op::HfenceGvma)
             }
 
+            /// Whether it is a load or store that a hypervisor makes as its guest does.
+            #[inline(always)]
+            #[must_use]
+            pub const fn accesses_as_guest(self) -> bool {
+                matches!(
+                    self,
+                    Op::HlvB
+                        | Op::HlvBu
+                        | Op::HlvH
+                        | Op::HlvHu
+                        | Op::HlvxHu
+                        | Op::HlvW
+                        | Op::HlvWu
+                        | Op::HlvxWu
+                        | Op::HlvD
+                        | Op::HsvB
+                        | Op::HsvH
+                        | Op::HsvW
+                        | Op::HsvD
+                )
+            }
+
             /// What it asks of a core's units.
             #[inline(always)]
             #[must_use]

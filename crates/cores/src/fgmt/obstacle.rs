@@ -67,6 +67,7 @@ impl Context {
         Chance::issues(match class {
             Class::Load | Class::Store | Class::Atomic => self.can_access(core, now, shared),
             Class::Fence if self.inst.orders_stores_before_loads() => !self.must_drain(now),
+            Class::System if self.inst.op.accesses_as_guest() => !self.must_drain(now),
             _ => true,
         })
     }

@@ -142,7 +142,8 @@ impl Context {
     /// Whether the oldest instruction, which the hart runs, waits for all buffered stores.
     fn drains(&self, core: &CoreState, inst: &Inst) -> bool {
         match inst.op.class() {
-            Class::Csr | Class::System | Class::Pause => false,
+            Class::System => inst.op.accesses_as_guest(),
+            Class::Csr | Class::Pause => false,
             Class::Atomic if core.atomics_annotated && !is_lock(inst.op) => {
                 inst.releases() || self.fenced
             }

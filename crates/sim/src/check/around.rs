@@ -59,6 +59,10 @@ impl Around<'_> {
         }
     }
 
+    fn is_as_guest(&self) -> bool {
+        matches!(&self.told, Told::Retired { inst, .. } if inst.op.accesses_as_guest())
+    }
+
     /// Whether a load can have read `value` at `addr`.
     fn check_load(&mut self, addr: PhysAddr, width: Width, value: u64, now: bool) {
         for (n, found) in (0..width.bytes()).zip(value.to_le_bytes()) {
@@ -91,6 +95,11 @@ impl Around<'_> {
 
     /// A store has performed: memory must hold it, if it is RAM.
     fn check_stored(&mut self, addr: PhysAddr, width: Width, value: u64) {
+        let mut bytes = (0..width.bytes()).map(|n| PhysAddr(addr.0 + n));
+        if let Some(at) = bytes.find(|&at| self.buffer.byte(at).is_some()) {
+            self.wrong
+                .push(format!("stored byte at {at}: before an older store to it"));
+        }
         let value = value & mask(width);
         if let Some(found) = self.machine.ram.read(addr, width)
             && found != value
@@ -127,7 +136,7 @@ impl Environment for Around<'_> {
         let Some(value) = self.read(width) else {
             return Ok(0);
         };
-        if class == Class::Load {
+        if class == Class::Load || self.is_as_guest() {
             self.check_load(addr, width, value, access == Accessed::Now);
         }
         Ok(value)

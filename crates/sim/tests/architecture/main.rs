@@ -14,6 +14,7 @@ mod determinism;
 mod endings;
 mod generator;
 mod golden;
+mod guest_accesses;
 mod handmade;
 mod litmus;
 mod lock_stats;

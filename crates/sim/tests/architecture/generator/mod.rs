@@ -19,7 +19,7 @@ mod pool;
 pub(crate) mod privileged;
 mod program;
 mod random;
-mod state;
+pub(crate) mod state;
 mod tables;
 mod traps;
 mod writer;
