@@ -1,12 +1,18 @@
 //! The credit scheduler of Xen 3.3 (xen/common/sched_credit.c), that of the published experiments with helping.
 //!
-//! Every CPU has a queue in order of priority: boosted, under (credit is left), over (none is). At every tick whoever
-//! runs pays for the whole time since the last one. Once a slice, what all CPUs can earn is dealt to the guests that have
-//! run, by their weights, at most up to their caps. Who wakes with credit left is boosted until a tick finds it
+//! Every CPU has a queue in order of priority: boosted, under (credit is left), over (none is), and ticks of its own. At
+//! each of them whoever runs there pays for a whole tick (`csched_vcpu_acct`). At every so many ticks of CPU 0, the
+//! accounting master, what all CPUs can earn is dealt to the guests that have run, by their weights, at most up to
+//! their caps (`csched_acct`); each CPU sorts its queue at its own next tick (`csched_runq_sort`). A slice begins when a
+//! virtual CPU is dispatched (`s_timer`). Who wakes with credit left is boosted until a tick finds it
 //! running. A CPU whose next has no credit looks for a better one in the queues of its neighbours.
 //!
-//! As there, except: all CPUs have their ticks at the same time, and all pay before credit is dealt; a running virtual CPU
-//! is not moved to a socket with more idle cores.
+//! There all ticks are started together when the host boots, and each is set anew when the last one has been handled, so CPUs
+//! drift apart by the latencies of interrupts. Here the ticks of CPU `n` come `n` equal parts of a tick after those of the
+//! master from the beginning, and its first slice ends after as many parts of a slice, as if something else had run there
+//! before (assumed). There a guest earns once a tick has found it running; here all do from the beginning, as if they had
+//! run before (assumed): over a few slices, who runs first would be ahead by what it earned alone.
+//! A running virtual CPU is not moved to a socket with more idle cores.
 
 use loiter_types::{CpuId, Cycle, VcpuId};
 use serde::{Deserialize, Serialize};
@@ -14,10 +20,12 @@ use serde_json::Value;
 
 use super::{Choice, Scheduler};
 use crate::vm::file::VmFile;
-use crate::vm::vcpu::View;
+use crate::vm::vcpu::{State, View};
 
 /// What a virtual CPU pays at a tick.
 const CREDITS_PER_TICK: i64 = 100;
+/// The accounting master.
+const MASTER: CpuId = CpuId(0);
 
 /// In the order of their importance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -32,7 +40,7 @@ struct Account {
     guest: usize,
     credit: i64,
     priority: Priority,
-    /// Whether it earns: a tick has found it running since it last had too much.
+    /// Whether it earns: it has since the beginning, or a tick has found it running since it last had too much.
     earns: bool,
     /// Whether it is kept from running, for its guest is over its cap.
     parked: bool,
@@ -50,8 +58,12 @@ pub(super) struct Credit {
     slice_cycles: u64,
     tick_cycles: u64,
     ticks_per_slice: u64,
-    next_tick: Cycle,
+    /// When each CPU has its next tick.
+    next_ticks: Vec<Cycle>,
+    /// Ticks of the accounting master.
     ticks: u64,
+    /// What each CPU's first slice is, if it is not a whole one, until it has begun.
+    first_slices: Vec<Option<u64>>,
     queues: Vec<Vec<VcpuId>>,
     /// The CPU of each, to whose queue it comes.
     homes: Vec<CpuId>,
@@ -70,24 +82,29 @@ impl Credit {
             guest,
             credit: 0,
             priority: Priority::Under,
-            earns: false,
+            earns: true,
             parked: false,
         };
         let shares = file.guests.iter().map(|guest| Share {
             weight: guest.weight as i64,
             cap_percent: guest.cap_percent as i64,
         });
+        let (cpus, slice_cycles) = (file.host.cpus, file.slice_cycles());
+        let parts = |cycles: u64| (0..cpus).map(move |n| cycles * n / cpus);
+        let ticks = parts(tick_cycles).map(|part| Cycle(tick_cycles + part));
+        let first_slices = parts(slice_cycles).map(|part| (part > 0).then_some(part));
         Self {
-            slice_cycles: file.slice_cycles(),
+            slice_cycles,
             tick_cycles,
             ticks_per_slice: file.scheduler.ticks_per_slice,
-            next_tick: Cycle(tick_cycles),
+            next_ticks: ticks.collect(),
             ticks: 0,
-            queues: vec![Vec::new(); file.host.cpus as usize],
+            first_slices: first_slices.collect(),
+            queues: vec![Vec::new(); cpus as usize],
             homes: vec![CpuId(0); guests.len()],
             accounts: guests.iter().map(account).collect(),
             shares: shares.collect(),
-            earning: Vec::new(),
+            earning: (0..file.guests.len()).collect(),
             balance: 0,
         }
     }
@@ -232,6 +249,44 @@ impl Credit {
         self.balance = balance;
         (parked, unparked)
     }
+
+    /// A CPU has its tick. Returns the CPUs that have to choose anew.
+    fn tick_of(&mut self, cpu: CpuId, view: View<'_>) -> Vec<CpuId> {
+        if let Some(current) = view.cpus[cpu.index()].current {
+            self.charge(current);
+        }
+        let mut told = Vec::new();
+        if cpu == MASTER {
+            self.ticks += 1;
+            if self.ticks.is_multiple_of(self.ticks_per_slice) {
+                told = self.account(view);
+            }
+        }
+        let queue = &mut self.queues[cpu.index()];
+        // Stable: those with credit move before those without.
+        queue.sort_by_key(|it| self.accounts[it.index()].priority == Priority::Over);
+        told
+    }
+
+    /// Credit is dealt. Returns the CPUs that have to choose anew.
+    fn account(&mut self, view: View<'_>) -> Vec<CpuId> {
+        let (parked, unparked) = self.deal();
+        let mut told = Vec::new();
+        for vcpu in parked {
+            self.dequeue(vcpu);
+            let runs = view.cpus.iter().position(|cpu| cpu.current == Some(vcpu));
+            told.extend(runs.map(CpuId::new));
+        }
+        for vcpu in unparked {
+            let runs = view.cpus.iter().any(|cpu| cpu.current == Some(vcpu));
+            if view.vcpus[vcpu.index()].state() == State::Runnable && !runs {
+                let cpu = view.vcpus[vcpu.index()].cpu;
+                self.enqueue(cpu, vcpu);
+                told.extend(self.tell(cpu, vcpu, view));
+            }
+        }
+        told
+    }
 }
 
 impl Scheduler for Credit {
@@ -281,9 +336,10 @@ impl Scheduler for Credit {
         };
         let vcpu = better.or(own)?;
         self.dequeue(vcpu);
+        let first = self.first_slices[cpu.index()].take();
         Some(Choice {
             vcpu,
-            slice_cycles: self.slice_cycles,
+            slice_cycles: first.unwrap_or(self.slice_cycles),
         })
     }
 
@@ -300,35 +356,16 @@ impl Scheduler for Credit {
     }
 
     fn next_tick(&self) -> Cycle {
-        self.next_tick
+        *self.next_ticks.iter().min().expect("a host has CPUs")
     }
 
     fn tick(&mut self, view: View<'_>) -> Vec<CpuId> {
-        self.next_tick = self.next_tick.after(self.tick_cycles);
-        self.ticks += 1;
-        for vcpu in view.cpus.iter().filter_map(|cpu| cpu.current) {
-            self.charge(vcpu);
-        }
-        if !self.ticks.is_multiple_of(self.ticks_per_slice) {
-            return Vec::new();
-        }
-        let (parked, unparked) = self.deal();
-        for queue in &mut self.queues {
-            // Stable: those with credit move before those without.
-            queue.sort_by_key(|it| self.accounts[it.index()].priority == Priority::Over);
-        }
+        let now = self.next_tick();
         let mut told = Vec::new();
-        for vcpu in parked {
-            self.dequeue(vcpu);
-            let runs = view.cpus.iter().position(|cpu| cpu.current == Some(vcpu));
-            told.extend(runs.map(CpuId::new));
-        }
-        for vcpu in unparked {
-            let runs = view.cpus.iter().any(|cpu| cpu.current == Some(vcpu));
-            if view.vcpus[vcpu.index()].state() == crate::vm::vcpu::State::Runnable && !runs {
-                let cpu = view.vcpus[vcpu.index()].cpu;
-                self.enqueue(cpu, vcpu);
-                told.extend(self.tell(cpu, vcpu, view));
+        for n in 0..self.queues.len() {
+            if self.next_ticks[n] == now {
+                told.extend(self.tick_of(CpuId::new(n), view));
+                self.next_ticks[n] = now.after(self.tick_cycles);
             }
         }
         told
