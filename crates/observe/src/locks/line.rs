@@ -1,6 +1,6 @@
 //! Who has a lock and who is in line for it: what a host has to know to help a waiter as well as can be.
 
-use loiter_types::HartId;
+use loiter_types::{Cycle, HartId};
 
 use super::{Acquire, Lock, Locks, Owner};
 
@@ -47,6 +47,20 @@ impl Locks {
         last.map(|each| each.owner)
     }
 
+    /// Whether `hart` has a lock.
+    #[must_use]
+    pub fn has_one(&self, hart: HartId) -> bool {
+        let is_own = |each: &Acquire| each.owner == Owner::Hart(hart) && each.acquired.is_some();
+        self.locks.values().any(|lock| lock.uses.iter().any(is_own))
+    }
+
+    /// Since when the lock at `addr` is free, if it is.
+    #[must_use]
+    pub fn free_since(&self, addr: u64) -> Option<Cycle> {
+        let lock = self.locks.get(&addr)?;
+        (!lock.is_held()).then(|| lock.released.unwrap_or(Cycle(0)))
+    }
+
     /// The hart that got the lock at `addr` last.
     #[must_use]
     pub fn last_holder(&self, addr: u64) -> Option<HartId> {
@@ -67,8 +81,6 @@ impl Locks {
 
 #[cfg(test)]
 mod tests {
-    use loiter_types::Cycle;
-
     use super::super::{Access, Claim};
     use super::*;
     use crate::recorder::Moment;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use loiter_observe::Locks;
-use loiter_types::{CpuId, VcpuId};
+use loiter_types::{CpuId, Cycle, VcpuId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -48,10 +48,42 @@ pub(crate) struct Call<'a> {
     pub(crate) view: View<'a>,
 }
 
+/// A virtual CPU that runs, or waits for a CPU.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member {
+    pub(crate) vcpu: VcpuId,
+    /// Where it runs.
+    pub(crate) cpu: Option<CpuId>,
+    /// Cycles that it has executed without waiting for a lock, as probes say.
+    pub(crate) worked: u64,
+}
+
+/// A guest between two turns.
+#[derive(Clone, Copy)]
+pub(crate) struct Between<'a> {
+    pub(crate) guest: usize,
+    /// Its virtual CPUs that run or wait for a CPU, in the order of their numbers.
+    pub(crate) members: &'a [Member],
+    pub(crate) locks: &'a Locks,
+    pub(crate) view: View<'a>,
+    pub(crate) now: Cycle,
+    pub(crate) turn_cycles: u64,
+}
+
 /// Chooses who runs instead of a caller.
 pub(crate) trait Policy: Send {
     /// What becomes of a call.
     fn choose(&mut self, call: Call<'_>) -> Help;
+
+    /// Whether it sees what no host does, and places virtual CPUs between turns.
+    fn sees_all(&self) -> bool {
+        false
+    }
+
+    /// Who of a guest runs at once, on the CPU of which other one of it.
+    fn place(&mut self, _: Between<'_>) -> Vec<(CpuId, VcpuId)> {
+        Vec::new()
+    }
 
     /// All that it remembers, for a snapshot.
     fn save(&self) -> Value {
@@ -75,7 +107,7 @@ pub(crate) fn by_name(params: &HelpingParams) -> Box<dyn Policy> {
         "published" => Box::new(Fixed(published)),
         "directed" => Box::new(Directed::default()),
         "random" => Box::new(random::Random::new(params.seed)),
-        "oracle" => Box::new(Fixed(oracle::choose)),
+        "oracle" => Box::new(oracle::Oracle::default()),
         policy => unreachable!("{policy} is no choice of helping.policy"),
     }
 }

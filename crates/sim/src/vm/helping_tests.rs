@@ -2,7 +2,6 @@
 
 use std::iter;
 
-use loiter_observe::{Access, Claim, Moment, Owner};
 use loiter_types::{Cycle, HartId};
 
 use super::*;
@@ -20,11 +19,6 @@ type Waiting = (u16, bool, Option<u64>);
 /// What `policy` makes of a call in the kernel of virtual CPU 0, on CPU 1; the others of its guest wait. Two CPUs share a
 /// cache.
 fn ask(policy: &mut dyn Policy, waiting: &[Waiting]) -> Help {
-    ask_of(policy, waiting, &Locks::default(), &[])
-}
-
-/// The same of a guest with `locks`, of whose other virtual CPUs those of `running` run.
-fn ask_of(policy: &mut dyn Policy, waiting: &[Waiting], locks: &Locks, running: &[u16]) -> Help {
     let vcpus: Vec<_> = iter::once(&(1, true, None))
         .chain(waiting)
         .enumerate()
@@ -39,9 +33,7 @@ fn ask_of(policy: &mut dyn Policy, waiting: &[Waiting], locks: &Locks, running: 
         in_kernel,
     };
     let candidates = waiting.iter().enumerate().map(candidate);
-    let candidates: Vec<_> = candidates
-        .filter(|it| !running.contains(&it.vcpu.0))
-        .collect();
+    let candidates: Vec<_> = candidates.collect();
     policy.choose(Call {
         cpu: CpuId(1),
         caller: Candidate {
@@ -50,7 +42,7 @@ fn ask_of(policy: &mut dyn Policy, waiting: &[Waiting], locks: &Locks, running: 
         },
         candidates: &candidates,
         cpus_per_cache: 2,
-        locks,
+        locks: &Locks::default(),
         view: View {
             vcpus: &vcpus,
             cpus: &[],
@@ -100,88 +92,6 @@ fn a_directed_yield_passes_over_one_that_spins_every_other_time() {
 
 /// Everybody is in the kernel and has run on the CPU of the call.
 const ALIKE: [Waiting; 3] = [(1, true, None); 3];
-
-fn moment(hart: u16) -> Moment {
-    Moment {
-        hart: HartId(hart),
-        cycle: Cycle(10),
-        retired: 0,
-        pc: 0,
-    }
-}
-
-fn of(hart: u16, lock: u64) -> Claim {
-    Claim {
-        lock,
-        owner: Owner::Hart(HartId(hart)),
-        access: Access::Unsaid,
-    }
-}
-
-#[test]
-fn an_oracle_runs_the_holder_wherever_it_stands() {
-    let mut oracle = by_name("oracle");
-    for holder in 1..4 {
-        let mut locks = Locks::default();
-        locks.acquired(moment(holder), of(holder, 64));
-        for waiter in (0..4).filter(|&it| it != holder) {
-            locks.acquire(moment(waiter), of(waiter, 64));
-        }
-        let helped = ask_of(&mut *oracle, &ALIKE, &locks, &[]);
-        assert_eq!(helped, Help::This(VcpuId(holder)));
-        // It runs: all others wait for it.
-        let running = [holder];
-        assert_eq!(ask_of(&mut *oracle, &ALIKE, &locks, &running), Help::Nobody);
-    }
-}
-
-#[test]
-fn an_oracle_runs_the_next_in_line_of_a_lock_that_is_free() {
-    let mut oracle = by_name("oracle");
-    let mut locks = Locks::default();
-    locks.acquired(moment(1), of(1, 64));
-    for waiter in [3, 0, 2] {
-        locks.acquire(moment(waiter), of(waiter, 64));
-    }
-    locks.released(moment(1), of(1, 64));
-    assert_eq!(
-        ask_of(&mut *oracle, &ALIKE, &locks, &[]),
-        Help::This(VcpuId(3))
-    );
-    // It runs, and somebody has something else to do.
-    assert_eq!(
-        ask_of(&mut *oracle, &ALIKE, &locks, &[3]),
-        Help::This(VcpuId(1))
-    );
-    // The caller itself is next, unless who had the lock has not come behind its release.
-    locks.abandoned(of(3, 64));
-    assert_eq!(
-        ask_of(&mut *oracle, &ALIKE, &locks, &[]),
-        Help::This(VcpuId(1))
-    );
-    assert_eq!(ask_of(&mut *oracle, &ALIKE, &locks, &[1]), Help::Nobody);
-}
-
-#[test]
-fn an_oracle_goes_from_holder_to_holder() {
-    let mut oracle = by_name("oracle");
-    let mut locks = Locks::default();
-    for (holder, lock) in [(1, 64), (2, 128), (3, 192)] {
-        locks.acquired(moment(holder), of(holder, lock));
-        locks.acquire(moment(holder - 1), of(holder - 1, lock));
-    }
-    let mut ask = |running: &[u16]| ask_of(&mut *oracle, &ALIKE, &locks, running);
-    assert_eq!(ask(&[]), Help::This(VcpuId(1)));
-    assert_eq!(ask(&[1]), Help::This(VcpuId(2)));
-    assert_eq!(ask(&[1, 2]), Help::This(VcpuId(3)));
-    assert_eq!(ask(&[1, 2, 3]), Help::Nobody);
-    // A deadlock has no end.
-    locks.acquire(moment(3), of(3, 64));
-    assert_eq!(
-        ask_of(&mut *oracle, &ALIKE, &locks, &[1, 2, 3]),
-        Help::Nobody
-    );
-}
 
 #[test]
 fn an_oracle_that_knows_no_lock_takes_the_published_order() {

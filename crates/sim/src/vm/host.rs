@@ -148,6 +148,7 @@ impl Host {
             self.tell(&told);
         }
         self.wake_sleepers();
+        self.place();
         self.find_stuck();
         Ok(Progress::Running)
     }
@@ -273,7 +274,7 @@ impl Host {
     }
 
     /// `vcpu`, which the CPU executes or was changing to, could go on but does not.
-    fn stop(&mut self, id: CpuId, vcpu: VcpuId) {
+    pub(super) fn stop(&mut self, id: CpuId, vcpu: VcpuId) {
         let now = self.cpus[id.index()].now;
         let stopped = &mut self.vcpus[vcpu.index()];
         if stopped.state() == State::Running {
@@ -285,29 +286,39 @@ impl Host {
     /// `vcpu` comes to a CPU, which may have to change its registers first.
     fn attach(&mut self, id: CpuId, vcpu: VcpuId, slice_end: Cycle) {
         let cpu = &mut self.cpus[id.index()];
-        let state = &mut self.vcpus[vcpu.index()];
-        assert!(state.can_run(cpu.now), "{vcpu} is on two CPUs");
+        let can_run = self.vcpus[vcpu.index()].can_run(cpu.now);
+        assert!(can_run, "{vcpu} is on two CPUs");
         cpu.current = Some(vcpu);
         cpu.slice_end = slice_end;
         cpu.postponed = None;
-        if state.cpu != id {
-            state.cpu = id;
-            state.counts.migrations += 1;
-        }
-        if cpu.loaded != Some(vcpu) {
-            state.counts.switches += 1;
-            for other in &mut self.cpus {
-                other.loaded = other.loaded.filter(|&it| it != vcpu);
-            }
+        if self.load(id, vcpu) {
             let cpu = &mut self.cpus[id.index()];
-            cpu.loaded = Some(vcpu);
             cpu.switch_left = self.params.switch_cycles;
             cpu.call_left = 0;
-            cpu.counts.switches += 1;
         }
         if self.cpus[id.index()].switch_left == 0 {
             self.begin(id, vcpu);
         }
+    }
+
+    /// A CPU gets the registers of `vcpu`. Returns whether it had others.
+    pub(super) fn load(&mut self, id: CpuId, vcpu: VcpuId) -> bool {
+        let state = &mut self.vcpus[vcpu.index()];
+        if state.cpu != id {
+            state.cpu = id;
+            state.counts.migrations += 1;
+        }
+        if self.cpus[id.index()].loaded == Some(vcpu) {
+            return false;
+        }
+        state.counts.switches += 1;
+        for other in &mut self.cpus {
+            other.loaded = other.loaded.filter(|&it| it != vcpu);
+        }
+        let cpu = &mut self.cpus[id.index()];
+        cpu.loaded = Some(vcpu);
+        cpu.counts.switches += 1;
+        true
     }
 
     /// A CPU begins to execute `vcpu`.

@@ -14,6 +14,7 @@ mod helping;
 mod host;
 mod kick;
 mod params;
+mod placing;
 mod postpone;
 mod result;
 mod scheduler;

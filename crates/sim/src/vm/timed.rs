@@ -58,6 +58,8 @@ impl Host {
                 self.has_left(id, seated);
                 continue;
             }
+            self.put_expected(id);
+            let cpu = &self.cpus[id.index()];
             if cpu.chooses || (cpu.current.is_some() && now >= cpu.slice_end) {
                 self.choose(id);
                 continue;
@@ -87,6 +89,7 @@ impl Host {
         let hart = self.vcpus[seated.index()].hart;
         let is_to_choose = cpu.chooses || self.now >= cpu.slice_end;
         cpu.current != Some(seated)
+            || cpu.comes.is_some()
             || is_to_choose && !self.postpones(id)
             || self.system.harts[hart.index()].called.is_some()
             || timing.nap(hart) == Some(loiter_hart::Nap::Wfi)

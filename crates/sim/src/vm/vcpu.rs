@@ -150,6 +150,8 @@ pub(crate) struct Cpu {
     pub(crate) postponed: Option<Cycle>,
     /// Whether it is to choose anew.
     pub(crate) chooses: bool,
+    /// Who is to run instead of its current virtual CPU as soon as that has left, on a timing core.
+    pub(crate) comes: Option<VcpuId>,
     /// Whose hart sits in its context, if it is one of a timing core, and whether that is about to leave.
     pub(crate) seated: Option<VcpuId>,
     pub(crate) leaves: bool,
