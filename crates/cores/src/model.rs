@@ -131,8 +131,8 @@ pub(crate) trait TimedCore {
     /// What context `c` waits for, for the watchdog's message.
     fn who_waits(&self, c: usize) -> String;
 
-    /// How the hart of context `c` sleeps, if it does.
-    fn nap(&self, c: usize) -> Option<Nap>;
+    /// How the hart of context `c` sleeps, and since when, if it does.
+    fn nap(&self, c: usize) -> Option<(Nap, Cycle)>;
 
     /// Whether the hart of context `c` stands between two instructions: no access of its next one is in flight.
     fn stands_between_instructions(&self, c: usize) -> bool;

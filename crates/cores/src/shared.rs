@@ -193,6 +193,15 @@ impl<O: Observer> Shared<'_, O> {
         self.stop |= nap == Nap::Wfi && self.harts[hart].is_virtual;
     }
 
+    /// A hart pauses from `now` to `until`. A host that looks for loops of pauses hears of it.
+    pub(crate) fn pauses(&mut self, hart: usize, now: Cycle, until: Cycle) {
+        let hart = &mut self.harts[hart];
+        if hart.tells_pauses {
+            hart.paused = Some((now, until));
+            self.stop = true;
+        }
+    }
+
     /// A hart enters a trap; one that no handler takes is noted. Of a call that its host
     /// serves, the host hears.
     pub(crate) fn enter_trap(&mut self, hart: usize, trap: Trap, now: Cycle) {

@@ -81,7 +81,7 @@ pub(crate) enum Wakes {
 pub(crate) struct Sleep {
     pub(crate) nap: Nap,
     /// The first cycle of it.
-    since: Cycle,
+    pub(crate) since: Cycle,
     /// The first cycle in which it can end.
     pub(crate) entered: Cycle,
     /// When it ends at the latest.

@@ -55,6 +55,10 @@ pub struct Hart {
     pub is_virtual: bool,
     /// What it has called its host for, as a virtual CPU on a timing core: the call has been made, and the host has not heard.
     pub called: Option<HostCall>,
+    /// Whether the host of a virtual CPU on a timing core wants to hear of its pauses.
+    pub tells_pauses: bool,
+    /// From when to when it has paused, if the host has not heard yet.
+    pub paused: Option<(Cycle, Cycle)>,
     /// Where its physical addresses lie in the machine.
     pub(crate) partition: Partition,
     pub(crate) tlb: Tlb,
@@ -78,6 +82,8 @@ impl Hart {
             blocked: None,
             is_virtual: false,
             called: None,
+            tells_pauses: false,
+            paused: None,
             partition: Partition::WHOLE,
             tlb: Tlb::new(id),
         };
@@ -128,10 +134,13 @@ impl Hart {
             blocked,
             is_virtual: _,
             called: _,
+            tells_pauses,
+            paused: _,
             partition: _,
             tlb: _,
         } = self;
-        visitor.require(*state == HartState::Running && blocked.is_none());
+        let is_alone = blocked.is_none() && !*tells_pauses;
+        visitor.require(*state == HartState::Running && is_alone);
         let (integer, fp) = regs[..SINK as usize].split_at_mut(32);
         integer.iter_mut().for_each(|value| visitor.quantity(value));
         fp.iter().for_each(|&value| visitor.value(value));

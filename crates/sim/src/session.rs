@@ -537,7 +537,7 @@ impl Session {
         };
         // In cores that are timed the context sleeps; its hart sleeps in the reference engine only.
         let nap = match (&self.timing, state.state) {
-            (Some(timing), _) if timing.is_attached() => timing.nap(hart),
+            (Some(timing), _) if timing.is_attached() => timing.nap(hart).map(|(nap, _)| nap),
             (_, HartState::Napping(nap)) => Some(nap),
             (_, HartState::Running) => None,
         };

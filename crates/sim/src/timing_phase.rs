@@ -520,8 +520,8 @@ impl Timing {
         &mut self.cores
     }
 
-    /// How `hart` sleeps in its context, if it does.
-    pub(crate) fn nap(&self, hart: HartId) -> Option<Nap> {
+    /// How `hart` sleeps in its context, and since when, if it does.
+    pub(crate) fn nap(&self, hart: HartId) -> Option<(Nap, Cycle)> {
         self.cores.nap(hart)
     }
 

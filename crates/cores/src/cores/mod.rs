@@ -335,9 +335,9 @@ impl Cores {
             .collect()
     }
 
-    /// How `hart` sleeps, if it does.
+    /// How `hart` sleeps, and since when, if it does.
     #[must_use]
-    pub fn nap(&self, hart: HartId) -> Option<Nap> {
+    pub fn nap(&self, hart: HartId) -> Option<(Nap, Cycle)> {
         let (core, c) = self.seat_of(hart);
         each!(&self.cores[core], core => core.nap(c))
     }

@@ -549,6 +549,7 @@ impl Context {
                 if cycles > 1 {
                     self.reconsider(now.after(1), hart, Doing::Pausing);
                 }
+                shared.pauses(self.hart_index, now, now.after(cycles));
             }
             Flow::Nap(nap) => self.nap(core, now, nap, shared),
             other => unreachable!("not an answer of a full executor: {other:?}"),

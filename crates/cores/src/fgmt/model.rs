@@ -240,9 +240,9 @@ impl TimedCore for Core {
         }
     }
 
-    fn nap(&self, c: usize) -> Option<Nap> {
+    fn nap(&self, c: usize) -> Option<(Nap, Cycle)> {
         match self.contexts[c].waits {
-            Waits::Wake(sleep) => Some(sleep.nap),
+            Waits::Wake(sleep) => Some((sleep.nap, sleep.since)),
             _ => None,
         }
     }

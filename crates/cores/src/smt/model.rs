@@ -282,9 +282,9 @@ impl TimedCore for Core {
         }
     }
 
-    fn nap(&self, c: usize) -> Option<Nap> {
+    fn nap(&self, c: usize) -> Option<(Nap, Cycle)> {
         match self.contexts[c].fetch {
-            Fetch::Asleep(sleep) => Some(sleep.nap),
+            Fetch::Asleep(sleep) => Some((sleep.nap, sleep.since)),
             _ => None,
         }
     }

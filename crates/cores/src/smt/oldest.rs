@@ -452,6 +452,9 @@ impl Context {
             Flow::Nap(nap) => self.nap(core, now, nap, shared),
             _ => self.reconsider(now, hart, Doing::Executing),
         }
+        if flow == Flow::Pause {
+            shared.pauses(self.hart_index, now, now.after(cycles));
+        }
     }
 }
 

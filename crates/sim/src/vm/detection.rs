@@ -1,14 +1,28 @@
-//! Finding that a virtual CPU waits though its guest does not say so: loops of `pause`.
+//! Finding that a virtual CPU waits though its guest does not say so: loops of `pause`, and long naps in `wrs.nto`.
 //!
 //! As Intel's processors do ("PAUSE-loop exiting" of the SDM, volume 3): a pause that comes at most a gap after the last one
 //! belongs to the same loop, and one that comes more than a window after the first of its loop goes to the host. Only the
 //! kernel's pauses count, and a loop begins anew when the virtual CPU is entered. A pause lasts until its CPU executes
 //! the hart again, so the gap counts from then on.
+//!
+//! As hypervisors of RISC-V have it with `hstatus.VTW` (extension H; "Zawrs"): `wrs.nto` of a guest, in any mode, that is not over
+//! in time raises a virtual-instruction exception. The host takes it for a call to yield, and the guest goes on behind
+//! the instruction (KVM, `wrs_insn` in arch/riscv/kvm/vcpu_insn.c). To be entered ends the nap of before.
 
+use loiter_hart::{HartState, Nap};
 use loiter_types::{Cycle, HartId};
 use serde::{Deserialize, Serialize};
 
 use super::params::HelpingParams;
+
+/// What a virtual CPU does that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Sign {
+    /// It pauses, over and over.
+    Pauses,
+    /// It naps in `wrs.nto`.
+    Naps,
+}
 
 /// A loop that goes on.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -18,22 +32,40 @@ struct Loop {
     last: Cycle,
 }
 
-/// The loops of all harts of a host.
+/// The loops of all harts of a host; a nap is a loop without gaps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PauseLoops {
+    pub(crate) sign: Sign,
     gap_cycles: u64,
-    window_cycles: u64,
+    pub(crate) window_cycles: u64,
     loops: Vec<Option<Loop>>,
 }
 
 impl PauseLoops {
     /// If the host looks for them.
     pub(crate) fn new(params: &HelpingParams, harts: usize) -> Option<Self> {
-        (params.detection == "pause_loop").then(|| Self {
-            gap_cycles: params.gap_cycles,
+        let (sign, gap_cycles) = match params.detection.as_str() {
+            "pause_loop" => (Sign::Pauses, params.gap_cycles),
+            "wrs_trap" => (Sign::Naps, 0),
+            _ => return None,
+        };
+        Some(Self {
+            sign,
+            gap_cycles,
             window_cycles: params.window_cycles,
             loops: vec![None; harts],
         })
+    }
+
+    /// Whether a hart that gives way does what is looked for, by its state and by whether it is in its guest's kernel.
+    pub(crate) fn counts(&self, state: HartState, in_kernel: bool) -> bool {
+        match (self.sign, state) {
+            (Sign::Naps, _) => state == HartState::Napping(Nap::WrsNto),
+            (Sign::Pauses, HartState::Running) => in_kernel,
+            (Sign::Pauses, HartState::Napping(nap)) => {
+                in_kernel && matches!(nap, Nap::WrsNto | Nap::WrsSto)
+            }
+        }
     }
 
     /// A CPU begins to execute `hart`.
@@ -62,6 +94,7 @@ mod tests {
 
     fn loops() -> PauseLoops {
         PauseLoops {
+            sign: Sign::Pauses,
             gap_cycles: 10,
             window_cycles: 100,
             loops: vec![None; 2],

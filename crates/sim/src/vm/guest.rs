@@ -47,8 +47,8 @@ pub(crate) enum Left {
     Blocked,
     /// It calls the host.
     Called(HostCall),
-    /// It has paused for long.
-    PauseLoop,
+    /// It has paused or napped for long.
+    Waits,
     /// Its guest is over.
     Over(End),
 }
@@ -170,12 +170,9 @@ fn pauses(
     hart: HartId,
     (from, until): (Cycle, Cycle),
 ) -> bool {
-    let naps = match system.harts[hart.index()].state {
-        HartState::Running => true,
-        HartState::Napping(nap) => matches!(nap, Nap::WrsNto | Nap::WrsSto),
-    };
-    let counts = naps && in_kernel(system, hart);
-    let loops = loops.as_mut().filter(|_| counts);
+    let state = system.harts[hart.index()].state;
+    let loops = loops.as_mut();
+    let loops = loops.filter(|loops| loops.counts(state, in_kernel(system, hart)));
     loops.is_some_and(|loops| loops.is_long(hart, from, until))
 }
 
@@ -194,7 +191,7 @@ fn burst(
         hart,
         (at.after(used), at.after(budget)),
     ) {
-        true => (used, Some(Left::PauseLoop)),
+        true => (used, Some(Left::Waits)),
         false => (budget, Some(Left::Budget)),
     };
     // It keeps its CPU in all naps but wfi.

@@ -4,10 +4,10 @@
 //! virtual CPUs in the very cycle in which a slice ends, one sleeps or one yields; who is woken, by a timer or by
 //! another, is looked for between turns. A turn ends early when a timer of a guest or a tick of the scheduler is due.
 
-use loiter_hart::{HostCall, HostCallError};
+use loiter_hart::{HartState, HostCall, HostCallError};
 use loiter_types::{CpuId, Cycle, VcpuId};
 
-use super::detection::PauseLoops;
+use super::detection::{PauseLoops, Sign};
 use super::file::VmFile;
 use super::guest::{self, End, Guest, Left};
 use super::helping::{self, Call, Candidate, Help, Policy};
@@ -65,7 +65,7 @@ impl Host {
         mut timing: Option<Timing>,
     ) -> Result<Self, Error> {
         let (systems, driven): (Vec<_>, Vec<_>) = systems.into_iter().unzip();
-        let system = System::host(systems)?;
+        let mut system = System::host(systems)?;
         if let Some(timing) = &mut timing {
             timing.open(Cycle(0));
         }
@@ -76,7 +76,11 @@ impl Host {
         let cpus = vec![Cpu::default(); file.host.cpus as usize];
         let vcpus = placed(&guests, cpus.len());
         let of_vcpus: Vec<_> = vcpus.iter().map(|vcpu| vcpu.guest).collect();
-        let (helping, harts) = (file.helping.clone(), system.harts.len());
+        let loops = PauseLoops::new(&file.helping, system.harts.len());
+        let hears_pauses = loops.as_ref().is_some_and(|it| it.sign == Sign::Pauses);
+        for hart in &mut system.harts {
+            hart.tells_pauses = hears_pauses && timing.is_some();
+        }
         let mut host = Self {
             params: file.host.clone(),
             scheduler: scheduler::by_name(&file, &of_vcpus),
@@ -87,7 +91,7 @@ impl Host {
             vcpus,
             cpus,
             timing,
-            loops: PauseLoops::new(&helping, harts),
+            loops,
             now: Cycle(0),
             pause: None,
         };
@@ -359,13 +363,23 @@ impl Host {
                 self.pass(id, vcpu, 1);
                 self.serve(id, vcpu, call);
             }
-            Left::PauseLoop => {
-                self.cpus[id.index()].call_left = self.params.call_cycles;
-                self.vcpus[vcpu.index()].counts.pause_loops += 1;
-                self.help(id, vcpu);
-            }
+            Left::Waits => self.finds_waiter(id, vcpu),
             Left::Over(end) => self.end_guest(guest, now, end),
         }
+    }
+
+    /// The host finds that `vcpu` waits, though it has not said so.
+    pub(super) fn finds_waiter(&mut self, id: CpuId, vcpu: VcpuId) {
+        self.cpus[id.index()].call_left = self.params.call_cycles;
+        let found = &mut self.vcpus[vcpu.index()];
+        match self.loops.as_ref().map(|loops| loops.sign) {
+            Some(Sign::Naps) => {
+                found.counts.wrs_traps += 1;
+                self.system.harts[found.hart.index()].state = HartState::Running;
+            }
+            _ => found.counts.pause_loops += 1,
+        }
+        self.help(id, vcpu);
     }
 
     /// `vcpu` sleeps, and gives its CPU up.

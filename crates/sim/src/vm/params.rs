@@ -48,10 +48,10 @@ params! {
         /// Seed of the choices of policy "random".
         seed: int(0..=4_294_967_295) = 1,
         /// How the host learns that a virtual CPU waits, beside its calls.
-        detection: choice("call", "pause_loop") = "call",
+        detection: choice("call", "pause_loop", "wrs_trap") = "call",
         /// A pause that comes later than this after the last one begins another loop.
         gap_cycles: int(0..=4_294_967_295) = 128,
-        /// A loop of pauses that takes longer than this is like a call to yield.
+        /// A loop of pauses, or a nap in `wrs.nto`, that takes longer than this is like a call to yield.
         window_cycles: int(0..=4_294_967_295) = 4096,
         /// For so long a virtual CPU keeps its CPU while it is in its kernel, though it is another one's turn.
         postpone_us: int(0..=10_000_000) = 0,

@@ -9,6 +9,7 @@ use super::testing::{CLOCK_MHZ, FREE, LOOP, SLICE, file, first, host, run};
 
 /// Registers of a call's result.
 const A0: usize = 10;
+const S1: usize = 9;
 
 /// a7 is the extension "yield".
 const CALLS: &str = "lui a7, 0x8595
@@ -78,6 +79,37 @@ fn a_loop_of_pauses_goes_to_the_host_when_its_window_is_over() {
         wrs.nto
         loop: j loop";
     assert_eq!(with(found, watches), (1, 300));
+}
+
+#[test]
+fn a_nap_that_is_not_over_in_time_traps_to_the_host() {
+    let with = |slices: u64, sections: &str, program: &str| {
+        let sections = format!("[helping]\npolicy = \"next\"\n{sections}");
+        let file = file(1, us(slices * SLICE), FREE, &sections, &[(1, ""), (1, "")]);
+        let mut host = host(file, &[program, LOOP]);
+        let row = first(&run(&mut host), 0).clone();
+        (row.wrs_traps, row.run_cycles, host.system.harts[0].regs[S1])
+    };
+    let found = "detection = \"wrs_trap\"\nwindow_cycles = 250";
+    let naps = "auipc a1, 0
+        lr.d t0, (a1)
+        wrs.nto
+        li s1, 7
+        loop: j loop";
+    // It naps from 3 on, and is looked at in cycles 100, 200, and 300.
+    assert_eq!(with(1, found, naps), (1, 300, 0));
+    let wider = found.replace("250", "296");
+    assert_eq!(with(1, &wider, naps), (1, 300, 0));
+    let wider = found.replace("250", "297");
+    assert_eq!(with(1, &wider, naps), (1, 400, 0));
+    // After another one's slice it goes on behind the nap. Without the trap it naps for good.
+    assert_eq!(with(2, found, naps), (1, SLICE, 7));
+    assert_eq!(with(2, "", naps), (0, SLICE, 0));
+    // In user mode, too.
+    assert_eq!(with(2, found, &in_user_mode("", naps)).0, 1);
+    // Pauses, and naps that end by themselves, do not trap.
+    assert_eq!(with(2, found, PAUSES).0, 0);
+    assert_eq!(with(2, found, &naps.replace("nto", "sto")), (0, SLICE, 7));
 }
 
 #[test]

@@ -45,6 +45,8 @@ pub struct VcpuRow {
     pub yields: u64,
     /// Its loops of pauses that the host found too long.
     pub pause_loops: u64,
+    /// Naps in `wrs.nto` that were found too long.
+    pub wrs_traps: u64,
     /// Its calls to sleep until it is kicked.
     pub kick_waits: u64,
     /// Kicks that it got.
@@ -185,6 +187,7 @@ impl Host {
             migrations: counts.migrations,
             yields: counts.yields,
             pause_loops: counts.pause_loops,
+            wrs_traps: counts.wrs_traps,
             kick_waits: counts.kick_waits,
             kicks: counts.kicks,
             postponements: counts.postponements,

@@ -54,9 +54,6 @@ fn check_machine(file: &VmFile, machine: &MachineFile) -> Result<(), Error> {
             "its clock is {clock_mhz} MHz, and host.clock_mhz {}",
             file.host.clock_mhz
         )
-    } else if file.helping.detection == "pause_loop" {
-        "loops of pauses are found on the reference engine; take helping.detection \"call\""
-            .to_owned()
     } else if contexts < file.host.cpus {
         format!(
             "it has {contexts} contexts, and host.cpus is {}",

@@ -4,9 +4,11 @@
 //! on; then its context stands empty for as long as the host needs, and the other one is seated. Caches, translation
 //! buffers (which know guests by number) and predictors keep what they have.
 
-use loiter_types::{ContextId, CpuId, Cycle, VcpuId};
+use loiter_hart::{HartState, Nap};
+use loiter_types::{ContextId, CpuId, Cycle, HartId, VcpuId};
 
-use super::guest::End;
+use super::detection::Sign;
+use super::guest::{self, End};
 use super::host::Host;
 use super::vcpu::State;
 use crate::error::Error;
@@ -30,6 +32,7 @@ impl Host {
             };
             for n in 0..self.cpus.len() {
                 self.time_passes(CpuId::new(n), came_to);
+                self.hear_pause(CpuId::new(n));
             }
             self.now = came_to;
             self.find_ended();
@@ -46,11 +49,14 @@ impl Host {
             if let Some(seated) = cpu.seated {
                 let leaves = cpu.leaves;
                 if !leaves && !self.is_to_leave(timing, id, seated) {
-                    return now.after(self.until_choice(id));
+                    let until = now.after(self.until_choice(id));
+                    return until.min(self.next_long_nap(timing, seated));
                 }
                 if !leaves {
                     timing.leaves(self.vcpus[seated.index()].hart, now);
-                    self.cpus[id.index()].leaves = true;
+                    let naps_long = self.naps_long(timing, seated);
+                    let cpu = &mut self.cpus[id.index()];
+                    (cpu.leaves, cpu.is_found) = (true, cpu.is_found || naps_long);
                 }
                 if !timing.unseat(&mut self.system, self.vcpus[seated.index()].hart, now) {
                     return end;
@@ -90,9 +96,52 @@ impl Host {
         let is_to_choose = cpu.chooses || self.now >= cpu.slice_end;
         cpu.current != Some(seated)
             || cpu.comes.is_some()
+            || cpu.is_found
             || is_to_choose && !self.postpones(id)
             || self.system.harts[hart.index()].called.is_some()
-            || timing.nap(hart) == Some(loiter_hart::Nap::Wfi)
+            || self.naps_long(timing, seated)
+            || matches!(timing.nap(hart), Some((Nap::Wfi, _)))
+    }
+
+    /// Hears whether who sits in the context of a CPU has paused, and finds out whether it has done so for too long.
+    fn hear_pause(&mut self, id: CpuId) {
+        let Some(seated) = self.cpus[id.index()].seated else {
+            return;
+        };
+        let hart = self.vcpus[seated.index()].hart;
+        let Some((from, until)) = self.system.harts[hart.index()].paused.take() else {
+            return;
+        };
+        let in_kernel = guest::in_kernel(&self.system, hart);
+        let loops = self.loops.as_mut().filter(|_| in_kernel);
+        let is_long = loops.is_some_and(|loops| loops.is_long(hart, from, until));
+        self.cpus[id.index()].is_found |= is_long;
+    }
+
+    /// Since when `seated` naps in `wrs.nto`, and for how long it may, if the host looks for that.
+    fn watched_nap(&self, timing: &Timing, seated: VcpuId) -> (Option<Cycle>, Option<u64>) {
+        let loops = self.loops.as_ref().filter(|it| it.sign == Sign::Naps);
+        let since = match timing.nap(self.vcpus[seated.index()].hart) {
+            Some((Nap::WrsNto, since)) => Some(since),
+            _ => None,
+        };
+        (since, loops.map(|it| it.window_cycles))
+    }
+
+    /// Whether `seated` has napped for longer than it may.
+    fn naps_long(&self, timing: &Timing, seated: VcpuId) -> bool {
+        let (since, window) = self.watched_nap(timing, seated);
+        let napped = since.map(|since| self.now.since(since.min(self.now)));
+        napped
+            .zip(window)
+            .is_some_and(|(napped, window)| napped > window)
+    }
+
+    /// The first cycle in which `seated` can have napped for longer than it may.
+    fn next_long_nap(&self, timing: &Timing, seated: VcpuId) -> Cycle {
+        let (since, window) = self.watched_nap(timing, seated);
+        let since = since.unwrap_or(self.now);
+        window.map_or(Cycle::NEVER, |window| since.after(window + 1))
     }
 
     /// `vcpu` has left the context of a CPU.
@@ -100,6 +149,7 @@ impl Host {
         let now = self.now;
         let cpu = &mut self.cpus[id.index()];
         (cpu.seated, cpu.leaves) = (None, false);
+        let is_found = std::mem::take(&mut cpu.is_found);
         let hart = self.vcpus[vcpu.index()].hart;
         self.system.recorders.stops(hart, now);
         let called = self.system.harts[hart.index()].called.take();
@@ -110,7 +160,16 @@ impl Host {
             self.serve(id, vcpu, call);
         } else if !self.system.awake(hart.index()) && self.system.sleeps(hart) {
             self.blocks(id, vcpu);
+        } else if is_found && self.waits_still(hart) {
+            self.finds_waiter(id, vcpu);
         }
+    }
+
+    /// Whether what a hart has been found to do is not over: a nap may be.
+    fn waits_still(&self, hart: HartId) -> bool {
+        let naps = self.system.harts[hart.index()].state != HartState::Running;
+        let looked_for = self.loops.as_ref().map(|loops| loops.sign);
+        naps || looked_for == Some(Sign::Pauses)
     }
 
     /// A guest has come to a trap that it does not handle. Returns how far the cores have come.

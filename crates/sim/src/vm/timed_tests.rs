@@ -173,6 +173,67 @@ fn who_sleeps_leaves_its_context_to_others_until_its_timer_wakes_it() {
 }
 
 #[test]
+fn a_nap_traps_in_the_cycle_in_which_its_time_is_over_and_the_guest_goes_on_behind_it() {
+    const NAPS: &str = "auipc a1, 0
+        lr.d t0, (a1)
+        wrs.nto
+        li s1, 7
+        loop: j loop";
+    let with = |name: &str, slices: u64, window: u64| {
+        let sections = format!(
+            "[helping]\npolicy = \"next\"\ndetection = \"wrs_trap\"\nwindow_cycles = {window}"
+        );
+        let run_us = slices * SLICE / CLOCK_MHZ;
+        let file = file(1, run_us, FREE, &sections, &[(1, ""), (1, "")]);
+        let mut host = host_on(Some(name), file, &[NAPS, LOOP]);
+        let row = first(&run(&mut host), 0).clone();
+        (row.wrs_traps, row.run_cycles, host.system.harts[0].regs[9])
+    };
+    for name in MACHINES {
+        let (traps, run_cycles, _) = with(name, 1, 700);
+        assert_eq!(traps, 1, "{name}");
+        assert_eq!(with(name, 1, 803), (1, run_cycles + 103, 0), "{name}");
+        // Longer than its slice.
+        assert_eq!(with(name, 4, 2 * SLICE), (0, 2 * SLICE, 0), "{name}");
+        let (traps, _, s1) = with(name, 3, 700);
+        assert_eq!((traps, s1), (1, 7), "{name}");
+    }
+}
+
+#[test]
+fn a_loop_of_pauses_is_found_on_timing_cores_too() {
+    const PAUSES: &str = "loop: pause
+        j loop";
+    const SELDOM: &str = "loop: pause
+        li s3, 400
+        work: addi s3, s3, -1
+        bnez s3, work
+        j loop";
+    let with = |name: &str, window: u64, program: &str| {
+        let sections = format!(
+            "[helping]\npolicy = \"next\"\ndetection = \"pause_loop\"\nwindow_cycles = {window}"
+        );
+        let run_us = SLICE / CLOCK_MHZ;
+        let file = file(1, run_us, FREE, &sections, &[(1, ""), (1, "")]);
+        let mut host = host_on(Some(name), file, &[program, LOOP]);
+        let row = first(&run(&mut host), 0).clone();
+        (row.pause_loops, row.run_cycles)
+    };
+    for name in MACHINES {
+        let (found, first) = with(name, 600, PAUSES);
+        assert_eq!(found, 1, "{name}");
+        let (found, second) = with(name, 1200, PAUSES);
+        assert_eq!(found, 1, "{name}");
+        // A pause and a jump take less than a hundred cycles.
+        assert!(
+            (second - first).abs_diff(600) < 100,
+            "{name}: {first}, {second}"
+        );
+        assert_eq!(with(name, 600, SELDOM), (0, SLICE), "{name}");
+    }
+}
+
+#[test]
 fn a_guest_that_fails_or_is_killed_leaves_the_others_their_work() {
     const FAILS: &str = "lui s0, 1
         loop: addi s0, s0, -1

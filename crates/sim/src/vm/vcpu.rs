@@ -64,6 +64,8 @@ pub(crate) struct VcpuCounts {
     pub(crate) yields: u64,
     /// Loops of pauses that were found too long.
     pub(crate) pause_loops: u64,
+    /// Naps in `wrs.nto` that lasted too long.
+    pub(crate) wrs_traps: u64,
     /// Calls to sleep until it is kicked, and kicks that it got.
     pub(crate) kick_waits: u64,
     pub(crate) kicks: u64,
@@ -155,6 +157,8 @@ pub(crate) struct Cpu {
     /// Whose hart sits in its context, if it is one of a timing core, and whether that is about to leave.
     pub(crate) seated: Option<VcpuId>,
     pub(crate) leaves: bool,
+    /// Whether it leaves because it waits.
+    pub(crate) is_found: bool,
     pub(crate) counts: CpuCounts,
 }
 
