@@ -24,7 +24,7 @@ from loiter.studies.friebel2008.statements import Judge
 from loiter.studies.runner import Order, carry_out
 
 # With such work outside, the virtual CPUs of a guest do not lose their CPUs at the same time.
-TINY = Scale(2, 6_000, 2_000, 21_000, 4, 2, 1_000_000, (16,), (1, 2))
+TINY = Scale(2, 6_000, 2_000, 21_000, 4, 2, 2, 1_000_000, (16,), (1, 2))
 
 
 def name_of(case: Case) -> str:
@@ -42,7 +42,7 @@ class Told(Measured):
         super().__init__({})
         self._changed = changed or {}
 
-    def times(self, case: Case) -> Times:
+    def times(self, case: Case, number: int = 0) -> Times:
         changed = self._changed.get((case.lock, name_of(case)))
         if isinstance(changed, Times):
             return changed
@@ -52,7 +52,7 @@ class Told(Measured):
             (True, PREEMPTED): (224342.0, 222704.0, 28251.0),
             (True, YIELDING): (1236.0, 66.0, 341.0),
         }.get((case.lock == TICKET, name_of(case)), (1090.0, 2.0, 330.0))
-        return Times(wall, guest, spinning, 3000.0, 10.0, 0.0, over=True, yields=0, helped=0)
+        return Times(wall, guest, spinning, 3000.0, 10.0, 0.0, over=True, yields=0, helped=0, slept=0)
 
     def waits(self, case: Case) -> Waits:
         changed = self._changed.get((case.lock, name_of(case)))
@@ -111,6 +111,18 @@ def test_times_that_differ_are_no_such_times(key: str, lock: str, mode: str, cha
     assert verdicts(Told({(lock, mode): times}))[key] is False
 
 
+def test_guests_side_by_side_are_measured_apart() -> None:
+    class Both(Told):
+        def times(self, case: Case, number: int = 0) -> Times:
+            return replace(super().times(case), wall=100.0 * (number + 1))
+
+    rows = findings.pairs(Both()).rows
+    assert [(row[3], row[7]) for row in rows] == [("100", "200" if "beside" in row[0] else "") for row in rows]
+    assert [row[:3] for row in rows if "web beside build" in row[0]] == [
+        ("web beside build", name, yields) for name in ("test-and-set", "ticket") for yields in ("never", "after 2^16")
+    ]
+
+
 def test_figures_and_tables_have_all_modes() -> None:
     by_count, by_time = findings.histograms(Told(), BUILD)
     assert list(by_count.points) == list(grid.MODES) == list(by_time.points)
@@ -126,20 +138,31 @@ def test_figures_and_tables_have_all_modes() -> None:
 
 def test_what_a_guest_builds_says_what_it_should(tmp_path: Path) -> None:
     """With the compiler of this host."""
-    text = build.command(5, 2, TICKET, 0)
-    assert "after_ns" not in text
-    assert "echo 65536 > /sys/module/loiter_yield/parameters/after_ns" in build.command(5, 2, TICKET, 65536)
-    text = text.replace("/sys/module/loiter_yield/parameters/lock", "/dev/null").replace(
-        "mount -t tmpfs tmpfs /mnt", ":"
-    )
+    text = build.command(build.FILES + 1, 2, []).replace("mount -t tmpfs tmpfs /mnt", ":")
     script = text.replace("/mnt", str(tmp_path))
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "checked\n"), done.stderr
     wrong = subprocess.run(
-        ["sh", "-c", script.replace("k * k", "k * k + 1")], capture_output=True, text=True, check=False
+        ["sh", "-c", f"rm -r {tmp_path}/*; {script.replace('k * k', 'k * k + 1')}"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert wrong.returncode != 0
     assert "checked" not in wrong.stdout
+
+
+def test_a_guest_chooses_its_locks() -> None:
+    parameters = "/sys/module/loiter_yield/parameters"
+    scale = grid.SCALES["quick"]
+    assert f"{parameters}/after_ns" not in grid.command(grid.mode(BUILD, TICKET, ALONE), BUILD, scale)
+    assert f"echo 65536 > {parameters}/after_ns\n" in grid.command(grid.mode(BUILD, TICKET, YIELDING), BUILD, scale)
+    sleeping = grid.mode(BUILD, grid.PARAVIRTUAL, PREEMPTED)
+    assert f"echo paravirtual > {parameters}/lock\necho 65 > {parameters}/looks\n" in grid.command(
+        sleeping, BUILD, scale
+    )
+    assert 'append = "loiter_yield.lock=paravirtual"' in sleeping.file(scale)
+    assert "append" not in grid.mode(BUILD, grid.QUEUED, PREEMPTED).file(scale)
 
 
 @pytest.mark.simulator
@@ -149,7 +172,8 @@ def test_every_case_is_a_file_that_the_simulator_takes() -> None:
         found = [case for each in grid.EXHIBITS for case in grid.cases(scale, each.id, (SECTIONS, BUILD))]
         for case in dict.fromkeys(found):
             file = vms.parse(engine, Path("host.toml"), case.file(scale))
-            assert len(file.guests) == case.rivals + 1
+            assert len(file.guests) == case.rivals + (2 if case.beside else 1)
+            assert [guest["background"] for guest in file.guests].count(True) == case.rivals
             assert file.guests[0]["harts"] == scale.cpus == file.values["host"]["cpus"]
 
 
@@ -198,13 +222,41 @@ class TestKernel:
         said = loiter_("exec", "--image", build.IMAGE, "--", "sh", "-c", f"cat {self.PARAMETERS}/after_ns")
         assert said.stdout.decode().split() == ["0"]
 
-    def test_locks_change_while_others_wait(self) -> None:
-        change = (
-            f"for n in 1 2 3 4; do for lock in test_and_set ticket; do echo $lock > {self.PARAMETERS}/lock; done; done"
-        )
-        text = build.command(8, 8, TICKET, 0).replace("make --silent", f"({change}) & make --silent")
+    @pytest.mark.parametrize(("name", "words"), [("lock", (grid.TEST_AND_SET, TICKET)), ("fences", ("ipi", "sbi"))])
+    def test_words_change_while_others_wait(self, name: str, words: tuple[str, str]) -> None:
+        change = " ".join(f"echo {word} > {self.PARAMETERS}/{name};" for word in words)
+        make = "make --silent --jobs"
+        text = build.command(8, 8, []).replace(make, f"(for n in 1 2 3 4; do {change} done) & {make}")
+        assert change in text
         done = loiter_("exec", "--image", build.IMAGE, "--harts", "4", "--", "sh", "-c", text)
         assert (done.returncode, done.stdout) == (0, b"checked\n"), message(done)
+
+    @pytest.mark.parametrize("lock", grid.QUEUED_LOCKS)
+    def test_queued_locks_without_a_host(self, lock: str) -> None:
+        build.ensure(build.QUEUED_IMAGE)
+        text = build.command(8, 8, build.choices(lock, 0, 4))
+        boot = ["--append", f"loiter_yield.lock={lock}"]
+        done = loiter_("exec", "--image", build.QUEUED_IMAGE, "--harts", "4", *boot, "--", "sh", "-c", text)
+        assert (done.returncode, done.stdout) == (0, b"checked\n"), message(done)
+
+    def test_a_para_virtual_lock_is_chosen_when_the_kernel_boots(self) -> None:
+        build.ensure(build.QUEUED_IMAGE)
+        change = f"echo paravirtual > {self.PARAMETERS}/lock"
+        refused = loiter_("exec", "--image", build.QUEUED_IMAGE, "--", "sh", "-c", change)
+        assert refused.returncode != 0
+
+    def test_waiters_of_para_virtual_locks_sleep(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        build.ensure(build.QUEUED_IMAGE)
+        monkeypatch.setitem(grid.SCALES, "quick", replace(TINY, units=8, jobs=8, run_us=8_000_000))
+        order = Order(studies.load(grid.PAPER), "quick", "queued", 1, tmp_path / "out", "loiter study run friebel2008")
+        outcome = carry_out(order, engines.load(), Console(file=io.StringIO()))
+        outcome.raise_failures()
+        runs = outcome.runs.set_index("run")
+        assert all(runs["over"])
+        for case in grid.queued():
+            row = runs.loc[case.label]
+            assert (row["slept"] > 0) == (case.lock == grid.PARAVIRTUAL and case.rivals > 0), case.label
+            assert row["yields"] == 0 or case.after_log2
 
     def test_a_build_beside_a_rival_is_checked(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(grid.SCALES, "quick", replace(TINY, run_us=5_000_000))

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 
 from loiter import reference
 from loiter.studies.base import Curves, Grid
-from loiter.studies.friebel2008 import grid
+from loiter.studies.friebel2008 import grid, web
 from loiter.studies.friebel2008.grid import ALONE, LOCKS, MODES, PREEMPTED, TEST_AND_SET, TICKET, YIELDING, Case, Scale
 from loiter.studies.friebel2008.measured import Measured, Times, Waits
 
-_NAMES = {TEST_AND_SET: "test-and-set", TICKET: "ticket"}
+_NAMES = {TEST_AND_SET: "test-and-set", TICKET: "ticket", grid.QUEUED: "queued", grid.PARAVIRTUAL: "para-virtual"}
 _TABLES = {TEST_AND_SET: "tas", TICKET: "ticket"}
 
 
@@ -150,6 +150,60 @@ def _swept(
         Curves(f"{name}_wall", f"{title}: wall time", caption, across, "ms", wall, runs=runs),
         Curves(f"{name}_spinning", f"{title}: spinning", caption, across, "% of the guest's time", spins, runs=runs),
     ]
+
+
+def queued(found: Measured) -> Grid:
+    """What the paper has not: queued locks."""
+    rows = []
+    for case in grid.queued():
+        name = YIELDING if case.after_log2 else PREEMPTED if case.rivals else ALONE
+        times = found.times(case)
+        rows.append((_NAMES[case.lock], name, *_ours(times), f"{times.yields:,}", f"{times.slept:,}"))
+    columns = ("lock", "mode", "wall, ms", "guest, ms", "spinning, ms", "spinning, %", "yields", "sleeps")
+    caption = (
+        f"{grid.LOADS[grid.BUILD]}, on a kernel with queued spin locks. A waiter of a para-virtual one looks "
+        f"{grid.LOOKS} times, which takes about 2^{grid.AFTER_LOG2} cycles, then sleeps until it is kicked."
+    )
+    return Grid("queued", "Queued spin locks", caption, columns, tuple(rows), words=2)
+
+
+def fences(found: Measured) -> Grid:
+    """What a guest waits for beside locks: CPUs that are to forget translations and instructions."""
+    rows = []
+    for who, cases in grid.fences().items():
+        for case, name in zip(cases, (ALONE, PREEMPTED, YIELDING), strict=True):
+            times, calls = found.times(case), found.calls(case)
+            total = sum(calls.cycles.values()) / (1000 * grid.CLOCK_MHZ)
+            numbers = (f"{calls.count:,}", f"{total:,.0f}", f"{sum(calls.long().values()):,}")
+            rows.append((grid.FENCES[who], name, *_ours(times), *numbers))
+    columns = (
+        *("fences by", "mode", "wall, ms", "guest, ms", "spinning, ms", "spinning, %"),
+        *("calls waited for", "ms in all", f"from 2^{grid.SLICE_LOG2 - 2}"),
+    )
+    caption = (
+        f"{grid.LOADS[grid.BUILD]}, test-and-set. The firmware's waits for other CPUs do not show and cannot yield. "
+        "The kernel's are among those for functions that other CPUs are to execute, which count as spinning and yield."
+    )
+    return Grid("fences", "Remote fences", caption, columns, tuple(rows), words=2)
+
+
+def pairs(found: Measured) -> Grid:
+    """Guests that work side by side."""
+    rows = []
+    for case in grid.pairs():
+        both = f"{case.load} beside {case.beside}" if case.beside else f"{case.load} alone"
+        yields = f"after 2^{case.after_log2}" if case.after_log2 else "never"
+        other = _ours(found.times(case, 1)) if case.beside else ("",) * 4
+        rows.append((both, _NAMES[case.lock], yields, *_ours(found.times(case)), *other))
+    columns = (
+        *("guests", "lock", "yields", "wall, ms", "guest, ms", "spinning, ms", "spinning, %"),
+        *("the other: wall, ms", "guest, ms", "spinning, ms", "spinning, %"),
+    )
+    caption = (
+        f"{grid.LOADS[grid.BUILD]}; {grid.LOADS[grid.WEB]}, {web.REQUESTS_A_CLIENT} requests each. The host has as "
+        "many CPUs as each guest."
+    )
+    return Grid("pairs", "Guests that work side by side", caption, columns, tuple(rows), words=3)
 
 
 def choice(found: Measured) -> Grid:

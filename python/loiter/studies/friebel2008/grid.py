@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from loiter.studies.base import Exhibit
-from loiter.studies.friebel2008 import build
+from loiter.studies.friebel2008 import build, web
 
 PAPER = "friebel2008"
 
@@ -14,6 +14,9 @@ EXHIBITS = (
     Exhibit("waits", "Waits for locks by their length: native, alone, preempted, yielding"),
     Exhibit("results", "Wall time, guest time and spinning, by lock"),
     Exhibit("efficiency", "Gains of guest time and of wall time"),
+    Exhibit("queued", "Queued spin locks, plain and para-virtual"),
+    Exhibit("fences", "Remote fences by the kernel, whose waits show"),
+    Exhibit("pairs", "Two builds, and a web server beside a build"),
     Exhibit("threshold", "When a waiter yields"),
     Exhibit("guests", "Guests on the same CPUs"),
     Exhibit("choice", "Who runs instead of a waiter that yields"),
@@ -28,15 +31,24 @@ AFTER_LOG2 = 16
 TURN_CYCLES = 1000
 """Waits of less mean little (docs/virtual.md)."""
 
-TEST_AND_SET, TICKET = "test_and_set", "ticket"
+TEST_AND_SET, TICKET, QUEUED, PARAVIRTUAL = "test_and_set", "ticket", "queued", build.PARAVIRTUAL
 LOCKS = (TEST_AND_SET, TICKET)
-SECTIONS, BUILD = "sections", "build"
-LOADS = {SECTIONS: "one lock on bare metal", BUILD: "a C build on Linux"}
+"""The paper's."""
+QUEUED_LOCKS = (QUEUED, PARAVIRTUAL)
+"""Of another kernel."""
+LOOKS = 2**AFTER_LOG2 // TURN_CYCLES
+"""Of a para-virtual waiter before it sleeps: a pause between two looks lasts for the rest of a turn."""
+SECTIONS, BUILD, WEB = "sections", "build", "web"
+LOADS = {SECTIONS: "one lock on bare metal", BUILD: "a C build on Linux", WEB: "a web server and its clients on Linux"}
 """What the guest does, in words."""
 CHOICES = ("nobody", "next", "directed", "published")
 
 NATIVE, ALONE, PREEMPTED, YIELDING = "native", "alone", "preempted", "yielding"
 MODES = (NATIVE, ALONE, PREEMPTED, YIELDING)
+
+SBI, IPI = "sbi", "ipi"
+FENCES = {SBI: "the firmware", IPI: "the kernel"}
+"""Who sends fences to other CPUs: only the kernel's waits are seen, and yield."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +65,8 @@ class Scale:
     """Of the program that is built."""
     jobs: int
     """Side by side, of the build."""
+    clients: int
+    """Side by side, of the web server."""
     run_us: int
     """After which a run is given up."""
     thresholds: tuple[int, ...]
@@ -68,8 +82,8 @@ class Scale:
 
 
 SCALES = {
-    "quick": Scale(4, 20_000, 2_000, 20_000, 4, 4, 3_000_000, (10, 16, 22), (1, 2, 4)),
-    "default": Scale(8, 100_000, 2_000, 40_000, 64, 16, 10_000_000, tuple(range(10, 23, 2)), (1, 2, 3, 4)),
+    "quick": Scale(4, 20_000, 2_000, 20_000, 8, 8, 8, 3_000_000, (10, 16, 22), (1, 2, 4)),
+    "default": Scale(8, 100_000, 2_000, 40_000, 64, 24, 24, 10_000_000, tuple(range(10, 23, 2)), (1, 2, 3, 4)),
 }
 
 
@@ -85,20 +99,38 @@ class Case:
     rivals: int = 1
     native: bool = False
     """Whether the host costs nothing: the guest is as without one, where no other is beside it."""
+    fences: str = SBI
+    """Who tells the guest's other CPUs to forget translations and instructions."""
+    beside: str = ""
+    """What another guest does, which is waited for as well; empty: there is none but rivals."""
 
     @property
     def label(self) -> str:
         """Its name, for people and for the result directory."""
         if self.native:
             return f"{self.load}.{self.lock}.native"
-        return f"{self.load}.{self.lock}.{self.policy}.after{self.after_log2}.rivals{self.rivals}"
+        load = f"{self.load}+{self.beside}" if self.beside else self.load
+        load = load if self.fences == SBI else f"{load}.{self.fences}"
+        return f"{load}.{self.lock}.{self.policy}.after{self.after_log2}.rivals{self.rivals}"
+
+    @property
+    def on_linux(self) -> bool:
+        """Whether it needs an image."""
+        return self.load != SECTIONS
+
+    @property
+    def image(self) -> str:
+        """That the guest boots which builds."""
+        return build.QUEUED_IMAGE if self.lock in QUEUED_LOCKS else build.IMAGE
 
     def file(self, scale: Scale) -> str:
         """The host, as `loiter vm` reads it."""
-        work = _sections(self, scale) if self.load == SECTIONS else _build(self, scale)
+        work = _linux("work", self.load, self, scale) if self.on_linux else _sections(self, scale)
+        if self.beside:
+            work += _linux("beside", self.beside, self, scale)
         rivals = "".join(_rival(number, scale) for number in range(self.rivals))
         costs = "switch_cycles = 0\ncall_cycles = 0" if self.native else ""
-        memory_mib = build.MEMORY_MIB + 64 * self.rivals
+        memory_mib = build.MEMORY_MIB * (2 if self.beside else 1) + 64 * self.rivals
         return _HOST.format(scale=scale, case=self, memory_mib=memory_mib, costs=costs) + work + rivals
 
 
@@ -134,17 +166,20 @@ def _sections(case: Case, scale: Scale) -> str:
     return _guest("work", scale, 'program = "virtual"', f'arguments = "{words}"', "memory_mib = 64")
 
 
-def command(case: Case, scale: Scale) -> str:
-    """What the guest that builds runs. At this clock a cycle is a nanosecond."""
+def command(case: Case, load: str, scale: Scale) -> str:
+    """What a guest on Linux runs. At this clock a cycle is a nanosecond."""
     after_ns = 2**case.after_log2 * 1000 // CLOCK_MHZ if case.after_log2 else 0
-    return build.command(scale.units, scale.jobs, case.lock, after_ns)
+    chosen = build.choices(case.lock, after_ns, LOOKS if case.lock == PARAVIRTUAL else 0)
+    if case.fences != SBI:
+        chosen.append(build.choice("fences", case.fences))
+    return web.command(scale.clients, chosen) if load == WEB else build.command(scale.units, scale.jobs, chosen)
 
 
-def _build(case: Case, scale: Scale) -> str:
-    text = command(case, scale).replace("\\", "\\\\").replace('"', '\\"')
-    return _guest(
-        "work", scale, f'image = "{build.IMAGE}"', f'command = """\n{text}"""', f"memory_mib = {build.MEMORY_MIB}"
-    )
+def _linux(name: str, load: str, case: Case, scale: Scale) -> str:
+    text = command(case, load, scale).replace("\\", "\\\\").replace('"', '\\"')
+    boots = [f'append = "loiter_yield.lock={PARAVIRTUAL}"'] if case.lock == PARAVIRTUAL else []
+    memory = f"memory_mib = {build.MEMORY_MIB}"
+    return _guest(name, scale, f'image = "{case.image}"', *boots, f'command = """\n{text}"""', memory)
 
 
 def _rival(number: int, scale: Scale) -> str:
@@ -182,6 +217,12 @@ def cases(scale: Scale, exhibit: str, loads: Iterable[str]) -> list[Case]:
             found += [mode(load, TEST_AND_SET, name) for name in MODES]
         elif exhibit in ("results", "efficiency"):
             found += modes(load)
+        elif exhibit == "queued" and load == BUILD:
+            found += queued()
+        elif exhibit == "fences" and load == BUILD:
+            found += [case for cases in fences().values() for case in cases]
+        elif exhibit == "pairs" and load == BUILD:
+            found += pairs()
     if exhibit == "threshold":
         found = [Case(SECTIONS, lock, "published", after) for lock in LOCKS for after in scale.thresholds]
     elif exhibit == "guests":
@@ -189,6 +230,31 @@ def cases(scale: Scale, exhibit: str, loads: Iterable[str]) -> list[Case]:
     elif exhibit == "choice":
         found = [Case(SECTIONS, TICKET, choice, AFTER_LOG2) for choice in CHOICES]
     return list(dict.fromkeys(found))
+
+
+def queued() -> list[Case]:
+    """Of queued locks. Para-virtual waiters never yield."""
+    plain = [mode(BUILD, QUEUED, name) for name in (ALONE, PREEMPTED, YIELDING)]
+    return plain + [mode(BUILD, PARAVIRTUAL, name) for name in (ALONE, PREEMPTED)]
+
+
+def fences() -> dict[str, list[Case]]:
+    """The build with test-and-set locks, by who sends fences, and by mode."""
+    names = (ALONE, PREEMPTED, YIELDING)
+    return {who: [replace(mode(BUILD, TEST_AND_SET, name), fences=who) for name in names] for who in FENCES}
+
+
+def pairs() -> list[Case]:
+    """Guests that work side by side: two builds, and a web server beside a build; each alone; and with yield."""
+    alone = [Case(load, lock, rivals=0) for load in (BUILD, WEB) for lock in LOCKS]
+    loads = ((BUILD, BUILD), (WEB, BUILD))
+    ways = (("nobody", 0), ("published", AFTER_LOG2))
+    return alone + [
+        Case(load, lock, policy, after, rivals=0, beside=beside)
+        for load, beside in loads
+        for lock in LOCKS
+        for policy, after in ways
+    ]
 
 
 def overcommitted(lock: str, guests: int, yields: bool) -> Case:

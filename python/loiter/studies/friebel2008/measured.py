@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from loiter.engine import Json
 from loiter.errors import RunFault
 from loiter.results import Result
-from loiter.studies.friebel2008.grid import BUILD, CLOCK_MHZ, SLICE_LOG2, Case
+from loiter.studies.friebel2008.grid import CLOCK_MHZ, SLICE_LOG2, Case
 
 _MS = CLOCK_MHZ * 1000
+CALLS = "loiter_calls"
+"""Stands for a lock where the guest's kernel waits until other CPUs have executed a function."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class Times:
     """Whether the guest has done its work."""
     yields: int
     helped: int
+    slept: int
+    """Times that a virtual CPU slept until it was kicked."""
 
     @property
     def spinning_percent(self) -> float:
@@ -80,23 +84,23 @@ class Measured:
 
     def __init__(self, results: Mapping[str, Result]) -> None:
         self._results = results
-        self._times: dict[Case, Times] = {}
+        self._times: dict[tuple[Case, int], Times] = {}
 
-    def _work(self, case: Case) -> Json:
-        work: Json = self._results[case.label].manifest["guests"][0]
+    def _work(self, case: Case, number: int = 0) -> Json:
+        work: Json = self._results[case.label].manifest["guests"][number]
         return work
 
-    def times(self, case: Case) -> Times:
-        """Of the guest that works. One that has built and has not said so has failed."""
-        if case not in self._times:
-            self._times[case] = self._read(case)
-        return self._times[case]
+    def times(self, case: Case, number: int = 0) -> Times:
+        """Of the guest that works, or the one beside it. One on Linux that is done and has not said so has failed."""
+        if (case, number) not in self._times:
+            self._times[case, number] = self._read(case, number)
+        return self._times[case, number]
 
-    def _read(self, case: Case) -> Times:
-        result, work = self._results[case.label], self._work(case)
+    def _read(self, case: Case, number: int) -> Times:
+        result, work = self._results[case.label], self._work(case, number)
         over = work["over_cycle"] is not None
-        if over and case.load == BUILD and "checked" not in work["stdout"]:
-            raise RunFault(f"{case.label}: what was built is not checked")
+        if over and case.on_linux and "checked" not in work["stdout"]:
+            raise RunFault(f"{case.label}: what {work['name']} did is not checked")
         mine = [row for row in result.rows("vcpus") if row["guest"] == work["name"]]
         others = [row for row in result.rows("vcpus") if row["guest"] != work["name"]]
         cpus = result.rows("cpus")
@@ -110,13 +114,21 @@ class Measured:
             over=over,
             yields=sum(row["yields"] for row in mine),
             helped=sum(row["helped"] for row in mine),
+            slept=sum(row["kick_waits"] for row in mine),
         )
 
     def waits(self, case: Case) -> Waits:
-        """Of the guest that works, those that have ended."""
+        """Of the guest that works, those for locks that have ended."""
+        return self._waits(case, lambda symbol: symbol != CALLS)
+
+    def calls(self, case: Case) -> Waits:
+        """Likewise those until other CPUs have executed a function."""
+        return self._waits(case, lambda symbol: symbol == CALLS)
+
+    def _waits(self, case: Case, wanted: Callable[[str], bool]) -> Waits:
         counts, cycles = Counter[int](), Counter[int]()
         for row in self._results[case.label].rows("waits"):
-            if row["guest"] == self._work(case)["name"]:
+            if row["guest"] == self._work(case)["name"] and wanted(row["lock_symbol"]):
                 counts[row["log2_cycles"]] += row["waits"]
                 cycles[row["log2_cycles"]] += row["wait_cycles"]
         return Waits(counts, cycles)
@@ -138,6 +150,7 @@ class Measured:
         return facts | {
             "yields": times.yields,
             "helped": times.helped,
+            "slept": times.slept,
             "waits": waits.count,
             "waits_mode_log2": waits.mode,
             "waits_below_2_16_percent": waits.share_below(16),
