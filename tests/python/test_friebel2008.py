@@ -245,19 +245,6 @@ class TestKernel:
         refused = loiter_("exec", "--image", build.QUEUED_IMAGE, "--", "sh", "-c", change)
         assert refused.returncode != 0
 
-    def test_waiters_of_para_virtual_locks_sleep(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        build.ensure(build.QUEUED_IMAGE)
-        monkeypatch.setitem(grid.SCALES, "quick", replace(TINY, units=8, jobs=8, run_us=8_000_000))
-        order = Order(studies.load(grid.PAPER), "quick", "queued", 1, tmp_path / "out", "loiter study run friebel2008")
-        outcome = carry_out(order, engines.load(), Console(file=io.StringIO()))
-        outcome.raise_failures()
-        runs = outcome.runs.set_index("run")
-        assert all(runs["over"])
-        for case in grid.queued():
-            row = runs.loc[case.label]
-            assert (row["slept"] > 0) == (case.lock == grid.PARAVIRTUAL and case.rivals > 0), case.label
-            assert row["yields"] == 0 or case.after_log2
-
     def test_a_build_beside_a_rival_is_checked(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(grid.SCALES, "quick", replace(TINY, run_us=5_000_000))
         order = Order(studies.load(grid.PAPER), "quick", "waits", 1, tmp_path / "out", "loiter study run friebel2008")
