@@ -212,13 +212,14 @@ class TestKernel:
     PARAMETERS = "/sys/module/loiter_yield/parameters"
 
     @pytest.fixture(scope="class", autouse=True)
-    def _image(self) -> None:
+    @classmethod
+    def _image(cls) -> None:
         build.ensure()
 
     def test_without_a_host_nobody_can_yield(self) -> None:
         refused = loiter_("exec", "--image", build.IMAGE, "--", "sh", "-c", f"echo 65536 > {self.PARAMETERS}/after_ns")
         assert refused.returncode != 0
-        assert "No such device" in message(refused)
+        assert b"I/O error" in refused.stderr
         said = loiter_("exec", "--image", build.IMAGE, "--", "sh", "-c", f"cat {self.PARAMETERS}/after_ns")
         assert said.stdout.decode().split() == ["0"]
 
