@@ -14,6 +14,7 @@ import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as perfetto
 
 import kanata
+from loiter.cli.live import LiveLine
 from test_simulator import expect_user_fault, loiter_, write_elf
 
 pytestmark = pytest.mark.simulator
@@ -277,3 +278,29 @@ def test_a_long_run_says_at_a_terminal_how_far_it_is(tmp_path: Path) -> None:
         assert terminal.expect(["simulated", pexpect.TIMEOUT], timeout=6) == 1
         terminal.sendintr()
         terminal.expect("interrupted")
+
+
+class _Interrupted:
+    """A terminal at which somebody presses Ctrl-C as soon as the live line is there."""
+
+    def __init__(self) -> None:
+        self.written = ""
+
+    def write(self, text: str) -> None:
+        self.written += text
+        if "half way" in text:
+            raise KeyboardInterrupt
+
+    def flush(self) -> None:
+        pass
+
+
+def test_an_interrupt_while_the_live_line_is_drawn_takes_it_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _Interrupted()
+    line = LiveLine()
+    line._shown, line._last_sign = True, -1e9
+    monkeypatch.setattr("loiter.cli.live.sys.stderr", terminal)
+    monkeypatch.setattr("loiter.cli.live._columns", lambda: 80)
+    with pytest.raises(KeyboardInterrupt), line:
+        line.update(lambda: "half way")
+    assert terminal.written == "\r\x1b[Khalf way\r\x1b[K"

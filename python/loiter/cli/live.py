@@ -58,8 +58,9 @@ class LiveLine:
         self._last_drawn = now
         # One column is left free: some terminals go on to the next line when the last one is written.
         line = f"{self._title}{text()}"[: max(0, _columns() - 1)]
-        self._write(f"{_ERASE}{line}")
+        # First, as Ctrl-C may come between the two.
         self._drawn = True
+        self._write(f"{_ERASE}{line}")
 
     def clear(self) -> None:
         """Takes the line away."""
