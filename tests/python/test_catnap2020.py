@@ -227,5 +227,7 @@ def test_a_machine_without_homes_has_no_requests() -> None:
 def test_the_quick_scale_writes_figures_and_a_page(tmp_path: Path) -> None:
     outcome = loiter.study("catnap2020", scale="quick", out=tmp_path)
     assert outcome.findings is not None
-    assert len(outcome.findings.curves) == 4
+    # With its image there are those of Linux, too.
+    curves = {curves.id for curves in outcome.findings.curves if curves.id.startswith("figure_")}
+    assert curves >= {"figure_9a", "figure_9b", "figure_10a", "figure_10b"}
     assert {path.name for path in outcome.files} >= {"figure_9a.png", "figure_10b.png", "report.html", "points.json"}
