@@ -36,7 +36,7 @@ ELSEWHERE = {
 }
 """Tests that cannot pass, and why."""
 PHYSICAL, VIRTUAL = "p", "v"
-"""Environments of the tests: in machine mode, and in user mode with pages that come when they are asked for."""
+"""Environments of the tests: in machine mode, and in user mode with pages mapped on demand."""
 ENTROPY = "0x1234567"
 """What the second begins its order of pages with."""
 MOST_CYCLES = 30_000_000
