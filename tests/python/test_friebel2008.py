@@ -52,7 +52,7 @@ class Told(Measured):
             (True, PREEMPTED): (224342.0, 222704.0, 28251.0),
             (True, YIELDING): (1236.0, 66.0, 341.0),
         }.get((case.lock == TICKET, name_of(case)), (1090.0, 2.0, 330.0))
-        return Times(wall, guest, spinning, 3000.0, 10.0, 0.0, over=True, yields=0, helped=0, slept=0)
+        return Times(wall, guest, spinning, 3000.0, 1270.0, 1260.0, 0.0, over=True, yields=0, helped=0, slept=0)
 
     def waits(self, case: Case) -> Waits:
         changed = self._changed.get((case.lock, name_of(case)))
@@ -133,7 +133,27 @@ def test_figures_and_tables_have_all_modes() -> None:
         (name, mode) for name in ("test-and-set", "ticket") for mode in (ALONE, PREEMPTED, YIELDING)
     ]
     assert rows[4][6:] == ("2825.1", "22434.2", "22270.4", "99.3")
-    assert findings.efficiency(Told(), BUILD).rows[0][-2:] == ("7.6", "3.9")
+    expected = str(reference.lookup(grid.PAPER, "efficiency.expected_wall_gain_percent"))
+    assert findings.efficiency(Told(), BUILD).rows[0][-3:] == ("7.6", expected, "3.9")
+
+
+def test_efficiency_beside_other_guests_is_of_what_a_guest_needs_alone() -> None:
+    class Shared(Told):
+        def times(self, case: Case, number: int = 0) -> Times:
+            wasted = 0 if case.rivals == 0 or case.after_log2 else 250
+            alone = replace(super().times(case), host=0.0, guest=1000.0, wall=250.0)
+            return replace(alone, guest=1000.0 + wasted, wall=(250.0 + wasted / 4) * (case.rivals + 1))
+
+    found = findings.overcommitment(Shared(), replace(TINY, guests=(1, 4)))
+    rows = [(row[0], row[1], row[2], *row[-5:]) for row in found.rows if row[0] == "ticket"]
+    assert rows == [
+        ("ticket", "1", "never", "100.0", "100.0", "", "", ""),
+        ("ticket", "1", "after 2^16", "100.0", "100.0", "0.0", "0.0", "0.0"),
+        ("ticket", "4", "never", "80.0", "80.0", "", "", ""),
+        ("ticket", "4", "after 2^16", "100.0", "100.0", "20.0", "20.0", "20.0"),
+    ]
+    (curves,) = (each for each in findings.guests(Shared(), TINY) if each.id == "guests_efficiency")
+    assert dict(curves.points["ticket, never"]) == {1.0: 100.0, 2.0: 80.0}
 
 
 def test_what_a_guest_builds_says_what_it_should(tmp_path: Path) -> None:

@@ -20,31 +20,45 @@ pub struct WaitRow {
     pub waits: u64,
     /// Their sum.
     pub wait_cycles: u64,
+    /// Those of them that were for a lock which another one held, or got meanwhile.
+    pub contended_waits: u64,
+    /// Their sum.
+    pub contended_wait_cycles: u64,
 }
 
 /// All waits of a guest, as probes say, that have ended.
 pub(super) fn wait_rows(guest: &Guest, system: &System) -> Vec<WaitRow> {
     let symbols = &system.symbols[guest.number()];
-    let mut found = BTreeMap::<(String, u32), (u64, u64)>::new();
+    let mut found = BTreeMap::<(String, u32), [u64; 4]>::new();
     for (user, used) in system
         .locks_of(guest.number())
         .flat_map(|locks| locks.uses())
     {
-        let waits = &used.waits;
         let symbol = symbols.linked_text(user.lock).unwrap_or_default();
-        let bins = waits.log2_histogram.iter().zip(&waits.log2_sums_cycles);
-        for (log2, (&count, &sum)) in (0..).zip(bins).filter(|(_, (count, _))| **count > 0) {
-            let row = found.entry((symbol.clone(), log2)).or_default();
-            row.0 += count;
-            row.1 += sum;
+        for (at, durations) in [(0, &used.waits), (2, &used.contended_waits)] {
+            let bins = (durations.log2_histogram.iter()).zip(&durations.log2_sums_cycles);
+            for (log2, (&count, &sum)) in (0..).zip(bins).filter(|(_, (count, _))| **count > 0) {
+                let row = found.entry((symbol.clone(), log2)).or_default();
+                row[at] += count;
+                row[at + 1] += sum;
+            }
         }
     }
-    let row = |((lock_symbol, log2_cycles), (waits, wait_cycles))| WaitRow {
-        guest: guest.name.clone(),
-        lock_symbol,
-        log2_cycles,
-        waits,
-        wait_cycles,
+    let row = |((lock_symbol, log2_cycles), numbers)| {
+        let [waits, wait_cycles, contended_waits, contended_wait_cycles] = numbers;
+        WaitRow {
+            guest: guest.name.clone(),
+            lock_symbol,
+            log2_cycles,
+            waits,
+            wait_cycles,
+            contended_waits,
+            contended_wait_cycles,
+        }
     };
     found.into_iter().map(row).collect()
 }
+
+#[cfg(test)]
+#[path = "waits_tests.rs"]
+mod tests;

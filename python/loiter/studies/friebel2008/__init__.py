@@ -54,7 +54,7 @@ class Friebel2008:
         return Findings(
             points=statements.points(judge, exhibit, self.citation),
             statements=statements.statements(judge, exhibit),
-            grids=_grids(found, exhibit),
+            grids=_grids(found, scale, exhibit),
             charts=[],
             rows=[found.row(case) for case in _cases(scale, exhibit)],
             warnings=[
@@ -81,7 +81,7 @@ def _weight(case: Case) -> float:
     return 8.0 if case.on_linux else 1.0
 
 
-def _grids(found: Measured, exhibit: str | None) -> list[Grid]:
+def _grids(found: Measured, scale: str, exhibit: str | None) -> list[Grid]:
     drawn = {"waits": findings.waits, "results": findings.results, "efficiency": findings.efficiency}
     grids = [
         draw(found, load) for name, draw in drawn.items() if exhibit in (None, name) for load in reversed(_loads())
@@ -96,6 +96,8 @@ def _grids(found: Measured, exhibit: str | None) -> list[Grid]:
         for name, (image, draw_own) in of_image.items()
         if exhibit in (None, name) and build.is_there(image)
     ]
+    if exhibit in (None, "guests"):
+        grids.append(findings.overcommitment(found, SCALES[scale]))
     return grids + ([findings.choice(found)] if exhibit in (None, "choice") else [])
 
 

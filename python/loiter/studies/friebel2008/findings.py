@@ -33,7 +33,10 @@ def _histogram(
     bins = range(max((log2 for each in waits.values() for log2 in each.counts), default=0) + 1)
     curves = {name: [(float(log2), values(each).get(log2, 0.0)) for log2 in bins] for name, each in waits.items()}
     title = f"Waits for locks by {by}: {grid.LOADS[load]}"
-    caption = f"Test-and-set; waits of 2^n up to 2^(n+1) cycles. A slice is of 2^{grid.SLICE_LOG2} cycles."
+    caption = (
+        f"Test-and-set; waits of 2^n up to 2^(n+1) cycles for locks that were not free. A slice is of "
+        f"2^{grid.SLICE_LOG2} cycles."
+    )
     runs = {(name, float(log2)): grid.mode(load, TEST_AND_SET, name).label for name in waits for log2 in bins}
     return Curves(f"waits_{by}_{load}", title, caption, "log2 of the cycles", unit, curves, runs=runs)
 
@@ -45,11 +48,13 @@ def waits(found: Measured, load: str) -> Grid:
         each = found.waits(grid.mode(load, TEST_AND_SET, name))
         long = sum(each.long().values())
         second = f"2^{each.second_mode}" if long else ""
+        acquires = "" if load == grid.BUILD else f"{found.acquires(grid.mode(load, TEST_AND_SET, name)):,}"
         numbers = (f"{each.count:,}", f"2^{each.mode}", f"{each.share_below(16):.1f}", f"{long:,}", second)
-        rows.append((name, *numbers, f"{each.time_share():.1f}"))
+        rows.append((name, acquires, *numbers, f"{each.time_share():.1f}"))
     near = grid.SLICE_LOG2 - 2
     columns = (
         "mode",
+        "acquires",
         "waits",
         "most at",
         "below 2^16, %",
@@ -58,7 +63,7 @@ def waits(found: Measured, load: str) -> Grid:
         "their share of the time, %",
     )
     caption = (
-        f"Test-and-set, {grid.LOADS[load]}. On Linux those for a lock that was not free; on bare metal all acquires."
+        f"Test-and-set, {grid.LOADS[load]}. Waits are for a lock that was not free; how many were, Linux does not show."
     )
     return Grid(f"waits_{load}", "Waits for locks", caption, columns, tuple(rows))
 
@@ -100,24 +105,31 @@ def efficiency(found: Measured, load: str) -> Grid:
         before, after = (found.times(grid.mode(load, lock, name)) for name in (PREEMPTED, YIELDING))
         parts = (before.guest, before.rivals, before.switching, before.idle)
         shares = (f"{100 * part / sum(parts):.1f}" for part in parts)
-        gains = (gain(before.guest, after.guest), gain(before.wall, after.wall))
-        bound = "" if before.over else "> "
-        rows.append((_NAMES[lock], *shares, *(f"{bound}{each:.1f}" for each in gains)))
-    columns = (
-        "lock",
-        "guest, %",
-        "rival, %",
-        "switching, %",
-        "idle, %",
-        "gain of guest time, %",
-        "gain of wall time, %",
-    )
-    caption = (
-        f"{grid.LOADS[load]}. Of the CPUs' time, preempted. By Amdahl's law the wall time gains what the guest's time "
-        "does, less where the work has parts that do not become shorter; the paper's VMM has a share as large as the "
-        "guest's."
-    )
+        rows.append((_NAMES[lock], *shares, *_gains(before, after)))
+    columns = ("lock", "guest, %", "rival, %", "switching, %", "idle, %", *_GAINS)
+    caption = f"{grid.LOADS[load]}. Of the CPUs' time, preempted. {_AMDAHL}"
     return Grid(f"efficiency_{load}", "Efficiency", caption, columns, tuple(rows))
+
+
+_GAINS = ("gain of guest time, %", "by Amdahl's law of wall time, %", "gain of wall time, %")
+_AMDAHL = (
+    "By Amdahl's law the wall time gains the guest's gain times the guest's part of what the CPUs do for it; the rest "
+    "is the host's, here switching and in the paper a VMM that takes as long as the guest."
+)
+
+
+def expected_gain(before: Times, after: Times) -> float:
+    """Of the wall time, where the host's part for the guest stays: Amdahl's law as the paper applies it."""
+    return gain(before.guest, after.guest) * before.guest / (before.guest + before.host)
+
+
+def _gains(before: Times, after: Times) -> tuple[str, ...]:
+    bound = "> " if not before.over else "< " if not after.over else ""
+    if not before.over and not after.over:
+        return ("",) * len(_GAINS)
+    gains = (gain(before.guest, after.guest), expected_gain(before, after), gain(before.wall, after.wall))
+    # Without the sign of a zero.
+    return tuple(f"{bound}{round(each, 1) + 0.0:.1f}" for each in gains)
 
 
 def threshold(found: Measured, scale: Scale) -> list[Curves]:
@@ -133,7 +145,44 @@ def guests(found: Measured, scale: Scale) -> list[Curves]:
         for lock in LOCKS
         for yields in (False, True)
     }
-    return _swept(found, "guests", "Guests on the same CPUs", "guests", cases)
+    wall, spinning = _swept(found, "guests", "Guests on the same CPUs", "guests", cases)
+    title = "Guests on the same CPUs: efficiency"
+    caption = (
+        "One lock on bare metal. The guest's time alone over that beside others; of runs that were given up, a bound."
+    )
+    kept = {series: [(float(n), _efficiency(found, case)) for n, case in by.items()] for series, by in cases.items()}
+    return [wall, spinning, Curves("guests_efficiency", title, caption, "guests", "%", kept, runs=wall.runs)]
+
+
+def _efficiency(found: Measured, case: Case) -> float:
+    """Per cent of the guest's time that it would need alone."""
+    alone = found.times(grid.overcommitted(case.lock, 1, yields=False))
+    return 100 * alone.guest / found.times(case).guest
+
+
+def overcommitment(found: Measured, scale: Scale) -> Grid:
+    """What is left of the guest's time, and of its part of the wall time, by the number of guests."""
+    rows = []
+    for lock in LOCKS:
+        alone = found.times(grid.overcommitted(lock, 1, yields=False))
+        for n in scale.guests:
+            pair = [grid.overcommitted(lock, n, yields) for yields in (False, True)]
+            before, after = map(found.times, pair)
+            for case, times, gains in zip(pair, (before, after), (("",) * 3, _gains(before, after)), strict=True):
+                bound = "" if times.over else "< "
+                kept = (_efficiency(found, case), 100 * n * alone.wall / times.wall)
+                yields = f"after 2^{case.after_log2}" if case.after_log2 else "never"
+                efficiency = (f"{bound}{each:.1f}" for each in kept)
+                rows.append((_NAMES[lock], str(n), yields, *_ours(times), *efficiency, *gains))
+    columns = (
+        *("lock", "guests", "yields", "wall, ms", "guest, ms", "spinning, ms", "spinning, %"),
+        *("efficiency of guest time, %", "of wall time, %", *_GAINS),
+    )
+    caption = (
+        "One lock on bare metal. Efficiency: the guest's time alone over that beside others, and the wall time alone, "
+        f"times the guests, over that here. Gains are of those that yield. {_AMDAHL}"
+    )
+    return Grid("guests", "Guests on the same CPUs", caption, columns, tuple(rows), words=3)
 
 
 def _swept(

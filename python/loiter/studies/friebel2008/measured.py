@@ -28,6 +28,9 @@ class Times:
     """Of that, in waits for locks."""
     rivals: float
     switching: float
+    """Of all CPUs."""
+    host: float
+    """Of that, for the guest: as its part of all changes between virtual CPUs is."""
     idle: float
     over: bool
     """Whether the guest has done its work."""
@@ -110,6 +113,7 @@ class Measured:
             spinning=_sum(mine, "spinning_cycles"),
             rivals=_sum(others, "run_cycles"),
             switching=_sum(cpus, "switching_cycles"),
+            host=_sum(cpus, "switching_cycles") * _part(mine, mine + others, "switches"),
             idle=_sum(cpus, "idle_cycles"),
             over=over,
             yields=sum(row["yields"] for row in mine),
@@ -118,20 +122,24 @@ class Measured:
         )
 
     def waits(self, case: Case) -> Waits:
-        """Of the guest that works, those for locks that have ended."""
-        return self._waits(case, lambda symbol: symbol != CALLS)
+        """Of the guest that works, those for locks that were not free, and that have ended. Linux shows no others."""
+        return self._waits(case, lambda symbol: symbol != CALLS, "" if case.on_linux else "contended_")
+
+    def acquires(self, case: Case) -> int:
+        """How many times it had a lock, free or not. On Linux, where only others show, nobody knows."""
+        return self._waits(case, lambda symbol: symbol != CALLS).count
 
     def calls(self, case: Case) -> Waits:
-        """Likewise those until other CPUs have executed a function."""
+        """Its waits until other CPUs have executed a function."""
         return self._waits(case, lambda symbol: symbol == CALLS)
 
-    def _waits(self, case: Case, wanted: Callable[[str], bool]) -> Waits:
+    def _waits(self, case: Case, wanted: Callable[[str], bool], which: str = "") -> Waits:
         counts, cycles = Counter[int](), Counter[int]()
         for row in self._results[case.label].rows("waits"):
             if row["guest"] == self._work(case)["name"] and wanted(row["lock_symbol"]):
-                counts[row["log2_cycles"]] += row["waits"]
-                cycles[row["log2_cycles"]] += row["wait_cycles"]
-        return Waits(counts, cycles)
+                counts[row["log2_cycles"]] += row[f"{which}waits"]
+                cycles[row["log2_cycles"]] += row[f"{which}wait_cycles"]
+        return Waits(+counts, +cycles)
 
     def row(self, case: Case) -> dict[str, str | float]:
         """One line of the study's own table."""
@@ -159,3 +167,8 @@ class Measured:
 
 def _sum(rows: list[Json], name: str) -> float:
     return float(sum(row[name] for row in rows) / _MS)
+
+
+def _part(rows: list[Json], of: list[Json], name: str) -> float:
+    every = sum(row[name] for row in of)
+    return sum(row[name] for row in rows) / every if every else 0.0
