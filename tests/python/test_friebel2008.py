@@ -12,12 +12,12 @@ from rich.console import Console
 
 from linux_guest import loiter_, message
 from loiter import engine as engines
-from loiter import reference, store, studies, vms
+from loiter import reference, resources, store, studies, vms
 from loiter.engine import Engine
 from loiter.results import Result
 from loiter.runs import host
 from loiter.studies.base import Verdict
-from loiter.studies.friebel2008 import build, findings, grid, statements
+from loiter.studies.friebel2008 import build, findings, grid, mix, statements
 from loiter.studies.friebel2008.grid import ALONE, BUILD, NATIVE, PREEMPTED, SECTIONS, TICKET, YIELDING, Case, Scale
 from loiter.studies.friebel2008.measured import Measured, Times, Waits
 from loiter.studies.friebel2008.statements import Judge
@@ -123,6 +123,17 @@ def test_guests_side_by_side_are_measured_apart() -> None:
     ]
 
 
+def test_a_contended_lock_stands_beside_the_build() -> None:
+    rows = findings.contended(Told()).rows
+    assert [row[:3] for row in rows[:2]] == [(grid.LOADS[BUILD], name, ALONE) for name in ("test-and-set", "ticket")]
+    assert [row[1:3] for row in rows[2:]] == [
+        (name, mode) for name in ("test-and-set", "ticket") for mode in (ALONE, PREEMPTED, YIELDING)
+    ]
+    # 10,050 waits and 1,236 ms.
+    assert rows[-1][-2:] == ("8.13", "0")
+    assert rows[-2][-1] == "400"
+
+
 def test_figures_and_tables_have_all_modes() -> None:
     by_count, by_time = findings.histograms(Told(), BUILD)
     assert list(by_count.points) == list(grid.MODES) == list(by_time.points)
@@ -170,6 +181,15 @@ def test_what_a_guest_builds_says_what_it_should(tmp_path: Path) -> None:
     )
     assert wrong.returncode != 0
     assert "checked" not in wrong.stdout
+
+
+def test_a_guest_compiles_what_meets_in_one_lock(tmp_path: Path) -> None:
+    text = mix.command(2, ["chosen"])
+    source = text.partition("<<'EOF'\n")[2].partition("EOF\n")[0]
+    assert source == (resources.LINUX / "workloads/kernelmix.c").read_text()
+    assert text.endswith("chosen\n./kernelmix 8 500 narrow\necho checked\n")
+    file = vms.parse(engines.load(), Path("host.toml"), grid.mode(grid.MIX, TICKET, YIELDING).file(TINY))
+    assert source in str(file.guests[0]["command"])
 
 
 def test_a_guest_chooses_its_locks() -> None:

@@ -89,6 +89,7 @@ def _grids(found: Measured, scale: str, exhibit: str | None) -> list[Grid]:
     of_image = {
         "queued": (build.QUEUED_IMAGE, findings.queued),
         "fences": (build.IMAGE, findings.fences),
+        "contended": (build.IMAGE, findings.contended),
         "pairs": (build.IMAGE, findings.pairs),
     }
     grids += [

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from loiter import reference
 from loiter.studies.base import Curves, Grid
-from loiter.studies.friebel2008 import grid, web
+from loiter.studies.friebel2008 import grid, mix, web
 from loiter.studies.friebel2008.grid import ALONE, LOCKS, MODES, PREEMPTED, TEST_AND_SET, TICKET, YIELDING, Case, Scale
 from loiter.studies.friebel2008.measured import Measured, Times, Waits
 
@@ -234,6 +234,25 @@ def fences(found: Measured) -> Grid:
         "The kernel's are among those for functions that other CPUs are to execute, which count as spinning and yield."
     )
     return Grid("fences", "Remote fences", caption, columns, tuple(rows), words=2)
+
+
+def contended(found: Measured) -> Grid:
+    """How often a build waits for locks, and what happens where all CPUs of a guest meet in one."""
+    rows = []
+    for case in grid.contended():
+        name = YIELDING if case.after_log2 else PREEMPTED if case.rivals else ALONE
+        times, waits = found.times(case), found.waits(case)
+        numbers = (f"{waits.count:,}", f"{waits.count / times.guest:.2f}", f"{sum(waits.long().values()):,}")
+        rows.append((grid.LOADS[case.load], _NAMES[case.lock], name, *_ours(times), *numbers))
+    columns = (
+        *("load", "lock", "mode", "wall, ms", "guest, ms", "spinning, ms", "spinning, %"),
+        *("waits", "a ms of the guest", f"from 2^{grid.SLICE_LOG2 - 2}"),
+    )
+    caption = (
+        f"{mix.PROCESSES_A_CPU} processes a virtual CPU write {mix.ROUNDS} times each to one eventfd, which all watch: "
+        "kernelmix, narrow. What they have done is checked. Compiling them is part of the times."
+    )
+    return Grid("contended", "A contended lock of the kernel", caption, columns, tuple(rows), words=3)
 
 
 def pairs(found: Measured) -> Grid:

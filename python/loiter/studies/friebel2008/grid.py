@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from loiter.studies.base import Exhibit
-from loiter.studies.friebel2008 import build, web
+from loiter.studies.friebel2008 import build, mix, web
 
 PAPER = "friebel2008"
 
@@ -16,6 +16,7 @@ EXHIBITS = (
     Exhibit("efficiency", "Gains of guest time and of wall time"),
     Exhibit("queued", "Queued spin locks, plain and para-virtual"),
     Exhibit("fences", "Remote fences by the kernel, whose waits show"),
+    Exhibit("contended", "A lock of the kernel in which all CPUs meet"),
     Exhibit("pairs", "Two builds, and a web server beside a build"),
     Exhibit("threshold", "When a waiter yields"),
     Exhibit("guests", "Guests on the same CPUs"),
@@ -38,8 +39,13 @@ QUEUED_LOCKS = (QUEUED, PARAVIRTUAL)
 """Of another kernel."""
 LOOKS = 2**AFTER_LOG2 // TURN_CYCLES
 """Of a para-virtual waiter before it sleeps: a pause between two looks lasts for the rest of a turn."""
-SECTIONS, BUILD, WEB = "sections", "build", "web"
-LOADS = {SECTIONS: "one lock on bare metal", BUILD: "a C build on Linux", WEB: "a web server and its clients on Linux"}
+SECTIONS, BUILD, WEB, MIX = "sections", "build", "web", "mix"
+LOADS = {
+    SECTIONS: "one lock on bare metal",
+    BUILD: "a C build on Linux",
+    WEB: "a web server and its clients on Linux",
+    MIX: "processes on Linux that meet in one spin lock",
+}
 """What the guest does, in words."""
 CHOICES = ("nobody", "next", "directed", "published")
 
@@ -172,7 +178,9 @@ def command(case: Case, load: str, scale: Scale) -> str:
     chosen = build.choices(case.lock, after_ns, LOOKS if case.lock == PARAVIRTUAL else 0)
     if case.fences != SBI:
         chosen.append(build.choice("fences", case.fences))
-    return web.command(scale.clients, chosen) if load == WEB else build.command(scale.units, scale.jobs, chosen)
+    if load == WEB:
+        return web.command(scale.clients, chosen)
+    return mix.command(scale.cpus, chosen) if load == MIX else build.command(scale.units, scale.jobs, chosen)
 
 
 def _linux(name: str, load: str, case: Case, scale: Scale) -> str:
@@ -212,17 +220,19 @@ def modes(load: str) -> list[Case]:
 def cases(scale: Scale, exhibit: str, loads: Iterable[str]) -> list[Case]:
     """The runs of an exhibit, of the loads that there are."""
     found: list[Case] = []
+    of_build: dict[str, Callable[[], list[Case]]] = {
+        "queued": queued,
+        "fences": lambda: [case for cases in fences().values() for case in cases],
+        "contended": contended,
+        "pairs": pairs,
+    }
     for load in loads:
         if exhibit == "waits":
             found += [mode(load, TEST_AND_SET, name) for name in MODES]
         elif exhibit in ("results", "efficiency"):
             found += modes(load)
-        elif exhibit == "queued" and load == BUILD:
-            found += queued()
-        elif exhibit == "fences" and load == BUILD:
-            found += [case for cases in fences().values() for case in cases]
-        elif exhibit == "pairs" and load == BUILD:
-            found += pairs()
+        elif load == BUILD and exhibit in of_build:
+            found += of_build[exhibit]()
     if exhibit == "threshold":
         found = [Case(SECTIONS, lock, "published", after) for lock in LOCKS for after in scale.thresholds]
     elif exhibit == "guests":
@@ -236,6 +246,11 @@ def queued() -> list[Case]:
     """Of queued locks. Para-virtual waiters never yield."""
     plain = [mode(BUILD, QUEUED, name) for name in (ALONE, PREEMPTED, YIELDING)]
     return plain + [mode(BUILD, PARAVIRTUAL, name) for name in (ALONE, PREEMPTED)]
+
+
+def contended() -> list[Case]:
+    """Where all CPUs meet in one spin lock of the kernel, and the build alone beside it."""
+    return [mode(BUILD, lock, ALONE) for lock in LOCKS] + modes(MIX)
 
 
 def fences() -> dict[str, list[Case]]:
