@@ -123,6 +123,17 @@ def test_guests_side_by_side_are_measured_apart() -> None:
     ]
 
 
+def test_more_cpus_have_as_much_to_build_each() -> None:
+    class Calls(Told):
+        def calls(self, case: Case) -> Waits:
+            return Waits({12: 3, 24: case.times}, {12: 2**13, 24: case.times * 2**24})
+
+    rows = findings.more_cpus(Calls(), TINY).rows
+    assert [row[:2] for row in rows] == [(n, mode) for n in ("2", "4", "8") for mode in (PREEMPTED, YIELDING)]
+    assert [row[-1] for row in rows[::2]] == ["1", "2", "4"]
+    assert TINY.enlarged(2) == replace(TINY, cpus=4, units=8, jobs=4)
+
+
 def test_a_contended_lock_stands_beside_the_build() -> None:
     rows = findings.contended(Told()).rows
     assert [row[:3] for row in rows[:2]] == [(grid.LOADS[BUILD], name, ALONE) for name in ("test-and-set", "ticket")]
@@ -214,7 +225,8 @@ def test_every_case_is_a_file_that_the_simulator_takes() -> None:
             file = vms.parse(engine, Path("host.toml"), case.file(scale))
             assert len(file.guests) == case.rivals + (2 if case.beside else 1)
             assert [guest["background"] for guest in file.guests].count(True) == case.rivals
-            assert file.guests[0]["harts"] == scale.cpus == file.values["host"]["cpus"]
+            assert file.guests[0]["harts"] == scale.cpus * case.times == file.values["host"]["cpus"]
+            assert not case.on_linux or case.load != BUILD or f"units={scale.units * case.times}\n" in case.file(scale)
 
 
 @pytest.mark.simulator

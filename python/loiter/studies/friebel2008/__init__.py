@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from loiter.engine import Engine
 from loiter.results import Result
@@ -86,9 +86,10 @@ def _grids(found: Measured, scale: str, exhibit: str | None) -> list[Grid]:
     grids = [
         draw(found, load) for name, draw in drawn.items() if exhibit in (None, name) for load in reversed(_loads())
     ]
-    of_image = {
+    of_image: dict[str, tuple[str, Callable[[Measured], Grid]]] = {
         "queued": (build.QUEUED_IMAGE, findings.queued),
         "fences": (build.IMAGE, findings.fences),
+        "cpus": (build.IMAGE, lambda each: findings.more_cpus(each, SCALES[scale])),
         "contended": (build.IMAGE, findings.contended),
         "pairs": (build.IMAGE, findings.pairs),
     }

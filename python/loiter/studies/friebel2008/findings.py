@@ -236,6 +236,25 @@ def fences(found: Measured) -> Grid:
     return Grid("fences", "Remote fences", caption, columns, tuple(rows), words=2)
 
 
+def more_cpus(found: Measured, scale: Scale) -> Grid:
+    """What the build waits for, the more the more CPUs there are."""
+    rows = []
+    for case in grid.more_cpus():
+        times, waits, calls = found.times(case), found.waits(case), found.calls(case)
+        name = YIELDING if case.after_log2 else PREEMPTED
+        long = (f"{sum(each.long().values()):,}" for each in (waits, calls))
+        rows.append(
+            (str(scale.enlarged(case.times).cpus), name, *_ours(times), f"{waits.count:,}", f"{calls.count:,}", *long)
+        )
+    near = grid.SLICE_LOG2 - 2
+    columns = (
+        *("virtual CPUs", "mode", "wall, ms", "guest, ms", "spinning, ms", "spinning, %"),
+        *("waits for locks", "for other CPUs", f"locks, from 2^{near}", f"other CPUs, from 2^{near}"),
+    )
+    caption = f"{grid.LOADS[grid.BUILD]}, ticket locks, fences by the kernel; as much to build for each virtual CPU."
+    return Grid("cpus", "The build on more virtual CPUs", caption, columns, tuple(rows), words=2)
+
+
 def contended(found: Measured) -> Grid:
     """How often a build waits for locks, and what happens where all CPUs of a guest meet in one."""
     rows = []

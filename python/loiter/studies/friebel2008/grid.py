@@ -16,6 +16,7 @@ EXHIBITS = (
     Exhibit("efficiency", "Gains of guest time and of wall time"),
     Exhibit("queued", "Queued spin locks, plain and para-virtual"),
     Exhibit("fences", "Remote fences by the kernel, whose waits show"),
+    Exhibit("cpus", "The build on more virtual CPUs"),
     Exhibit("contended", "A lock of the kernel in which all CPUs meet"),
     Exhibit("pairs", "Two builds, and a web server beside a build"),
     Exhibit("threshold", "When a waiter yields"),
@@ -86,6 +87,10 @@ class Scale:
             f"and a build of {self.units} units"
         )
 
+    def enlarged(self, times: int) -> Scale:
+        """With so many times the CPUs, and as much to build for each."""
+        return replace(self, cpus=self.cpus * times, units=self.units * times, jobs=self.jobs * times)
+
 
 SCALES = {
     "quick": Scale(4, 20_000, 2_000, 20_000, 8, 8, 8, 3_000_000, (10, 16, 22), (1, 2, 4)),
@@ -109,6 +114,8 @@ class Case:
     """Who tells the guest's other CPUs to forget translations and instructions."""
     beside: str = ""
     """What another guest does, which is waited for as well; empty: there is none but rivals."""
+    times: int = 1
+    """The CPUs, virtual and not, and the build, of those of the scale."""
 
     @property
     def label(self) -> str:
@@ -117,7 +124,8 @@ class Case:
             return f"{self.load}.{self.lock}.native"
         load = f"{self.load}+{self.beside}" if self.beside else self.load
         load = load if self.fences == SBI else f"{load}.{self.fences}"
-        return f"{load}.{self.lock}.{self.policy}.after{self.after_log2}.rivals{self.rivals}"
+        larger = f".times{self.times}" if self.times > 1 else ""
+        return f"{load}.{self.lock}.{self.policy}.after{self.after_log2}.rivals{self.rivals}{larger}"
 
     @property
     def on_linux(self) -> bool:
@@ -131,6 +139,7 @@ class Case:
 
     def file(self, scale: Scale) -> str:
         """The host, as `loiter vm` reads it."""
+        scale = scale.enlarged(self.times)
         work = _linux("work", self.load, self, scale) if self.on_linux else _sections(self, scale)
         if self.beside:
             work += _linux("beside", self.beside, self, scale)
@@ -223,6 +232,7 @@ def cases(scale: Scale, exhibit: str, loads: Iterable[str]) -> list[Case]:
     of_build: dict[str, Callable[[], list[Case]]] = {
         "queued": queued,
         "fences": lambda: [case for cases in fences().values() for case in cases],
+        "cpus": more_cpus,
         "contended": contended,
         "pairs": pairs,
     }
@@ -246,6 +256,15 @@ def queued() -> list[Case]:
     """Of queued locks. Para-virtual waiters never yield."""
     plain = [mode(BUILD, QUEUED, name) for name in (ALONE, PREEMPTED, YIELDING)]
     return plain + [mode(BUILD, PARAVIRTUAL, name) for name in (ALONE, PREEMPTED)]
+
+
+def more_cpus() -> list[Case]:
+    """The build with ticket locks and the kernel's fences, on more and more CPUs."""
+    return [
+        replace(mode(BUILD, TICKET, name), fences=IPI, times=times)
+        for times in (1, 2, 4)
+        for name in (PREEMPTED, YIELDING)
+    ]
 
 
 def contended() -> list[Case]:
