@@ -207,13 +207,14 @@ def queued(found: Measured) -> Grid:
     for case in grid.queued():
         name = YIELDING if case.after_log2 else PREEMPTED if case.rivals else ALONE
         times = found.times(case)
-        rows.append((_NAMES[case.lock], name, *_ours(times), f"{times.yields:,}", f"{times.slept:,}"))
-    columns = ("lock", "mode", "wall, ms", "guest, ms", "spinning, ms", "spinning, %", "yields", "sleeps")
+        load = grid.LOADS[case.load]
+        rows.append((load, _NAMES[case.lock], name, *_ours(times), f"{times.yields:,}", f"{times.slept:,}"))
+    columns = ("load", "lock", "mode", "wall, ms", "guest, ms", "spinning, ms", "spinning, %", "yields", "sleeps")
     caption = (
-        f"{grid.LOADS[grid.BUILD]}, on a kernel with queued spin locks. A waiter of a para-virtual one looks "
+        "On a kernel with queued spin locks. A waiter of a para-virtual one looks "
         f"{grid.LOOKS} times, which takes about 2^{grid.AFTER_LOG2} cycles, then sleeps until it is kicked."
     )
-    return Grid("queued", "Queued spin locks", caption, columns, tuple(rows), words=2)
+    return Grid("queued", "Queued spin locks", caption, columns, tuple(rows), words=3)
 
 
 def fences(found: Measured) -> Grid:

@@ -253,9 +253,14 @@ def cases(scale: Scale, exhibit: str, loads: Iterable[str]) -> list[Case]:
 
 
 def queued() -> list[Case]:
-    """Of queued locks. Para-virtual waiters never yield."""
-    plain = [mode(BUILD, QUEUED, name) for name in (ALONE, PREEMPTED, YIELDING)]
-    return plain + [mode(BUILD, PARAVIRTUAL, name) for name in (ALONE, PREEMPTED)]
+    """Of queued locks, of the build and where all CPUs meet in one. Para-virtual waiters never yield."""
+    return [
+        mode(load, lock, name)
+        for load in (BUILD, MIX)
+        for lock in QUEUED_LOCKS
+        for name in (ALONE, PREEMPTED, YIELDING)
+        if name != YIELDING or lock != PARAVIRTUAL
+    ]
 
 
 def more_cpus() -> list[Case]:
