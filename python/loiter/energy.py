@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from loiter import sampling
 from loiter.engine import Json
 from loiter.results import Result
 
@@ -183,12 +184,14 @@ class Energy:
 
 
 def of(result: Result) -> Energy | None:
-    """The energy of a result directory; None if its machine says nothing of energy, or nothing was timed."""
+    """The energy of a result directory, of its samples if there are any; None if its machine says nothing of energy, or
+    nothing was timed."""
     parameters = result.manifest.get("machine", {}).get("parameters", {})
     coefficients = Coefficients(parameters)
     if not coefficients or not result.has_tables:
         return None
-    counted = _Counted(result.rows("counters"), result.rows("activities"), parameters)
+    tables, _ = sampling.counted(result)
+    counted = _Counted(tables["counters"], tables["activities"], parameters)
     if counted.cycles == 0:
         return None
     seconds = counted.cycles / (float(result.manifest["clock_mhz"]) * 1e6)

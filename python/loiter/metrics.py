@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from loiter import sampling
-from loiter.counts import ALL, CORE, GROUPS, KERNEL, L2, TABLES, USER, Absent, Counts
+from loiter.counts import ALL, CORE, GROUPS, KERNEL, L2, USER, Absent, Counts
 from loiter.engine import Json
 from loiter.results import Result
 from loiter.sampling import Samples
@@ -520,7 +520,7 @@ METRICS: tuple[Metric, ...] = (
 def of(result: Result) -> list[Measured]:
     """The metrics of a result directory that has tables, of its samples if there are any. A program without an
     operating system has one mode."""
-    found = measure(*_tables(result))
+    found = measure(*sampling.counted(result))
     if "program" not in result.manifest:
         return found
     whole = (
@@ -529,15 +529,6 @@ def of(result: Result) -> list[Measured]:
         if ALL in each.values
     )
     return [each for each in whole if each.metric.name != KERNEL_SHARE]
-
-
-def _tables(result: Result) -> tuple[Mapping[str, Sequence[Json]], Samples | None]:
-    tables = {name: result.rows(name) for name in TABLES}
-    rows = result.rows(sampling.TABLE)
-    if not rows:
-        return tables, None
-    samples = Samples(rows, tables)
-    return samples.together(), samples
 
 
 def measure(tables: Mapping[str, Sequence[Json]], samples: Samples | None = None) -> list[Measured]:

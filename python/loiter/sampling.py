@@ -14,10 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from loiter.counts import TABLES
 from loiter.engine import Json
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from loiter.results import Result
 
 TABLE = "samples"
 CONFIDENCE = 0.95
@@ -66,6 +69,16 @@ class Samples:
         for (row, column), count in zip(places, counts, strict=True):
             row[column] = count
         return tables
+
+
+def counted(result: Result) -> tuple[Mapping[str, Sequence[Json]], Samples | None]:
+    """The tables of a result that metrics are worked out from; of its samples, if there are any."""
+    tables = {name: result.rows(name) for name in TABLES}
+    rows = result.rows(TABLE)
+    if not rows:
+        return tables, None
+    samples = Samples(rows, tables)
+    return samples.together(), samples
 
 
 def ipc(samples: Sequence[Json]) -> tuple[float, float | None]:

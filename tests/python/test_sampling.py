@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import loiter
-from loiter import sampling
+from loiter import energy, sampling
 
 pytestmark = pytest.mark.simulator
 
@@ -90,6 +90,9 @@ def test_samples_are_a_frame_and_all_metrics_are_theirs() -> None:
     per_thread = result.metrics.loc["useful_per_thread_ipc"]
     assert per_thread["all"] == pytest.approx(rate)
     assert per_thread["half_width"] == pytest.approx(half_width)
+    taken = energy.of(result)
+    assert taken is not None
+    assert taken.seconds == pytest.approx(samples.cycles.sum() / (result.manifest["clock_mhz"] * 1e6))
     without = run("t1", "spinloops", "sort", 400, "reference until probe:roi_begin, timing")
     assert without.samples.empty
     few = run("t1", "spinloops", "sort", 400, sampled("5k", "500", "1k", " for 29 times"))
