@@ -1,7 +1,8 @@
 """One run on a booted Linux as a study asks for it: a script on an image, and a plan of phases that ends it.
 
-The system boots once, untimed, to the agent of `loiter exec`, and is kept; runs start there. Where the last phase of
-the plan ends, the run ends, well: what the script still does is not waited for.
+The system boots once, untimed, to the agent of `loiter exec`, and is kept; runs start there, or where a lead-in that
+they share has ended, which is kept likewise. Where the last phase of the plan ends, the run ends, well: what the script
+still does is not waited for.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 import json
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,13 +36,27 @@ FUNCTIONS = "functions.json"
 """File of a result: what functions cost on timed cores, by name, in instructions and cycles."""
 
 
+CONTINUE = f'read -r line < {agent.TALK_DEVICE} && eval "$line"'
+"""The end of a lead-in's script: what comes next is a line on the console on which the agent talks, silent by then."""
+
+
+@dataclass(frozen=True)
+class LeadIn:
+    """What runs have in common before they differ."""
+
+    script: str
+    """What the agent runs, in the system's shell. `CONTINUE` is its last command."""
+    phases: str
+    """The last one ends in that command. None is timed."""
+
+
 @dataclass(frozen=True)
 class LinuxRequest:
     """Everything that determines a result, and nothing that does not."""
 
     boot: Boot
     script: str
-    """What the agent runs, in the system's shell."""
+    """What the agent runs, in the system's shell; with a lead-in a line that its shell continues with."""
     phases: str
     lock_stats: bool = False
     """Whether the kernel's locks are counted."""
@@ -48,6 +64,7 @@ class LinuxRequest:
     """Files that go into the directory of the script."""
     profiled: bool = False
     """Whether the result has `FUNCTIONS`."""
+    lead_in: LeadIn | None = None
 
     @property
     def machine(self) -> Machine:
@@ -74,8 +91,9 @@ class LinuxRequest:
             "script": self.script,
             "phases": self.phases,
             "lock_stats": self.lock_stats,
-            "put": {path.name: _hash(path) for path in self.put},
+            "put": self._put(),
             "profiled": self.profiled,
+            **self._lead_in(),
         }
 
     def key(self, engine: Engine) -> str:
@@ -85,23 +103,21 @@ class LinuxRequest:
     def carry_out(self, engine: Engine, progress: Progress, path: Path) -> Finished:
         """Runs it and writes its result at `path`."""
         began = time.monotonic()
-        session = prepared.restore(engine, self.boot, lambda: None, booting(progress))
+        if self.lead_in is None:
+            session = prepared.restore(engine, self.boot, lambda: None, booting(progress))
+        else:
+            session = self._led_in(engine, self.lead_in, progress)
         session.begin_phases(self.phases)
         if self.lock_stats:
             session.begin_lock_stats()
         if self.profiled:
             session.begin_profile("timing")
-        meter, first = Meter(session), session.instructions
-        said = bytearray()
-        with execute.archive(self.script, list(self.put), None) as archive:
-            execute.begin(session, archive)
-            end = _run(session, meter, progress, said)
-        if end.how is not How.PHASES:
-            tail = said.decode(errors="replace").rstrip().splitlines()[-_LINES:]
-            raise RunFault("\n".join([f"{end.message}, before the last phase did", *(f"  | {line}" for line in tail)]))
-        missed = session.missed_phase()
-        if missed is not None:
-            raise UserFault(missed)
+        first = session.instructions
+        if self.lead_in is None:
+            said = _run_archive(session, self.script, self.put, progress)
+        else:
+            session.push_input(agent.TALK, f"{self.script}\n".encode())
+            said = _run(session, progress)
         seconds = time.monotonic() - began
         statistics = session.statistics()
         manifest = results.describe(engine, self.boot) | {
@@ -111,15 +127,36 @@ class LinuxRequest:
                 "script": self.script,
                 "phases": self.phases,
                 "lock_stats": self.lock_stats,
+                **self._lead_in(),
             },
             "cycles": session.cycle,
             "instructions": session.instructions - first,
             "phases": session.phases(),
             **{name: statistics[name] for name in results.TIMED},
         }
-        files = {"console.txt": bytes(said)} | ({FUNCTIONS: _functions(session)} if self.profiled else {})
+        files = {"console.txt": said} | ({FUNCTIONS: _functions(session)} if self.profiled else {})
         store.write_files(path, manifest, seconds, files, statistics, replace=False)
         return Finished(seconds, manifest["cycles"], manifest["instructions"])
+
+    def _led_in(self, engine: Engine, lead_in: LeadIn, progress: Progress) -> Session:
+        """The system at the end of a lead-in."""
+
+        def make() -> Session:
+            session = prepared.restore(engine, self.boot, lambda: None, booting(progress))
+            session.begin_phases(lead_in.phases)
+            _run_archive(session, lead_in.script, self.put, progress)
+            # The guest has unpacked the archive, which is not there when somebody restores the system.
+            session.replace_disk(prepared.ARCHIVE_DISK, self.boot.native()["disks"][prepared.ARCHIVE_DISK])
+            return session
+
+        booted = {"booted": prepared.key(engine, self.boot), "put": self._put(), **dataclasses.asdict(lead_in)}
+        return prepared.restore_kept(engine, self.boot, digest(booted), make, lambda: None, "at the end of a lead-in")
+
+    def _lead_in(self) -> Json:
+        return {} if self.lead_in is None else {"lead_in": dataclasses.asdict(self.lead_in)}
+
+    def _put(self) -> dict[str, str]:
+        return {path.name: _hash(path) for path in self.put}
 
 
 def _hash(path: Path) -> str:
@@ -136,9 +173,16 @@ def _functions(session: Session) -> bytes:
     return (json.dumps([dataclasses.asdict(each) for each in found]) + "\n").encode()
 
 
-def _run(session: Session, meter: Meter, progress: Progress, said: bytearray) -> ending.End:
-    """Runs up to the end of the guest or of the plan. `said` gets all that was said."""
-    watch = Watch()
+def _run_archive(session: Session, script: str, put: Sequence[Path], progress: Progress) -> bytes:
+    """The agent runs a script and is given files."""
+    with execute.archive(script, list(put), None) as archive:
+        execute.begin(session, archive)
+        return _run(session, progress)
+
+
+def _run(session: Session, progress: Progress) -> bytes:
+    """Runs up to the end of the plan. Returns what was said until then."""
+    meter, watch, said = Meter(session), Watch(), bytearray()
     while True:
         status = session.step(_STEP_SECONDS)
         console = session.take_output(prepared.SERIAL)
@@ -148,5 +192,12 @@ def _run(session: Session, meter: Meter, progress: Progress, said: bytearray) ->
         watch.hear(console)
         end = ending.of_guest(status, watch, session)
         if end is not None:
-            return end
+            break
         meter.tell(progress)
+    if end.how is not How.PHASES:
+        tail = said.decode(errors="replace").rstrip().splitlines()[-_LINES:]
+        raise RunFault("\n".join([f"{end.message}, before the last phase did", *(f"  | {line}" for line in tail)]))
+    missed = session.missed_phase()
+    if missed is not None:
+        raise UserFault(missed)
+    return bytes(said)

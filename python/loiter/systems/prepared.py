@@ -1,4 +1,4 @@
-"""Systems that have booted to the agent of `loiter exec`, kept as snapshots.
+"""Systems that have booted to the agent of `loiter exec`, and some that have gone on from there, kept as snapshots.
 
     CACHE/snapshots/KEY.snapshot
 
@@ -85,29 +85,43 @@ def directory() -> Path:
 
 def snapshot(engine: Engine, boot: Boot) -> Path:
     """Where the booted system is kept, once it has been restored."""
-    return directory() / f"{key(engine, boot)}.snapshot"
+    return _path(key(engine, boot))
 
 
 def restore(engine: Engine, boot: Boot, waits: Callable[[], None], progress: Progress) -> Session:
     """The booted system, waiting for an archive. Boots it where there is no snapshot that can be used."""
-    path = snapshot(engine, boot)
-    name = path.stem
+
+    def booted() -> Session:
+        session = engine.boot(replace(boot, untimed=True).native())
+        boot_to_agent(session, progress)
+        come_to_rest(session, progress)
+        return session
+
+    return restore_kept(engine, boot, key(engine, boot), booted, waits, "booted to the agent of loiter exec")
+
+
+def restore_kept(
+    engine: Engine, boot: Boot, name: str, make: Callable[[], Session], waits: Callable[[], None], description: str
+) -> Session:
+    """The system that is kept under a name. Makes it where there is no snapshot that can be used."""
+    path = _path(name)
     found = _restore(engine, boot, path)
     if found is not None:
         return found
-    # One boots, the others wait for it: they use what it made.
+    # One makes it, the others wait for it: they use what it made.
     with cache.guard(f"snapshot-{name[:32]}", waits), cache.reporting(path):
         found = _restore(engine, boot, path)
         if found is not None:
             return found
         path.parent.mkdir(parents=True, exist_ok=True)
-        session = engine.boot(replace(boot, untimed=True).native())
-        boot_to_agent(session, progress)
-        come_to_rest(session, progress)
-        session.save(path, "booted to the agent of loiter exec")
+        make().save(path, description)
         prune(path)
     # Continued as every later call continues it, on timed cores if the machine has them.
     return engine.restore(path, boot.native())
+
+
+def _path(name: str) -> Path:
+    return directory() / f"{name}.snapshot"
 
 
 def _restore(engine: Engine, boot: Boot, path: Path) -> Session | None:
