@@ -47,8 +47,9 @@ class Catnap2020:
         "with a pause. A holding time in cycles is that of a thread that is alone. Power is that of the event model, "
         "without memory outside the chip. On Linux: a kernel with queued spin locks, on 16 or all cores, booted "
         "on the reference engine; the kernel's own locktorture with writers pinned likewise, timed in a window; and "
-        "programs on 16 cores, whose work in a window is what they execute in user mode. All that waits pauses, but "
-        "for queued waiters that nap by selection: of none, of all, of a list, or automatic."
+        "programs on 16 cores, whose work in a window is what they and the kernel execute, but for lock functions and "
+        "waits. All that waits pauses, but for queued waiters that nap by selection: of none, of all, of a list, or "
+        "automatic."
     )
     legend = (
         "The paper's plots are unreadable in our source, so its statements and what its text gives in numbers are "
@@ -56,7 +57,9 @@ class Catnap2020:
         f"fitted. What runs on Linux needs an image: {linux.BUILD}"
     )
     exhibits = grid.EXHIBITS
-    scales: Mapping[str, str] = {name: scale.description for name, scale in SCALES.items()}
+    scales: Mapping[str, str] = {
+        name: f"{scale.description}; {mixes.SCALES[name].description}" for name, scale in SCALES.items()
+    }
 
     def plan(self, engine: Engine, scale: str, exhibit: str | None) -> list[Job]:
         """One run for each back-off, number of threads and holding time; those that exhibits share run once."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 
@@ -14,9 +14,9 @@ from loiter.engine import Engine
 from loiter.errors import UserFault
 from loiter.images import Image, Recipe, cache
 from loiter.machines import Machine
-from loiter.runs.linux import LinuxRequest
+from loiter.runs.linux import CONTINUE, LeadIn, LinuxRequest
 from loiter.systems import prepared
-from loiter.systems.request import seat
+from loiter.systems.request import Boot, seat
 
 IMAGE = "catnap2020"
 PACKAGES = ("libvips-tools", "povray", "stress-ng")
@@ -24,13 +24,14 @@ FRAGMENTS = ("locktorture", "queued-spin-locks")
 MEMORY_MIB = 2048
 MOST_HARTS = 256
 WARM_CYCLES = 20_000
-"""Caches are warm with so much of what comes before the window."""
+"""Caches are warm with so much of what comes before timed cores."""
 
 SELECTIONS = ("none", "all", "list", "automatic")
 """Whose queued waiters nap."""
 
 _PARAMETERS = "/sys/module/{}/parameters/{}"
-_BEGUN = "catnap2020: begun"
+_READY, _BEGUN = "catnap2020: ready", "catnap2020: begun"
+_WARM = f"reference warm for {WARM_CYCLES} cycles"
 # The test is built in, and all that makes it random is off. Writers are pinned, one a core first.
 APPEND = " ".join(
     f"locktorture.{name}={value}"
@@ -39,6 +40,18 @@ APPEND = " ".join(
         "pin_stride": 4,
     }.items()
 )
+
+
+@dataclass(frozen=True)
+class Window:
+    """When what a run says is measured."""
+
+    later_cycles: int
+    """Passes on the reference engine before any core is timed."""
+    learning_cycles: int
+    """Passes on timed cores before the window begins."""
+    cycles: int
+    """Of the window."""
 
 
 def recipe() -> Recipe:
@@ -88,15 +101,44 @@ def request(
 ) -> LinuxRequest:
     """Lines of a script, after which the system settles on the reference engine and the window begins; what they start
     in the background goes on."""
+    script = "\n".join(["set -e", *lines, _say(_BEGUN), "wait", ""])
+    phases = f"{_until(_BEGUN)}, reference for {settle_cycles} cycles, {_WARM}, timing for {cycles} cycles"
+    return LinuxRequest(_boot(engine, machine, harts), script, _plan(engine, phases), lock_stats=True)
+
+
+def request_after(
+    engine: Engine, machine: Machine, harts: int, lead_in: LeadIn, lines: Sequence[str], window: Window
+) -> LinuxRequest:
+    """Lines that the shell of a lead-in continues with, after which timed cores learn and the window begins."""
+    later = f"reference for {window.later_cycles} cycles, " if window.later_cycles else ""
+    timed = f"timing warm for {window.learning_cycles} cycles, timing for {window.cycles} cycles"
+    phases = f"{_until(_BEGUN)}, {later}{_WARM}, repeat ({timed}) for 1 times"
+    boot, line = _boot(engine, machine, harts), "; ".join([*lines, _say(_BEGUN), "wait"])
+    return LinuxRequest(boot, line, _plan(engine, phases), lock_stats=True, lead_in=lead_in)
+
+
+def lead_in(engine: Engine, lines: Sequence[str], settle_cycles: int) -> LeadIn:
+    """Lines of a script, after which the system settles on the reference engine."""
+    script = "\n".join(["set -e", *lines, _say(_READY), CONTINUE, ""])
+    return LeadIn(script, _plan(engine, f"{_until(_READY)}, reference for {settle_cycles} cycles"))
+
+
+def _boot(engine: Engine, machine: Machine, harts: int) -> Boot:
     seated, harts = seat(engine, machine, harts, MEMORY_MIB)
     image = _image()
     boot = replace(prepared.request(seated, harts, image, APPEND), untimed=True)
     if image.system_map is None:
         raise UserFault(f"image {image.name} has no System.map, by which locks are counted. Build it again.")
-    boot = replace(boot, symbols=(image.system_map,))
-    script = "\n".join(["set -e", *lines, f"echo {_BEGUN} > /dev/console", "wait", ""])
-    phases = (
-        f'reference until console:"{_BEGUN}", reference for {settle_cycles} cycles, '
-        f"reference warm for {WARM_CYCLES} cycles, timing for {cycles} cycles"
-    )
-    return LinuxRequest(boot, script, str(engine.describe_phases(phases)["plan"]), lock_stats=True)
+    return replace(boot, symbols=(image.system_map,))
+
+
+def _say(word: str) -> str:
+    return f"echo {word} > /dev/console"
+
+
+def _until(word: str) -> str:
+    return f'reference until console:"{word}"'
+
+
+def _plan(engine: Engine, phases: str) -> str:
+    return str(engine.describe_phases(phases)["plan"])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from loiter import energy, locks
+from loiter import energy, locks, sampling
 from loiter.engine import Engine
 from loiter.errors import RunFault
 from loiter.machines import Machine
@@ -114,11 +114,30 @@ class Scale:
     repetitions: int
     cycles: int
     """Of a window."""
+    learning_cycles: int
+    """Of timed cores before a window: automatic naps know of locks by then what they will know."""
+    mixes: tuple[str, ...] = tuple(MIXES)
+
+    @property
+    def description(self) -> str:
+        """For `loiter study list`."""
+        left_out = [each for each in MIXES if each not in self.mixes]
+        less = f", without {', '.join(left_out)}" if left_out else ""
+        return f"on Linux {', '.join(self.mixes)} with {', '.join(map(str, self.threads))} threads{less}"
+
+    @property
+    def cases(self) -> list[tuple[str, int]]:
+        """Each mix with each number of threads."""
+        return [(mix, n) for mix in self.mixes for n in self.threads]
+
+    def cell(self, mix: str, selection: str, threads: int, repetition: int) -> Cell:
+        """A run."""
+        return Cell(mix, selection, threads, repetition, self.cycles, self.learning_cycles)
 
 
 SCALES = {
-    "quick": Scale((CORES, HARTS - 1), 1, 300_000),
-    "default": Scale((CORES, 2 * CORES, 3 * CORES, HARTS - 1), 2, 1_000_000),
+    "quick": Scale((CORES, HARTS - 1), 1, 300_000, 150_000, (FSERVER.name, SHARED.name, DBASE.name)),
+    "default": Scale((CORES, 2 * CORES, 3 * CORES, HARTS - 1), 2, 1_000_000, 200_000),
 }
 
 
@@ -131,6 +150,7 @@ class Cell:
     threads: int
     repetition: int
     cycles: int
+    learning_cycles: int
 
     @property
     def label(self) -> str:
@@ -138,24 +158,25 @@ class Cell:
         return f"linux_{self.mix}.{self.selection}.{self.threads}-{self.repetition}"
 
     def request(self, engine: Engine, machine: Machine) -> LinuxRequest:
-        """Repetitions differ in when the window begins."""
-        settle = SETTLE_CYCLES + self.repetition * APART_CYCLES
-        return linux.request(engine, machine, HARTS, script(self), settle, self.cycles)
+        """All selections continue the same system, whose threads are there. Repetitions differ in when the window
+        begins."""
+        began = linux.lead_in(engine, start(self.mix, self.threads), SETTLE_CYCLES)
+        window = linux.Window(self.repetition * APART_CYCLES, self.learning_cycles, self.cycles)
+        return linux.request_after(engine, machine, HARTS, began, [linux.select(self.selection)], window)
 
 
-def script(cell: Cell) -> list[str]:
-    """All selections begin as one system does: waiters nap only once the threads are there."""
-    mix = MIXES[cell.mix]
-    cpus = ",".join(map(str, seats(cell.threads)))
+def start(name: str, threads: int) -> list[str]:
+    """Lines that start a mix, without naps, and wait until its threads are there."""
+    mix = MIXES[name]
+    cpus = ",".join(map(str, seats(threads)))
     return [
         *linux.waits(NONE, SITES),
         "cd /tmp",
         mix.prepare,
         _TASKS,
         "before=$(tasks)",
-        f"taskset -c {cpus} {mix.start(cell.threads)} > /tmp/said 2>&1 &",
-        _READY.format(threads=cell.threads),
-        linux.select(cell.selection),
+        f"taskset -c {cpus} {mix.start(threads)} > /tmp/said 2>&1 &",
+        _READY.format(threads=threads),
     ]
 
 
@@ -171,15 +192,16 @@ def cells_of(scale: Scale, exhibits: Iterable[str]) -> list[Cell]:
 
 
 def cells(scale: Scale, exhibit: str) -> list[Cell]:
-    """The runs of an exhibit."""
+    """The runs of an exhibit. Neighbours continue different systems, so that workers need not wait for one another, and
+    few of these have to be kept."""
     selections = linux.SELECTIONS if exhibit == FIGURE_11 else (NONE,)
     threads = scale.threads if exhibit != TABLES_2_3 else (max(scale.threads),)
     return [
-        Cell(mix, selection, n, repetition, scale.cycles)
-        for mix in MIXES
-        for selection in selections
+        scale.cell(mix, selection, n, repetition)
         for n in threads
         for repetition in range(scale.repetitions)
+        for selection in selections
+        for mix in scale.mixes
     ]
 
 
@@ -188,12 +210,14 @@ class Measured:
     """What a run says."""
 
     work: float
-    """Instructions of user mode in a microsecond, of all threads."""
+    """Instructions of programs and of the kernel in a microsecond, of all CPUs."""
     watts: float
     spinning: float
     """Share of the time in which CPUs do not sleep for want of work that they wait for locks."""
 
 
+_WORKING = ("user", "kernel")
+"""Activities whose instructions are work: not in lock functions, in the firmware and in interrupts."""
 _WAITING = ("spinning", "pausing", "napping")
 _ASLEEP = ("idle", "vacant")
 
@@ -241,7 +265,7 @@ class Mixed:
         return locks.table([row for cell in cells for row in self._results[cell.label].rows("locks")], ("class",))
 
     def _repeated(self, mix: str, selection: str, threads: int) -> list[Cell]:
-        return [Cell(mix, selection, threads, each, self.scale.cycles) for each in range(self.scale.repetitions)]
+        return [self.scale.cell(mix, selection, threads, each) for each in range(self.scale.repetitions)]
 
     def _pairs(self, mix: str, selection: str, threads: int) -> list[tuple[Cell, Cell]]:
         without, with_naps = (self._repeated(mix, each, threads) for each in (NONE, selection))
@@ -252,13 +276,14 @@ class Mixed:
         found = energy.of(result)
         if found is None:
             raise RunFault(f"{label}: its machine says nothing of energy")
+        tables, _ = sampling.counted(result)
         cycles: Counter[str] = Counter()
-        instructions = 0
-        for row in result.rows("activities"):
+        work = 0
+        for row in tables["activities"]:
             cycles[row["activity"]] += row["cycles"]
-            instructions += row["instructions"] if row["activity"] == "user" else 0
-        if not instructions:
-            raise RunFault(f"{label}: nothing ran in user mode")
+            work += row["instructions"] if row["activity"] in _WORKING else 0
+        if not work:
+            raise RunFault(f"{label}: nobody worked")
         awake = sum(count for activity, count in cycles.items() if activity not in _ASLEEP)
         waited = sum(cycles[activity] for activity in _WAITING)
-        return Measured(instructions / (found.seconds * 1e6), found.chip_watts.value, waited / awake)
+        return Measured(work / (found.seconds * 1e6), found.chip_watts.value, waited / awake)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +15,7 @@ from loiter.studies.catnap2020.grid import CLOCK_MHZ, PAPER
 from loiter.studies.catnap2020.mixes import CORES, FIGURE_3, FIGURE_11, MIXES, TABLES_2_3, Mixed
 from loiter.studies.catnap2020.torture import ALL, AUTOMATIC, LIST, NONE
 
-Judgement = tuple[bool, str]
+Judgement = tuple[bool | None, str]
 NAPS = (ALL, LIST, AUTOMATIC)
 THRESHOLD_US = float(reference.lookup(PAPER, "locktorture.harmless_catnap_threshold_us"))
 LISTED = 20
@@ -57,8 +58,11 @@ def _figure_3(found: Mixed) -> Curves:
         "Of the time of CPUs that do not sleep: waits for spin locks, and for mutexes whose owner runs.",
         "threads",
         "%",
-        {mix: [(float(n), 100 * found.spinning(mix, NONE, n)) for n in found.scale.threads] for mix in MIXES},
-        runs={(mix, float(n)): found.label(mix, NONE, n) for mix in MIXES for n in found.scale.threads},
+        {
+            mix: [(float(n), 100 * found.spinning(mix, NONE, n)) for n in found.scale.threads]
+            for mix in found.scale.mixes
+        },
+        runs={(mix, float(n)): found.label(mix, NONE, n) for mix, n in found.scale.cases},
     )
 
 
@@ -66,7 +70,7 @@ def _figure_11(found: Mixed) -> list[Curves]:
     """Time and energy by threads, a figure for each mix."""
     figures = []
     for what, of in (("time", _time), ("energy", _energy)):
-        for mix in MIXES:
+        for mix in found.scale.mixes:
             figures.append(
                 Curves(
                     f"{FIGURE_11}_{what}_{mix}",
@@ -84,21 +88,21 @@ def _figure_11(found: Mixed) -> list[Curves]:
 def _table(found: Mixed) -> Grid:
     """Time and energy of each mix, with the ranges of repetitions."""
     rows = []
-    for mix in MIXES:
-        for n in found.scale.threads:
-            cells = [f"{100 * found.spinning(mix, NONE, n):.1f}"]
-            for of in (found.times, found.energies):
-                cells += [_ranged(of(mix, each, n)) for each in NAPS]
-            rows.append((f"{mix}, {n}", *cells))
+    for mix, n in found.scale.cases:
+        cells = [f"{100 * found.spinning(mix, NONE, n):.1f}"]
+        for of in (found.times, found.energies):
+            cells += [_ranged(of(mix, each, n)) for each in NAPS]
+        rows.append((f"{mix}, {n}", *cells))
     heads = (
         *("mix, threads", "waits, %"),
         *(f"time, {each}" for each in NAPS),
         *(f"energy, {each}" for each in NAPS),
     )
     caption = (
-        f"For the same work, over that without naps; {mixes.HARTS} CPUs of {CORES} cores. Work is instructions in user "
-        f"mode in a window of {found.scale.cycles:,} cycles. Of several repetitions, from the least to the greatest. "
-        "Waits: share of the time of CPUs that do not sleep, without naps."
+        f"For the same work, over that without naps; {mixes.HARTS} CPUs of {CORES} cores. Work is instructions of "
+        "programs and of the kernel, but for those that take locks or wait, in a window of "
+        f"{found.scale.cycles:,} cycles, which begins {found.scale.learning_cycles:,} after timed cores do. Of several "
+        "repetitions, from the least to the greatest. Waits: share of the time of CPUs that do not sleep, without naps."
     )
     return Grid(FIGURE_11, "Programs with naps by selection", caption, heads, tuple(rows))
 
@@ -115,7 +119,7 @@ Lock = dict[str, Any]
 def contended(found: Mixed) -> list[Lock]:
     """Classes of locks that anybody waited for, of each mix, those first on which one waits longest."""
     out = []
-    for mix in MIXES:
+    for mix in found.scale.mixes:
         rows = found.locks(mix).to_dict("records")
         acquisitions = sum(row["acquisitions"] for row in rows)
         for row in rows:
@@ -177,7 +181,7 @@ _KINDS = (("time", _time), ("energy", _energy))
 
 def _saved(found: Mixed, of: Callable[[Mixed, str, str, int], float], selection: str) -> dict[tuple[str, int], float]:
     """Percent that naps save, by mix and threads."""
-    return {(mix, n): 100 * (1 - of(found, mix, selection, n)) for mix in MIXES for n in found.scale.threads}
+    return {(mix, n): 100 * (1 - of(found, mix, selection, n)) for mix, n in found.scale.cases}
 
 
 def _saved_with(found: Mixed, of: Callable[[Mixed, str, str, int], float], selection: str, threads: int) -> float:
@@ -200,12 +204,12 @@ def points(found: Mixed, exhibits: Sequence[str], source: str) -> list[Point]:
                 out.append(_point(f"{name}.{what}_average_percent", _mean(saved), source))
                 out.append(_point(f"{name}.{what}_max_percent", max(saved), source))
         for what, of in _KINDS:
-            of_vips = _saved(found, of, ALL)[mixes.VIPS.name, CORES]
+            of_vips = _saved(found, of, ALL).get((mixes.VIPS.name, CORES))
             out.append(_point(f"vips_64_threads.{what}_reduction_percent", of_vips, source))
         of_files = _saved(found, _time, ALL)[mixes.FSERVER.name, MANY]
         out.append(_point("fserver_255_threads.all_catnap_time_reduction_percent", of_files, source))
     if FIGURE_3 in exhibits:
-        shares = {(mix, n): 100 * found.spinning(mix, NONE, n) for mix in MIXES for n in found.scale.threads}
+        shares = {(mix, n): 100 * found.spinning(mix, NONE, n) for mix, n in found.scale.cases}
         out.append(_point("fserver_255_spin_share_percent", shares[mixes.FSERVER.name, MANY], source))
         out.append(_point("spin_share_of_cycles_max_percent", max(shares.values()), source, Side.AT_MOST))
         few = max(share for (mix, n), share in shares.items() if n == CORES and mix != mixes.VIPS.name)
@@ -213,10 +217,12 @@ def points(found: Mixed, exhibits: Sequence[str], source: str) -> list[Point]:
     return out
 
 
-def _point(key: str, ours: float, source: str, side: Side | None = None) -> Point:
+def _point(key: str, ours: float | None, source: str, side: Side | None = None) -> Point:
     key = f"application.{key}"
     published = reference.lookup(PAPER, key)
     note = f"ours: {mixes.HARTS} CPUs, as many threads a core"
+    if ours is None:
+        note = "not at this scale"
     if side is not None:
         return Point(key, "%", ours, published, source, note, limit=Limit(side, published))
     return Point(key, "%", ours, published, source, note, Tolerance(30, relative=True))
@@ -224,7 +230,7 @@ def _point(key: str, ours: float, source: str, side: Side | None = None) -> Poin
 
 def _spin_grows(found: Mixed) -> Judgement:
     """In each mix that ever waits for more than 1 %, each number of threads has a greater share than the one before."""
-    shares = {mix: [100 * found.spinning(mix, NONE, n) for n in found.scale.threads] for mix in MIXES}
+    shares = {mix: [100 * found.spinning(mix, NONE, n) for n in found.scale.threads] for mix in found.scale.mixes}
     waits = [each for each in shares.values() if max(each) > 1]
     told = "; ".join(f"{mix} " + ", ".join(f"{share:.1f}" for share in each) for mix, each in shares.items())
     grows = all(after > before for each in waits for before, after in pairwise(each))
@@ -233,9 +239,8 @@ def _spin_grows(found: Mixed) -> Judgement:
 
 def _no_gain_alone(found: Mixed) -> Judgement:
     """With a thread a core time and energy change by less than 2 %, but for vips."""
-    values = {
-        f"{mix} {what}": of(found, mix, ALL, CORES) for mix in MIXES if mix != mixes.VIPS.name for what, of in _KINDS
-    }
+    others = [mix for mix in found.scale.mixes if mix != mixes.VIPS.name]
+    values = {f"{mix} {what}": of(found, mix, ALL, CORES) for mix in others for what, of in _KINDS}
     return all(abs(1 - value) < ALIKE for value in values.values()), _told(values)
 
 
@@ -244,8 +249,9 @@ def _superlinear(found: Mixed) -> Judgement:
     saved = {n: _saved_with(found, _time, ALL, n) for n in found.scale.threads if n > CORES}
     told = ", ".join(f"{n} threads {value:.1f} %" for n, value in saved.items())
     pairs = list(pairwise(saved.items()))
-    holds = bool(pairs) and all(after / m > before / n > 0 for (n, before), (m, after) in pairs)
-    return holds, told if pairs else f"{told}; this scale has one number above one a core"
+    if not pairs:
+        return None, "not measured: this scale has one number of threads above one a core"
+    return all(after / m > before / n > 0 for (n, before), (m, after) in pairs), told
 
 
 def _energy_more(found: Mixed) -> Judgement:
@@ -262,7 +268,7 @@ def _energy_more(found: Mixed) -> Judgement:
 def _few_dominate(found: Mixed) -> Judgement:
     """In each mix the three locks most waited for have nine tenths of the waiting, in fserver one has half."""
     shares, first = {}, 1.0
-    for mix in MIXES:
+    for mix in found.scale.mixes:
         waits = sorted((float(row["wait_total_us"]) for row in contended(found) if row["mix"] == mix), reverse=True)
         shares[mix] = sum(waits[:3]) / sum(waits) if waits else 1.0
         if mix == mixes.FSERVER.name and waits:
@@ -295,6 +301,8 @@ def _list_beats_all(found: Mixed) -> Judgement:
 
 def _raytrace_same(found: Mixed) -> Judgement:
     """Time and energy of raytrace change by less than 2 %, whoever naps."""
+    if mixes.RAYTRACE.name not in found.scale.mixes:
+        return None, _not_there(mixes.RAYTRACE.name)
     values = {
         f"{each}, {n} threads, {what}": of(found, mixes.RAYTRACE.name, each, n)
         for each in (ALL, LIST)
@@ -337,25 +345,33 @@ JUDGES: dict[str, tuple[str, Callable[[Mixed], Judgement]]] = {
 }
 """By statement of the reference file: the exhibit that has the runs that it needs, and its rule."""
 
-_BEST = "On Linux, automatic selection is within 2 % of the best of none, all and list in each mix"
+_BEST = "On Linux, automatic selection is within 2 % of the best of none, all and list in {}"
+BEST = {mix: _BEST.format(mix) for mix in MIXES}
+"""Statements of ours, by mix."""
 
 
-def _automatic_is_best(found: Mixed) -> Judgement:
-    """Time for the same work."""
-    over = {
-        f"{mix} {n}": _time(found, mix, AUTOMATIC, n) / min(1.0, *(_time(found, mix, each, n) for each in (ALL, LIST)))
-        for mix in MIXES
-        for n in found.scale.threads
-    }
+def _automatic_is_best(mix: str, found: Mixed) -> Judgement:
+    """Time for the same work, with each number of threads."""
+    if mix not in found.scale.mixes:
+        return None, _not_there(mix)
+    over = {}
+    for n in found.scale.threads:
+        best = min(1.0, *(_time(found, mix, each, n) for each in (ALL, LIST)))
+        over[f"{n} threads"] = _time(found, mix, AUTOMATIC, n) / best
     return max(over.values()) <= 1 + ALIKE, f"of the time of the best: {_told(over)}"
+
+
+def _not_there(mix: str) -> str:
+    return f"not measured: this scale has no {mix}"
 
 
 def statements(found: Mixed | None, exhibits: Sequence[str], note: str) -> list[Statement]:
     """All that are of programs; those whose runs are not there are named with a note as not measured."""
     texts: dict[str, str] = reference.lookup(PAPER, "statements")
     rules = [(f"statements.{key}", texts[key], needs, rule) for key, (needs, rule) in JUDGES.items()]
+    rules += [("", text, FIGURE_11, partial(_automatic_is_best, mix)) for mix, text in BEST.items()]
     out = []
-    for key, text, needs, rule in [*rules, ("", _BEST, FIGURE_11, _automatic_is_best)]:
+    for key, text, needs, rule in rules:
         if found is None or needs not in exhibits:
             out.append(Statement(text, None, note, key))
         else:
@@ -369,6 +385,6 @@ def rows(found: Mixed, exhibits: Sequence[str]) -> list[dict[str, Any]]:
     for cell in mixes.cells_of(found.scale, exhibits):
         one = found.measured(cell)
         facts = {"run": cell.label, "mix": cell.mix, "back_off": cell.selection, "threads": cell.threads}
-        measured = {"user_instructions_per_us": one.work, "power_w": one.watts, "waiting_share": one.spinning}
+        measured = {"work_per_us": one.work, "power_w": one.watts, "waiting_share": one.spinning}
         out.append(facts | {"window_cycles": cell.cycles} | measured)
     return out
