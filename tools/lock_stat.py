@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """`--lock-stats` beside /proc/lock_stat of the same run: what loiter and the kernel itself say of the kernel's locks.
 
-    tools/lock_stat.py [MACHINE [HARTS [ROUNDS]]]
+    tools/lock_stat.py [--locks ticket|queued] [MACHINE [HARTS [ROUNDS]]]
 
 Threads of one process duplicate and close files, and make and remove files of one directory (tools/lock_stat.c), on a
-kernel with LOCK_STAT; both count the same interval. Prints a table of the locks that threads wait for. The machine
-runs at 1 GHz and its clock ticks with every cycle, so that the kernel's times are as exact as ours.
+kernel with LOCK_STAT; both count the same interval. Prints a table of the locks that threads wait for, and what the
+interval takes on that kernel and on one without LOCK_STAT. The machine runs at 1 GHz and its clock ticks with every
+cycle, so that the kernel's times are as exact as ours.
 """
 
 from __future__ import annotations
@@ -29,8 +30,6 @@ from loiter.errors import UserFault
 from loiter.images import Recipe
 from loiter.results import Result
 
-IMAGE = "debian-lock-stat"
-RECIPE = Recipe("debian", kernel="small-kernel", fragments=("lock-stat",))
 PROGRAM = Path(__file__).with_suffix(".c")
 _CROSS = "riscv64-linux-gnu-"
 
@@ -40,6 +39,39 @@ _VARIANTS = re.compile(r"(#\d+)?(/\d+)?(-[RW])?$")
 
 
 _Key = TypeVar("_Key")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel by its spin locks, with its own statistics of them and without."""
+
+    counting: str
+    """Name of the image."""
+    plain: str
+    fragments: tuple[str, ...] = ()
+
+    def build(self, name: str) -> None:
+        """Builds one of its images, where it is missing."""
+        more = (_LOCK_STAT,) if name == self.counting else ()
+        images.build(name, Recipe("debian", kernel="small-kernel", fragments=(*more, *self.fragments)))
+
+
+_LOCK_STAT = "lock-stat"
+KERNELS = {
+    "ticket": Kernel("debian-lock-stat", "debian-small-kernel"),
+    "queued": Kernel("debian-lock-stat-queued", "debian-small-kernel-queued-spin-locks", ("queued-spin-locks",)),
+}
+_INTERVAL = "reference warm until probe:roi_begin, timing until probe:roi_end, reference"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an interval takes, of all harts."""
+
+    cycles: int
+    instructions: int
+    outside_user_mode: int
+    """Of the instructions."""
 
 
 @dataclass
@@ -152,14 +184,21 @@ def of_row(row: Json) -> Lock:
 
 
 def run(
-    directory: Path, machine: str, harts: int, rounds: int, image: str = IMAGE, *, lock_stats: bool = True
+    directory: Path,
+    machine: str,
+    harts: int,
+    rounds: int,
+    image: str,
+    *,
+    lock_stats: bool = True,
+    phases: str | None = None,
 ) -> Result:
     """Runs the threads, one a hart; on a further hart waits who begins and ends them. Builds in `directory`."""
     program = directory / "lock_stat"
     subprocess.run([f"{_CROSS}gcc", "-O2", "-static", "-pthread", "-o", program, PROGRAM], check=True)
     on = loiter.machine(machine).set("system.clock_mhz=1000", "system.timebase_hz=1000000000")
     words = [f"/put/{program.name}", str(harts - 1), str(rounds)]
-    found = loiter.exec(on, words, harts=harts, image=image, put=[program], lock_stats=lock_stats)
+    found = loiter.exec(on, words, harts=harts, image=image, put=[program], lock_stats=lock_stats, phases=phases)
     if found.exit_status:
         raise RuntimeError(f"the program failed: {found.stderr}")
     return found
@@ -168,6 +207,15 @@ def run(
 def held_against(found: Result) -> dict[str, tuple[Lock, Lock]]:
     """The kernel's statistics and ours of a run."""
     return beside(of_kernel(found.stdout, found.manifest["clock_mhz"]), found.rows("locks"))
+
+
+def cost(directory: Path, machine: str, harts: int, rounds: int, image: str) -> Cost:
+    """What the interval takes that is counted."""
+    found = run(directory, machine, harts, rounds, image, lock_stats=False, phases=_INTERVAL)
+    instructions = {"user": 0, "other": 0}
+    for row in found.rows("activities"):
+        instructions["user" if row["activity"] == "user" else "other"] += row["instructions"]
+    return Cost(found.manifest["timing_cycles"], sum(instructions.values()), instructions["other"])
 
 
 def table(pairs: Mapping[str, tuple[Lock, Lock]]) -> list[str]:
@@ -185,6 +233,7 @@ def table(pairs: Mapping[str, tuple[Lock, Lock]]) -> list[str]:
 
 def main(words: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="--lock-stats beside /proc/lock_stat of the same run.")
+    parser.add_argument("--locks", choices=KERNELS, default="ticket", help="which spin locks the kernel has")
     parser.add_argument("machine", nargs="?", default="t1")
     parser.add_argument("harts", nargs="?", type=int, default=5, help="one more than there are threads")
     parser.add_argument("rounds", nargs="?", type=int, default=100)
@@ -195,12 +244,16 @@ def main(words: Sequence[str]) -> int:
         parser.error(str(fault))
     if not 2 <= asked.harts <= contexts:
         parser.error(f"{asked.harts} harts: take 2 to {contexts}")
-    images.build(IMAGE, RECIPE)
+    kernel, wanted = KERNELS[asked.locks], (asked.machine, asked.harts, asked.rounds)
+    for name in (kernel.counting, kernel.plain):
+        kernel.build(name)
     with tempfile.TemporaryDirectory() as directory:
-        found = run(Path(directory), asked.machine, asked.harts, asked.rounds)
+        found = run(Path(directory), *wanted, kernel.counting)
+        costs = {name: cost(Path(directory), *wanted, name) for name in (kernel.plain, kernel.counting)}
     print("\n".join(table(held_against(found))))
-    [region] = found.regions.to_dict("records")
-    print(f"\n{region['cycles']:,} cycles")
+    print("\n| Image | cycles | instructions | of them not in user mode |\n|---|--:|--:|--:|")
+    for name, each in costs.items():
+        print(f"| `{name}` | {each.cycles:,} | {each.instructions:,} | {each.outside_user_mode:,} |")
     return 0
 
 

@@ -1,6 +1,6 @@
 """What `--lock-stats` says of the kernel's locks beside what the kernel says itself, of the same run.
 
-The kernel with LOCK_STAT takes minutes to build, so what boots it is for `make test-long`.
+Kernels with LOCK_STAT take minutes to build, so what boots them is for `make test-long`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import lock_stat
 import lock_stat_trace
 import pytest
 
-from loiter import images
 from loiter.errors import UserFault
 from loiter.images import tools
 from loiter.results import Result
@@ -129,15 +128,21 @@ def test_a_trace_has_the_kernels_own_moments() -> None:
     assert lock_stat_trace.of_trace(contended, ["takes"], range(200)).holds.count == 0
 
 
+@pytest.fixture(scope="module", params=lock_stat.KERNELS.values(), ids=lock_stat.KERNELS.keys())
+def kernel(request: pytest.FixtureRequest) -> lock_stat.Kernel:
+    found: lock_stat.Kernel = request.param
+    found.build(found.counting)
+    return found
+
+
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    images.build(lock_stat.IMAGE, lock_stat.RECIPE)
     return tmp_path_factory.mktemp("program")
 
 
 @pytest.fixture(scope="module")
-def found(directory: Path) -> Result:
-    return lock_stat.run(directory, "t1", HARTS, ROUNDS)
+def found(kernel: lock_stat.Kernel, directory: Path) -> Result:
+    return lock_stat.run(directory, "t1", HARTS, ROUNDS, kernel.counting)
 
 
 needs_images = pytest.mark.skipif(tools.find("apt-get") is None, reason="images are built with apt")
@@ -172,9 +177,20 @@ class TestBeside:
             # ... and a section from before the attempt, where it need not wait.
             assert 0 < kernel.holds.mean - ours.holds.mean < 1.5 * within, name
 
-    def test_only_the_kernels_own_statistics_change_what_is_simulated(self, found: Result, directory: Path) -> None:
-        plain = lock_stat.run(directory, "t1", HARTS, ROUNDS, lock_stats=False)
+    def test_only_the_kernels_own_statistics_change_what_is_simulated(
+        self, found: Result, kernel: lock_stat.Kernel, directory: Path
+    ) -> None:
+        plain = lock_stat.run(directory, "t1", HARTS, ROUNDS, kernel.counting, lock_stats=False)
         tables = [{**result.manifest["tables"]} for result in (plain, found)]
         assert tables[0].pop("locks") != tables[1].pop("locks")
         assert tables[0] == tables[1]
         assert (plain.cycles, plain.stdout) == (found.cycles, found.stdout)
+
+    def test_the_kernels_own_statistics_cost_much(self, kernel: lock_stat.Kernel, directory: Path) -> None:
+        kernel.build(kernel.plain)
+        plain, counting = (
+            lock_stat.cost(directory, "t1", HARTS, ROUNDS, name) for name in (kernel.plain, kernel.counting)
+        )
+        # The program does the same in either, so what is more is the kernel's.
+        assert counting.cycles > 2 * plain.cycles
+        assert counting.outside_user_mode > 2 * plain.outside_user_mode
