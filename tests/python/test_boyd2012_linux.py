@@ -14,6 +14,7 @@ from linux_guest import loiter_
 from loiter import profiles, resources
 from loiter.profiles import Function
 from loiter.runs.linux import FUNCTIONS
+from loiter.studies import boyd2012
 from loiter.studies.boyd2012 import linux_findings
 from loiter.studies.boyd2012.linux import EXIM, FOPS, KERNELS, PROFILED, QUEUES, TICKETS, WORKLOADS, Kernel, Run, runs
 from loiter.studies.boyd2012.linux_findings import IDLE, LISTED, LOCKS, LinuxRuns
@@ -151,6 +152,18 @@ def test_without_runs_nothing_is_said() -> None:
     assert all(each.ours is None for each in linux_findings.points(None, ""))
     of_others = linux_findings.statements(LinuxRuns({}, "quick"), "fops")
     assert [each.holds for each in of_others] == [None, None]
+
+
+def test_without_images_only_who_names_an_exhibit_has_them_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    for there, workloads in ((False, []), (True, list(WORKLOADS))):
+        monkeypatch.setattr(boyd2012.linux, "are_there", lambda there=there: there)
+        assert boyd2012._workloads(None) == workloads
+        assert boyd2012._workloads("exim") == ["exim"]
+    for kernel in KERNELS:
+        words = kernel.build.split()
+        assert words[:4] == ["loiter", "image", "build", kernel.image]
+        assert all(name in kernel.build for name in kernel.recipe.fragments)
+    assert [each.holds for each in linux_findings.unmeasured("no images")] == [None, None]
 
 
 @pytest.mark.parametrize("scale", ["quick", "default"])

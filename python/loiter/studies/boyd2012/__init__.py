@@ -12,7 +12,7 @@ from loiter.engine import Engine
 from loiter.results import Result
 from loiter.runs.worker import Job
 from loiter.studies import sections
-from loiter.studies.base import Findings, Point, Tolerance, chosen
+from loiter.studies.base import Findings, Point, Statement, Tolerance, chosen
 from loiter.studies.boyd2012 import findings, grid, linux, linux_findings
 from loiter.studies.boyd2012.findings import Throughputs
 from loiter.studies.boyd2012.grid import PERCENT, SCALES, SHORT, TICKET
@@ -43,7 +43,8 @@ class Boyd2012:
     )
     legend = (
         "A value is a miss when it is more than 10 % from the published one. Linux is 6.12 with ticket or queued spin "
-        "locks, the paper's 2.6.35 with ticket locks. No parameter was fitted."
+        "locks, the paper's 2.6.35 with ticket locks. No parameter was fitted. What runs on Linux needs images: "
+        f"{linux.BUILD}."
     )
     exhibits = grid.EXHIBITS
     scales: Mapping[str, str] = {name: scale.description for name, scale in SCALES.items()}
@@ -74,11 +75,12 @@ class Boyd2012:
         of_exim = linux_findings.points(on_linux if EXIM in workloads else None, self.citation)
         return Findings(
             points=[*_points(found, exhibit), *of_exim],
-            statements=[*findings.statements(found, exhibit), *linux_findings.statements(on_linux, exhibit)],
+            statements=[*findings.statements(found, exhibit), *_on_linux(on_linux, exhibit)],
             grids=grids,
             charts=[],
             rows=[*rows, *(on_linux.row(run) for run in runs)],
             curves=[*drawn, *(each for workload in workloads for each in linux_findings.curves(on_linux, workload))],
+            warnings=[_MISSING] if exhibit is None and not workloads else [],
         )
 
 
@@ -88,8 +90,19 @@ def _cells(scale: str, exhibit: str | None) -> list[Cell]:
 
 
 def _workloads(exhibit: str | None) -> list[str]:
-    """The workloads on Linux that an exhibit is of."""
-    return [each for each in chosen(grid.EXHIBITS, exhibit) if each in WORKLOADS]
+    """The workloads on Linux that an exhibit is of. Without the images only who names one has them built."""
+    wanted = [each for each in chosen(grid.EXHIBITS, exhibit) if each in WORKLOADS]
+    return wanted if exhibit is not None or linux.are_there() else []
+
+
+_MISSING = f"nothing of Linux is measured, since its images are not there. To build them: {linux.BUILD}"
+
+
+def _on_linux(found: LinuxRuns, exhibit: str | None) -> list[Statement]:
+    """Statements that runs on Linux decide. Without the images these are not there unless an exhibit is named."""
+    if exhibit is None and not _workloads(exhibit):
+        return linux_findings.unmeasured(f"not measured: no images: {linux.BUILD}")
+    return linux_findings.statements(found, exhibit)
 
 
 def _request_cycles(results: Mapping[str, Result], exhibit: str | None) -> float:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from loiter import images, machines, resources
 from loiter.engine import Engine
-from loiter.images import Image, Recipe
+from loiter.images import Image, Recipe, cache
 from loiter.images.kinds import SMALL_KERNEL
 from loiter.machines import Machine
 from loiter.runs.linux import LinuxRequest
@@ -32,9 +32,27 @@ class Kernel:
     name: str
     fragments: tuple[str, ...] = ()
 
+    @property
+    def image(self) -> str:
+        """Name of the image, which is Debian on this kernel."""
+        return "-".join(["debian", SMALL_KERNEL, *self.fragments])
+
+    @property
+    def recipe(self) -> Recipe:
+        """Of the image."""
+        return Recipe("debian", kernel=SMALL_KERNEL, fragments=self.fragments)
+
+    @property
+    def build(self) -> str:
+        """The command that builds the image."""
+        options = f" --fragments {','.join(self.fragments)}" if self.fragments else ""
+        return f"loiter image build {self.image} --kernel {SMALL_KERNEL}{options}"
+
 
 TICKETS, QUEUES = Kernel("ticket"), Kernel("queued", ("queued-spin-locks",))
 KERNELS = (TICKETS, QUEUES)
+BUILD = " and ".join(f"`{kernel.build}`" for kernel in KERNELS)
+"""The commands that build the images."""
 
 
 @dataclass(frozen=True)
@@ -126,12 +144,16 @@ def runs(scale: str, workloads: Sequence[str]) -> list[Run]:
     ]
 
 
+def are_there() -> bool:
+    """Whether the images are built, as they would be today."""
+    found = ((kernel, cache.lookup(kernel.image)) for kernel in KERNELS)
+    return all(image is not None and image.key == kernel.recipe.key() for kernel, image in found)
+
+
 @functools.cache
 def _image(kernel: Kernel) -> Image:
-    """Debian on a kernel. Built where it is missing."""
-    name = "-".join(["debian", SMALL_KERNEL, *kernel.fragments])
-    recipe = Recipe("debian", kernel=SMALL_KERNEL, fragments=kernel.fragments)
-    return images.build(name, recipe, Console(stderr=True))
+    """Built where it is missing."""
+    return images.build(kernel.image, kernel.recipe, Console(stderr=True))
 
 
 def jobs(engine: Engine, scale: str, workloads: Sequence[str]) -> list[Job]:

@@ -203,5 +203,13 @@ JUDGES: dict[str, Callable[[LinuxRuns], Judgement]] = {
 
 def statements(found: LinuxRuns, exhibit: str | None) -> list[Statement]:
     """All of them; those of other exhibits are named as not measured."""
-    texts = {key: str(reference.lookup(grid.REFERENCE, key)) for key in JUDGES}
-    return [judged(key, texts[key], exhibit, (EXIM.name,), partial(rule, found)) for key, rule in JUDGES.items()]
+    return [judged(key, _text(key), exhibit, (EXIM.name,), partial(rule, found)) for key, rule in JUDGES.items()]
+
+
+def unmeasured(note: str) -> list[Statement]:
+    """The same without runs."""
+    return [Statement(_text(key), None, note, key) for key in JUDGES]
+
+
+def _text(key: str) -> str:
+    return str(reference.lookup(grid.REFERENCE, key))
