@@ -173,7 +173,9 @@ class TestBeside:
             assert 0 < kernel.waits.count <= ours.waits.count <= most, name
             # The kernel measures from after the attempt to before the return ...
             assert 0 < ours.waits.mean - kernel.waits.mean < 1.5 * within, name
-            assert ours.waits.most > kernel.waits.most, name
+            # The longest wait lies within a call, though we may not count that one as contended: it may have begun when
+            # the holder was releasing the lock.
+            assert max(ours.waits.most, ours.free.most) > kernel.waits.most, name
             # ... and a section from before the attempt, where it need not wait.
             assert 0 < kernel.holds.mean - ours.holds.mean < 1.5 * within, name
 
