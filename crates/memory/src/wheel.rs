@@ -165,9 +165,11 @@ impl<T: Copy, const WORDS: usize> Wheel<T, WORDS> {
     fn find_next(&self) -> Cycle {
         let start = self.now as usize % Self::SLOTS;
         let (first, bit) = (start / 64, start % 64);
-        let ahead = self.occupied[first] & (!0 << bit);
+        // The next 64 slots, whichever words they are of.
+        let second = self.occupied[(first + 1) % WORDS];
+        let ahead = self.occupied[first] >> bit | second << 1 << (63 - bit);
         if ahead != 0 {
-            return Cycle(self.now + u64::from(ahead.trailing_zeros()) - bit as u64);
+            return Cycle(self.now + u64::from(ahead.trailing_zeros()));
         }
         if self.words != 0 {
             // The next word with a bit, this one last, where what is left lies before the start.
