@@ -200,6 +200,10 @@ CONTRADICTIONS = [
     (["core.contexts=4", "core.fetch_contexts=5"], ["section core", "fetch_contexts = 5 is more than contexts = 4"]),
     (["core.fetch_banks=3"], ["section core", "fetch_banks = 3 is not a power of two"]),
     (["btb.ways=3"], ["section btb", "power of two"]),
+    (
+        ["l1i.size_kib=1", "l1i.ways=16", "system.ram_mib=1048576"],
+        ["section system", "ram_mib = 1048576", "at most 260095, or caches with more sets"],
+    ),
 ]
 
 

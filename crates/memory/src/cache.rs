@@ -2,7 +2,8 @@
 
 use loiter_types::{PhysAddr, StateVisitor};
 
-const INVALID: u64 = u64::MAX;
+/// No tag.
+const INVALID: u32 = u32::MAX;
 
 /// What a look-up found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +31,16 @@ enum Replacement {
 #[derive(Debug)]
 pub struct Cache {
     line_log2: u32,
-    set_mask: u64,
+    sets_log2: u32,
     ways: usize,
-    /// Line numbers (address divided by line size) by set and way.
-    tags: Vec<u64>,
+    /// What the number of a line (its address divided by the size of a line) has above that of its set, by set and way. A host's
+    /// own caches hold little of what all caches of a large machine know of their lines, so it is short.
+    tags: Vec<u32>,
     /// LRU: time of last use; NRU: 1 when used.
-    used: Vec<u64>,
+    used: Vec<u32>,
     replacement: Replacement,
     /// LRU: the present time; random: the register; NRU and rotating: the pointer.
-    state: u64,
+    state: u32,
 }
 
 impl Cache {
@@ -72,12 +74,12 @@ impl Cache {
         };
         Ok(Self {
             line_log2: line_bytes.trailing_zeros(),
-            set_mask: sets - 1,
+            sets_log2: sets.trailing_zeros(),
             ways: ways as usize,
             tags: vec![INVALID; lines],
             used: vec![0; lines],
             replacement,
-            state: 1,
+            state: u32::from(ways > 1),
         })
     }
 
@@ -93,11 +95,17 @@ impl Cache {
         self.line_log2
     }
 
+    /// The first address beyond those whose lines it can tell apart.
+    #[must_use]
+    pub(crate) fn reach(&self) -> u64 {
+        u64::from(INVALID).saturating_mul(1 << (self.line_log2 + self.sets_log2))
+    }
+
     /// Shows `visitor` what decides which line is replaced next. Which lines there are, a hit does not change.
     pub fn visit_state(&mut self, visitor: &mut impl StateVisitor) {
         let Self {
             line_log2: _,
-            set_mask: _,
+            sets_log2: _,
             ways,
             tags: _,
             used,
@@ -106,10 +114,10 @@ impl Cache {
         } = self;
         match replacement {
             Replacement::Lru => visitor.order_of_use(used, *ways),
-            Replacement::Random | Replacement::Rotating => visitor.value(*state),
+            Replacement::Random | Replacement::Rotating => visitor.value((*state).into()),
             Replacement::Nru => {
-                visitor.value(*state);
-                used.iter().for_each(|&used| visitor.value(used));
+                visitor.value((*state).into());
+                used.iter().for_each(|&used| visitor.value(used.into()));
             }
         }
     }
@@ -123,19 +131,36 @@ impl Cache {
 
     #[inline(always)]
     fn base(&self, line: u64) -> usize {
-        (line & self.set_mask) as usize * self.ways
+        (line & ((1 << self.sets_log2) - 1)) as usize * self.ways
+    }
+
+    #[inline(always)]
+    fn tag(&self, line: u64) -> u32 {
+        (line >> self.sets_log2) as u32
+    }
+
+    /// The line with this tag in the set that begins at `base`.
+    fn line_of(&self, base: usize, tag: u32) -> u64 {
+        u64::from(tag) << self.sets_log2 | (base / self.ways) as u64
     }
 
     /// Where line `line` is, without using it.
     #[inline]
     #[must_use]
     pub fn find(&self, line: u64) -> Lookup {
-        let base = self.base(line);
-        match self.tags[base..base + self.ways]
-            .iter()
-            .position(|&tag| tag == line)
-        {
-            Some(way) => Lookup::Hit(base + way),
+        let (base, tag) = (self.base(line), self.tag(line));
+        let set = &self.tags[base..base + self.ways];
+        // Which way it is, nobody can predict.
+        let (fours, rest) = set.as_chunks::<4>();
+        for (n, four) in fours.iter().enumerate() {
+            let is = |way: usize| u32::from(four[way] == tag) << way;
+            let found = is(0) | is(1) | is(2) | is(3);
+            if found != 0 {
+                return Lookup::Hit(base + 4 * n + found.trailing_zeros() as usize);
+            }
+        }
+        match rest.iter().position(|&other| other == tag) {
+            Some(way) => Lookup::Hit(base + 4 * fours.len() + way),
             None => Lookup::Miss,
         }
     }
@@ -150,23 +175,44 @@ impl Cache {
         found
     }
 
-    #[inline]
-    fn touch(&mut self, index: usize) {
+    /// Records a use of the line at `index`.
+    #[inline(always)]
+    pub(crate) fn touch(&mut self, index: usize) {
         match self.replacement {
             Replacement::Lru => {
-                self.state += 1;
                 self.used[index] = self.state;
-            }
-            Replacement::Random | Replacement::Rotating => {}
-            Replacement::Nru => {
-                self.used[index] = 1;
-                let base = index / self.ways * self.ways;
-                let set = &mut self.used[base..base + self.ways];
-                if set.iter().all(|&used| used == 1) {
-                    set.fill(0);
-                    self.used[index] = 1;
+                self.state += 1;
+                if self.state == u32::MAX {
+                    self.forget_long_ago();
                 }
             }
+            Replacement::Random | Replacement::Rotating => {}
+            // Of a set with several ways never all are used, so that this has been seen to.
+            Replacement::Nru if self.used[index] == 1 => {}
+            Replacement::Nru => self.uses_another(index),
+        }
+    }
+
+    /// Times begin anew, in the same order within each set.
+    #[cold]
+    fn forget_long_ago(&mut self) {
+        let ways = self.ways as u32;
+        for set in self.used.chunks_mut(self.ways) {
+            let times = set.to_vec();
+            for time in set {
+                *time = times.iter().filter(|&other| other < time).count() as u32;
+            }
+        }
+        self.state = ways;
+    }
+
+    fn uses_another(&mut self, index: usize) {
+        self.used[index] = 1;
+        let base = index / self.ways * self.ways;
+        let set = &mut self.used[base..base + self.ways];
+        if set.iter().all(|&used| used == 1) {
+            set.fill(0);
+            self.used[index] = 1;
         }
     }
 
@@ -193,16 +239,17 @@ impl Cache {
             (_, Some(way)) => way,
         };
         let set = &self.tags[base..base + self.ways];
+        let known = |way: usize| (set[way] != INVALID).then(|| self.line_of(base, set[way]));
         let way = (0..self.ways)
             .map(|step| (first + step) % self.ways)
-            .find(|&way| set[way] == INVALID || !stays(set[way]))?;
-        let old = set[way];
-        Some((base + way, (old != INVALID).then_some(old)))
+            .find(|&way| !known(way).is_some_and(&stays))?;
+        Some((base + way, known(way)))
     }
 
     /// Puts line `line` at an index that [`Cache::room_for`] has returned.
     pub fn put(&mut self, index: usize, line: u64) {
-        self.tags[index] = line;
+        debug_assert!(line >> self.sets_log2 < INVALID.into());
+        self.tags[index] = self.tag(line);
         self.touch(index);
     }
 
@@ -218,8 +265,8 @@ impl Cache {
                 self.state as usize % self.ways
             }
             Replacement::Rotating => {
-                let way = self.state as usize % self.ways;
-                self.state += 1;
+                let way = self.state as usize;
+                self.state = (way as u32 + 1) % self.ways as u32;
                 way
             }
             Replacement::Nru => {
@@ -228,7 +275,7 @@ impl Cache {
                     .map(|step| (start + step) % self.ways)
                     .find(|&way| set[way] == 0)
                     .unwrap_or(start % self.ways);
-                self.state = (way as u64 + 1) % self.ways as u64;
+                self.state = (way as u32 + 1) % self.ways as u32;
                 way
             }
         }
@@ -248,7 +295,9 @@ impl Cache {
 
     /// The lines that it has.
     pub fn present(&self) -> impl Iterator<Item = u64> {
-        self.tags.iter().copied().filter(|&tag| tag != INVALID)
+        let known = self.tags.iter().enumerate();
+        let known = known.filter(|&(_, &tag)| tag != INVALID);
+        known.map(|(index, &tag)| self.line_of(index / self.ways * self.ways, tag))
     }
 
     /// Takes every line out. Returns how many there were.
@@ -413,6 +462,32 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Times of use are short numbers: when they have run out, they begin anew in the same order.
+    #[test]
+    fn times_of_use_begin_anew_in_the_same_order() {
+        let mut cache = Cache::new(2 * 4 * 64, 4, 64, "lru").unwrap();
+        cache.state = u32::MAX - 3;
+        let first = [0, 2, 4, 6];
+        for line in first {
+            assert_eq!(cache.fill(line).1, None);
+        }
+        assert!(cache.state < 100, "{}", cache.state);
+        for (n, line) in first.into_iter().enumerate() {
+            assert_eq!(cache.fill(8 + 2 * n as u64).1, Some(line));
+        }
+        assert_eq!(cache.fill(1).1, None);
+        assert_eq!(cache.fill(16).1, Some(8));
+    }
+
+    #[test]
+    fn it_tells_lines_apart_up_to_where_it_reaches() {
+        let cache = Cache::new(2 * 4 * 64, 4, 64, "lru").unwrap();
+        let last = cache.line(PhysAddr(cache.reach() - 1));
+        assert_ne!(cache.tag(last), INVALID);
+        assert_eq!(cache.line_of(cache.base(last), cache.tag(last)), last);
+        assert_eq!(cache.tag(cache.line(PhysAddr(cache.reach()))), INVALID);
     }
 
     #[test]

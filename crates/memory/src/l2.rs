@@ -84,6 +84,11 @@ impl L2 {
         self.tags.line(addr)
     }
 
+    /// As [`crate::Memory::reach`].
+    pub(crate) fn reach(&self) -> u64 {
+        self.tags.reach()
+    }
+
     pub(crate) fn line_bytes(&self) -> u64 {
         self.params.line_bytes
     }

@@ -93,6 +93,12 @@ impl Memory {
         }
     }
 
+    /// The first address beyond those whose lines all caches can tell apart: RAM must not reach beyond.
+    #[must_use]
+    pub fn reach(&self) -> u64 {
+        each!(self, memory => memory.reach())
+    }
+
     /// log2 of the bytes of an instruction-cache line.
     #[must_use]
     pub fn fetch_line_log2(&self) -> u32 {

@@ -225,6 +225,16 @@ impl MemorySystem {
         self.l2.line_bytes()
     }
 
+    /// As [`crate::Memory::reach`].
+    #[must_use]
+    pub fn reach(&self) -> u64 {
+        let FirstLevel {
+            instructions, data, ..
+        } = &self.first[0];
+        let first = instructions.reach().min(data.reach());
+        first.min(self.l2.reach())
+    }
+
     /// log2 of the bytes of an instruction-cache line.
     #[must_use]
     pub fn fetch_line_log2(&self) -> u32 {

@@ -19,7 +19,8 @@ use crate::config_keys::{refuse_unknown, refuse_unknown_sets, table_of};
 use crate::error::Error;
 use crate::isa_string;
 use crate::params::{
-    CoreKindParams, HartParams, Kinds, LittleParams, SystemParams, TimingParams, little, sections,
+    CoreKindParams, HartParams, Kinds, LittleParams, SystemParams, TimingParams, little,
+    ram_within, sections,
 };
 use crate::result::CounterDescription;
 use crate::timing_phase::Timing;
@@ -172,7 +173,7 @@ impl MachineFile {
                                another memory";
                 return Err(("system", problem.to_owned()));
             }
-            Memory::new(&timing.memory)?;
+            ram_within(Memory::new(&timing.memory)?.reach(), &system)?;
         }
         Ok(())
     }

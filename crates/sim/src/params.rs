@@ -4,6 +4,7 @@ use loiter_cores::fgmt::{CoreParams, FpuParams, LatencyParams};
 use loiter_cores::predict::{BranchParams, BtbParams};
 use loiter_cores::smt::{RefillParams, SmtCoreParams, SmtLatencyParams, SmtUnitParams};
 use loiter_cores::{CoreGroup, DivideParams, IdleParams, WaitParams};
+use loiter_machine::RAM_BASE;
 use loiter_memory::coherence::{
     ClusterParams, CoherenceParams, DeviceParams, DramParams, HomeParams, NetworkParams,
     PrefetchParams, SecondParams, SnoopParams, SnoopingBusParams, ThirdParams,
@@ -227,6 +228,21 @@ fn memory_sections(memory: &str) -> Vec<Section> {
     };
     sections.extend([("l2", l2), ("memory", MemoryParams::infos())]);
     sections
+}
+
+/// Whether RAM lies before `reach`, the first address that timed caches cannot tell from all others.
+///
+/// # Errors
+/// The section, and how much RAM there can be.
+pub(crate) fn ram_within(reach: u64, system: &SystemParams) -> Result<(), (&'static str, String)> {
+    let (ram_mib, most) = (system.ram_mib, reach.saturating_sub(RAM_BASE) >> 20);
+    if ram_mib <= most {
+        return Ok(());
+    }
+    let problem = format!(
+        "ram_mib = {ram_mib} is more than the caches can tell apart: at most {most}, or caches with more sets"
+    );
+    Err(("system", problem))
 }
 
 /// What the timing of a machine is built from.

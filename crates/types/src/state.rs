@@ -53,7 +53,10 @@ pub trait StateVisitor {
     }
 
     /// The order of times of last use within groups of `ways`: nothing else of them matters.
-    fn order_of_use(&mut self, used: &[u64], ways: usize) {
+    fn order_of_use(&mut self, used: &[impl Ord], ways: usize)
+    where
+        Self: Sized,
+    {
         for group in used.chunks(ways) {
             for time in group {
                 let before = group.iter().filter(|&other| other < time).count();

@@ -181,6 +181,11 @@ pub(crate) struct Home {
 }
 
 impl Home {
+    /// As [`crate::Memory::reach`].
+    pub(crate) fn reach(&self) -> u64 {
+        self.cache.as_ref().map_or(u64::MAX, Cache::reach)
+    }
+
     pub(crate) fn new(node: Node, rules: HomeRules, cache: Option<Cache>) -> Self {
         Self {
             node,

@@ -95,6 +95,14 @@ pub(crate) struct Private {
 }
 
 impl Private {
+    /// As [`crate::Memory::reach`].
+    pub(crate) fn reach(&self) -> u64 {
+        let second = self.second.as_ref().map(|second| &second.tags);
+        let caches = [&self.instructions, &self.data.tags].into_iter();
+        let reaches = caches.chain(second).map(Cache::reach);
+        reaches.min().unwrap_or(u64::MAX)
+    }
+
     pub(crate) fn new(
         core: CoreId,
         node: Node,

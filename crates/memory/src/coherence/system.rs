@@ -81,6 +81,14 @@ impl Coherent {
         self.private[core.index()].store(line)
     }
 
+    /// As [`crate::Memory::reach`].
+    #[must_use]
+    pub fn reach(&self) -> u64 {
+        let private = self.private.iter().map(Private::reach);
+        let homes = self.homes.iter().map(Home::reach);
+        private.chain(homes).min().unwrap_or(u64::MAX)
+    }
+
     /// log2 of the bytes of a line that instructions are fetched from.
     #[must_use]
     pub fn fetch_line_log2(&self) -> u32 {

@@ -15,6 +15,8 @@
 //! Lines of the three caches may have different sizes; the directory knows each line of a first level (directory.rs).
 //! A core is told of each data line that is taken from it, whether or not it has replaced it meanwhile.
 
+use std::collections::VecDeque;
+
 use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr, StateVisitor};
 
 use crate::cache::Lookup;
@@ -60,8 +62,6 @@ enum Event {
     Loses(Taken),
     /// A core has its response.
     Responds(Response),
-    /// A store buffer has the acknowledgement of a store.
-    Acknowledged(Request, Level),
 }
 
 /// A memory system whose first levels write through.
@@ -76,10 +76,20 @@ pub struct WriteThrough {
     /// More, for an atomic.
     atomic_cycles: u64,
     device_latency_cycles: u64,
-    events: Wheel<Event>,
+    /// With each its turn among those of a cycle: what follows from what was sent first, or was requested from memory first,
+    /// comes first, whether it has been decided ahead of time or not. What devices say comes before all that.
+    events: Wheel<(u64, Event)>,
+    /// The last turn that was given, and that of what is happening.
+    turns: u64,
+    turn: u64,
     /// Events of the present cycle, of which the first `happened` have been seen to.
-    due: Vec<Event>,
+    due: Vec<(u64, Event)>,
     happened: usize,
+    /// Acknowledgements of stores that have performed: when their store buffers have them, in order. They come before all else
+    /// of that cycle.
+    acknowledgements: VecDeque<Response>,
+    /// When the first event or acknowledgement is due.
+    next: Cycle,
     /// Kept for their room.
     taken: Vec<Taken>,
     transfers: Vec<Transfer>,
@@ -118,8 +128,12 @@ impl WriteThrough {
             atomic_cycles: params.l2.atomic_latency_cycles - params.l2.hit_latency_cycles,
             device_latency_cycles: params.memory.device_latency_cycles,
             events: Wheel::default(),
+            turns: 0,
+            turn: 0,
             due: Vec::new(),
             happened: 0,
+            acknowledgements: VecDeque::new(),
+            next: Cycle::NEVER,
             taken: Vec::new(),
             transfers: Vec::new(),
             waiters: Vec::new(),
@@ -152,6 +166,16 @@ impl WriteThrough {
     #[must_use]
     pub fn line_bytes(&self) -> u64 {
         self.second.params.line_bytes
+    }
+
+    /// As [`crate::Memory::reach`].
+    #[must_use]
+    pub fn reach(&self) -> u64 {
+        let First {
+            instructions, data, ..
+        } = &self.first[0];
+        let first = instructions.reach().min(data.reach());
+        first.min(self.second.reach())
     }
 
     /// log2 of the bytes of an instruction-cache line.
@@ -219,27 +243,38 @@ impl WriteThrough {
     #[inline]
     pub fn send(&mut self, now: Cycle, request: Request) {
         self.first[request.core.index()].changes += 1;
-        let (at, event) = match request.kind {
-            RequestKind::Device => {
-                // It performs a cycle before its requester continues.
-                let at = now.after(self.device_latency_cycles - 1);
-                let response = Response {
-                    request,
-                    done: at.after(1),
-                    level: Level::Device,
-                };
-                (at, Event::Responds(response))
-            }
-            _ => (self.second.book(now, &request), Event::LookedUp(request)),
-        };
-        self.events.insert(at, event);
+        self.turns += 1;
+        self.turn = self.turns;
+        if request.kind == RequestKind::Device {
+            // It performs a cycle before its requester continues.
+            let at = now.after(self.device_latency_cycles - 1);
+            let response = Response {
+                request,
+                done: at.after(1),
+                level: Level::Device,
+            };
+            self.turn = 0;
+            return self.insert(at, Event::Responds(response));
+        }
+        let at = self.second.book(now, &request);
+        match self.second.foresees(&request) {
+            Some(index) => self.perform(at, index, request, Level::L2),
+            None => self.insert(at, Event::LookedUp(request)),
+        }
+    }
+
+    /// Something that follows from what has this turn is to happen at `at`.
+    #[inline]
+    fn insert(&mut self, at: Cycle, event: Event) {
+        self.events.insert(at, (self.turn, event));
+        self.next = self.next.min(at);
     }
 
     /// The earliest cycle in which something happens.
     #[inline(always)]
     #[must_use]
     pub fn next(&self) -> Cycle {
-        self.events.next()
+        self.next
     }
 
     /// Goes to cycle `now`; puts what cores are told into `told`, in order. Returns a core of which
@@ -247,14 +282,22 @@ impl WriteThrough {
     /// called again.
     #[inline]
     pub fn advance(&mut self, now: Cycle, told: &mut Vec<Told>) -> Option<CoreId> {
+        self.acknowledge(now, told);
         if self.happened == self.due.len() {
             self.due.clear();
             self.happened = 0;
             self.events.advance(now, &mut self.due);
+            if self.due.len() > 1 {
+                self.due.sort_by_key(|&(turn, _)| turn);
+            }
         }
-        while let Some(&event) = self.due.get(self.happened) {
+        while let Some(&(turn, event)) = self.due.get(self.happened) {
+            self.turn = turn;
             match event {
-                Event::LookedUp(request) => self.looked_up(now, request),
+                Event::LookedUp(request) => {
+                    self.second.decides(&request);
+                    self.looked_up(now, request);
+                }
                 Event::Arrives(line) => self.arrives(now, line),
                 Event::Loses(taken) => {
                     if self.first[taken.core.index()].named {
@@ -269,15 +312,25 @@ impl WriteThrough {
                     }
                     self.responds(response, told);
                 }
-                Event::Acknowledged(request, level) => told.push(Told::Performs(Response {
-                    request,
-                    done: now,
-                    level,
-                })),
             }
             self.happened += 1;
         }
+        self.acknowledge(now, told);
+        let acknowledges = self.acknowledgements.front();
+        let acknowledges = acknowledges.map_or(Cycle::NEVER, |response| response.done);
+        self.next = self.events.next().min(acknowledges);
         None
+    }
+
+    /// Store buffers have the acknowledgements that are due.
+    #[inline]
+    fn acknowledge(&mut self, now: Cycle, told: &mut Vec<Told>) {
+        while let Some(&response) = self.acknowledgements.front()
+            && response.done <= now
+        {
+            self.acknowledgements.pop_front();
+            told.push(Told::Performs(response));
+        }
     }
 
     /// Whether `core` is named before anything happens to its first level.
@@ -320,11 +373,12 @@ impl WriteThrough {
     /// What a miss has led to: a line that comes, and one that first levels lose as the second level has replaced it.
     fn missed(&mut self, now: Cycle) {
         for (line, at) in self.transfers.drain(..) {
-            self.events.insert(at, Event::Arrives(line));
+            self.turns += 1;
+            self.events.insert(at, (self.turns, Event::Arrives(line)));
         }
         let at = now.after(self.reply_cycles);
         for taken in self.taken.drain(..) {
-            self.events.insert(at, Event::Loses(taken));
+            self.events.insert(at, (self.turn, Event::Loses(taken)));
         }
     }
 
@@ -343,7 +397,7 @@ impl WriteThrough {
         }
     }
 
-    /// A bank decides about a request whose line is there. Others lose lines before the value moves, its own core after.
+    /// A bank decides in cycle `now` about a request whose line is there. Others lose lines before the value moves, its own core after.
     #[inline]
     fn perform(&mut self, now: Cycle, index: usize, request: Request, level: Level) {
         let mut request = request;
@@ -353,7 +407,7 @@ impl WriteThrough {
         }
         let at = now.after(self.reply_cycles);
         for taken in self.taken.iter().filter(|taken| taken.core != core) {
-            self.events.insert(at, Event::Loses(*taken));
+            self.events.insert(at, (self.turn, Event::Loses(*taken)));
         }
         let done = at.after(match request.kind.is_far_atomic() {
             true => self.core_cycles + self.atomic_cycles,
@@ -364,14 +418,9 @@ impl WriteThrough {
             done,
             level,
         };
-        self.events.insert(at, Event::Responds(response));
-        if request.kind == RequestKind::Store {
-            let kind = RequestKind::Acknowledge;
-            let event = Event::Acknowledged(Request { kind, ..request }, level);
-            self.events.insert(done, event);
-        }
+        self.insert(at, Event::Responds(response));
         for taken in self.taken.drain(..).filter(|taken| taken.core == core) {
-            self.events.insert(at, Event::Loses(taken));
+            self.events.insert(at, (self.turn, Event::Loses(taken)));
         }
     }
 
@@ -389,6 +438,17 @@ impl WriteThrough {
     fn responds(&mut self, response: Response, told: &mut Vec<Told>) {
         self.fill(&response.request);
         told.push(Told::Performs(response));
+        if response.request.kind == RequestKind::Store {
+            let kind = RequestKind::Acknowledge;
+            let request = Request {
+                kind,
+                ..response.request
+            };
+            self.acknowledgements.push_back(Response {
+                request,
+                ..response
+            });
+        }
     }
 
     /// What a request brings into the first level of its core.
@@ -447,7 +507,7 @@ impl WriteThrough {
     /// Whether nothing is outstanding.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.second.is_idle() && self.events.next() == Cycle::NEVER
+        self.second.is_idle() && self.next == Cycle::NEVER
     }
 
     /// Whether the first level of `core` has the line of `addr`, in that cache.

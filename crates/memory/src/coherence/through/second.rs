@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The crossbar takes equally long from every core to every bank. So requests come to a bank in the order in which they
-//! are sent, and which cycle of the bank a request gets is known then. All else is decided in the cycle in which it
-//! happens. A line that is to come is entered by the miss that asks for it; what finds it there waits for it.
+//! are sent, and which cycle of the bank a request gets is known then, and what it finds, if all before it are decided and
+//! its line is there. All else is decided in the cycle in which it happens. A line that is to come is entered by the miss that asks for it; what finds it there waits for it.
 
 use std::collections::VecDeque;
 
@@ -50,6 +50,8 @@ struct Bank {
     unregistered: VecDeque<u64>,
     /// Requests whose set is full of lines that are to come, in order.
     blocked: VecDeque<Request>,
+    /// Requests that have been sent and are still to be looked up.
+    undecided: u64,
 }
 
 /// A reservation of an `lr`, as its bank knows it.
@@ -128,8 +130,14 @@ impl Second {
 
     /// Whether nothing is outstanding.
     pub(super) fn is_idle(&self) -> bool {
-        let idle = |bank: &Bank| bank.misses.is_empty() && bank.blocked.is_empty();
+        let idle =
+            |bank: &Bank| bank.misses.is_empty() && bank.blocked.is_empty() && bank.undecided == 0;
         self.banks.iter().all(idle)
+    }
+
+    /// As [`crate::Memory::reach`].
+    pub(super) fn reach(&self) -> u64 {
+        self.tags.reach()
     }
 
     fn bank(&self, line: u64) -> usize {
@@ -160,6 +168,38 @@ impl Second {
         self.counters.stores += u64::from(request.kind == RequestKind::Store);
         self.counters.bank_wait_cycles += begins.since(arrives);
         begins.after(self.params.bank_cycles())
+    }
+
+    /// Looks `request`, which has been booked, up ahead of time if nothing can change what its bank will find: all that were
+    /// sent before are decided, and the line is there. Returns its index. Reservations, which are of contexts and not of a bank,
+    /// have to be looked at when their time comes.
+    #[inline]
+    pub(super) fn foresees(&mut self, request: &Request) -> Option<usize> {
+        let line = self.tags.line(request.addr);
+        let number = self.bank(line);
+        let bank = &mut self.banks[number];
+        let of_reservation = matches!(
+            request.kind,
+            RequestKind::Reserve | RequestKind::Conditional
+        );
+        if bank.undecided == 0
+            && !of_reservation
+            && bank.blocked.is_empty()
+            && let Lookup::Hit(index) = self.tags.find(line)
+            && !self.lines[index].coming
+        {
+            self.tags.touch(index);
+            return Some(index);
+        }
+        bank.undecided += 1;
+        None
+    }
+
+    /// The bank of `request`, which was not foreseen, looks it up now.
+    #[inline]
+    pub(super) fn decides(&mut self, request: &Request) {
+        let bank = self.bank(self.tags.line(request.addr));
+        self.banks[bank].undecided -= 1;
     }
 
     /// A bank has looked a request up. What first levels lose by it goes into `taken`, the line that is requested from
