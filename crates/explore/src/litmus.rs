@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use loiter_isa::{AssembleError, Class, assemble};
+use loiter_isa::{AssembleError, assemble};
 
 use crate::condition::{Condition, Subject};
 use crate::fault::Fault;
@@ -330,9 +330,8 @@ impl State {
             .iter()
             .flat_map(|t| (t.pc..t.end).step_by(4));
         let all = pcs.filter_map(|pc| program.fetch(pc));
-        let is_access = |class| matches!(class, Class::Load | Class::Store | Class::Atomic);
         let widths = all
-            .filter(|inst| is_access(inst.op.class()))
+            .filter(|inst| inst.op.class().accesses())
             .filter_map(|inst| loiter_hart::access_width(inst.op));
         let mut widths: Vec<u8> = widths.map(|width| width.bytes() as u8).collect();
         widths.sort_unstable();

@@ -124,7 +124,7 @@ impl Local<'_> {
                 let most = self.limits.instructions;
                 return Err(Fault::Endless(number, thread.pc, most).into());
             }
-            if !matches!(inst.op.class(), Class::Load | Class::Store | Class::Atomic) {
+            if !inst.op.class().accesses() {
                 see(thread.pc, None);
                 self.stepper.advance(number, &mut thread, &inst)?;
                 continue;
@@ -147,7 +147,7 @@ impl Local<'_> {
 
     /// Whether all writes from here on stand after the bound.
     fn is_beyond(&self, thread: &Thread, inst: &Inst) -> bool {
-        let is_access = matches!(inst.op.class(), Class::Load | Class::Store | Class::Atomic);
+        let is_access = inst.op.class().accesses();
         let address = if is_access { thread.view(inst.rs1) } else { 0 };
         thread.before_writes.max(thread.control).max(address) > self.bound
     }

@@ -5,7 +5,7 @@
 //! the same values is asserted.
 
 use loiter_hart::access_width;
-use loiter_isa::{Class, Inst};
+use loiter_isa::Inst;
 
 use crate::local::Local;
 use crate::memory::{Location, Message};
@@ -123,7 +123,7 @@ impl Recorder {
         assert_eq!(thread.pc, pc, "hart {hart} is where it was in the search");
         let inst = local.inst(hart, pc)?;
         let before = registers(thread);
-        let accesses = matches!(inst.op.class(), Class::Load | Class::Store | Class::Atomic);
+        let accesses = inst.op.class().accesses();
         let wrote = event.and_then(|event| event.wrote.map(|(value, _)| (event.location, value)));
         if accesses && access_width(inst.op).is_some() {
             let read = event.and_then(|event| event.read);

@@ -212,6 +212,21 @@ impl CodeCache {
         Some(&page.instructions)
     }
 
+    /// The decoded page that holds `addr`, by a number that is good as long as [`CodeCache::version`] stands.
+    #[inline(always)]
+    #[must_use]
+    pub fn number_of(&self, addr: PhysAddr) -> Option<u32> {
+        self.index.get(page_number(addr)).copied()?.checked_sub(1)
+    }
+
+    /// As [`CodeCache::decoded`], of the page with this number. If that is not good any more, of any page.
+    #[inline(always)]
+    #[must_use]
+    pub fn decoded_in(&self, number: u32, addr: u64) -> Option<&Inst> {
+        let inst = &self.pages.get(number as usize)?.instructions[slot(addr)];
+        (!crosses(inst)).then_some(inst)
+    }
+
     /// The instruction at `addr`, if its page has been decoded and it does not cross into the next.
     #[inline(always)]
     #[must_use]

@@ -215,6 +215,16 @@ pub enum Class {
 }
 
 impl Class {
+    /// Whether it accesses data in memory: a load, store or atomic.
+    #[inline(always)]
+    #[must_use]
+    pub const fn accesses(self) -> bool {
+        // As bits, so that a compiler makes no jump by class of this and what follows.
+        const ACCESSES: u32 =
+            1 << Class::Load as u32 | 1 << Class::Store as u32 | 1 << Class::Atomic as u32;
+        ACCESSES >> self as u32 & 1 != 0
+    }
+
     /// Whether it computes in floating point; loads and stores of such registers do not.
     #[inline(always)]
     #[must_use]

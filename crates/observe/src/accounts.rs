@@ -308,7 +308,8 @@ impl Accounts {
             *cycles = cycles.wrapping_add(more);
         };
         debug_assert!(now >= self.until, "a cycle would be charged twice");
-        let ready = ready_at.max(self.until).min(now);
+        debug_assert!(ready_at <= now);
+        let ready = ready_at.max(self.until);
         add(slot, ready.0 - self.until.0);
         add(Slot::NotSelected, now.0 - ready.0);
         add(Slot::Retired, 1);

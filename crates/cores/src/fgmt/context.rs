@@ -107,11 +107,13 @@ pub(super) struct Context {
     /// When all of `operands` can be read.
     pub(super) operands_until: Cycle,
     pub(super) inst_pc: u64,
-    /// Where that lies.
-    pub(super) inst_addr: PhysAddr,
-    /// `hart` as an index.
-    pub(super) hart_index: usize,
-    /// Line of the instruction cache that it fetches from.
+    /// From that to where it lies, the same within a page.
+    pub(super) inst_offset: u64,
+    /// `hart` as a number.
+    pub(super) hart_number: u32,
+    /// The number of the decoded page of `inst_pc` when `generation` was noted.
+    pub(super) code_page: u32,
+    /// First byte of the line of the instruction cache that it fetches from.
     pub(super) fetch_line: u64,
     /// Address space of its fetches, and the page whose translation it has for them.
     pub(super) fetch_space: AddressSpace,
@@ -127,6 +129,8 @@ pub(super) struct Context {
     pub(super) next: Next,
     /// Whether probes stand between the pc and the next instruction.
     pub(super) probes: bool,
+    /// Whether its fetches are translated.
+    pub(super) translates: bool,
     /// Whether interrupts must be looked at before the next instruction, or a rest has ended.
     pub(super) check_interrupts: bool,
     /// Memory has been told of the `lr` that ran last: its hart has not come here since.
@@ -134,12 +138,12 @@ pub(super) struct Context {
     /// Its hart is about to leave while others stay.
     pub(super) leaves: bool,
     pub(super) course: Course,
+    // What every instruction asks comes first here too.
+    pub(super) accounts: Accounts,
     // What loads and stores ask: a line.
     pub(super) stores: StoreBuffer,
     /// Where its data lie, if it is a load, store or atomic that can issue.
     pub(super) data_addr: DataAddr,
-    // What every instruction asks comes first here too.
-    pub(super) accounts: Accounts,
     /// What it waits for when `ready_at` is not known.
     pub(super) waits: Waits,
     /// Address space of its data.
@@ -166,8 +170,8 @@ pub(super) struct Context {
 /// No [`Context::generation`]: none ever becomes so large.
 pub(super) const NO_GENERATION: u64 = u64::MAX;
 
-/// No line: larger than the number of any line.
-pub(super) const NO_LINE: u64 = u64::MAX;
+/// No line: far from all that there are.
+pub(super) const NO_LINE: u64 = 1 << 63;
 
 impl Context {
     /// A vacant context.
@@ -195,14 +199,16 @@ impl Context {
             inst: nothing,
             class: nothing.op.class(),
             inst_pc: 0,
-            inst_addr: PhysAddr(0),
+            inst_offset: 0,
             generation: NO_GENERATION,
+            code_page: u32::MAX,
             next: Next::Unknown,
             fetched_count: 0,
             probes: false,
             data_addr: DataAddr::Nowhere,
             fetch_line: NO_LINE,
             fetch_space: AddressSpace::PHYSICAL,
+            translates: false,
             fetch_page: NO_PAGE,
             data_space: AddressSpace::PHYSICAL,
             fetch_granted: Granted::NOTHING,
@@ -210,10 +216,16 @@ impl Context {
             course: Course::default(),
             check_interrupts: true,
             reserved: false,
-            hart_index: 0,
+            hart_number: 0,
             operands_until: Cycle(0),
             operands: Box::new([Cycle(0); 65]),
         }
+    }
+
+    /// The hart that sits here, as an index.
+    #[inline(always)]
+    pub(super) fn hart_index(&self) -> usize {
+        self.hart_number as usize
     }
 
     /// The hart that sits here.
@@ -228,10 +240,20 @@ impl Context {
         matches!(self.inst.rd, 32..64) || self.inst.rs2 >= 32
     }
 
+    /// Where the instruction at `inst_pc` lies.
+    #[inline(always)]
+    pub(super) fn inst_addr(&self) -> PhysAddr {
+        PhysAddr(self.inst_pc.wrapping_add(self.inst_offset))
+    }
+
     /// Whether the fetched instruction has what it needs when it has its operands, and does nothing but compute and branch.
     #[inline(always)]
     pub(super) fn is_simple(&self) -> bool {
-        matches!(self.class, Class::Alu | Class::Branch | Class::Jump)
+        // As bits, so that a compiler makes no jump by class of this and what follows: a host predicts this branch, which goes
+        // at issue as it goes before.
+        const SIMPLE: u32 =
+            1 << Class::Alu as u32 | 1 << Class::Branch as u32 | 1 << Class::Jump as u32;
+        SIMPLE >> self.class as u32 & 1 != 0
     }
 
     /// When it may be selected, for an instruction that issues or for one that does not.
@@ -288,6 +310,7 @@ impl Context {
         let space = hart.address_space(Access::Fetch);
         if space != self.fetch_space {
             self.fetch_space = space;
+            self.translates = space != AddressSpace::PHYSICAL;
             self.fetch_page = NO_PAGE;
         }
         self.data_space = hart.address_space(Access::Load);

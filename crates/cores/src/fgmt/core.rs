@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loiter_isa::decode;
 use loiter_memory::{Memory, Tlb, TlbParams};
 use loiter_observe::Slot;
-use loiter_types::{ContextId, CoreId, Cycle};
+use loiter_types::{ContextId, CoreId, Cycle, PhysAddr};
 
 use super::context::{Chance, Context, Waits};
 use super::counters::CoreCounters;
@@ -20,63 +20,66 @@ use crate::store_buffer::StoreBuffer;
 use crate::walker::{Ended, Walker};
 use crate::{Observer, Shared, WaitCounters};
 
-/// What the contexts of a core share.
+/// What the contexts of a core share. What every cycle asks comes first, in few lines of a host's cache: a chip has many cores.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct CoreState {
-    pub(super) id: CoreId,
-    /// log2 of the bytes of an instruction line.
-    pub(super) fetch_line_log2: u32,
-    pub(super) units: CoreUnits,
-    pub(super) latency: [u64; CLASSES],
-    /// For ALU operations, branches and jumps; for a branch the second entry is that of a taken one.
-    pub(super) simple: [[Simple; 2]; CLASSES],
-    pub(super) itlb: Tlb,
-    pub(super) dtlb: Tlb,
-    pub(super) walker: Walker<()>,
-    /// Lines that have returned for loads.
-    pub(super) fills: Fills,
-    /// Stores that drain into the data cache, and requests without a miss register.
-    pub(super) port: Port,
-    /// When something happens that needs no slot: of lost caches, walks, fills and stores the first. [`CoreState::note_due`] keeps it.
+    /// When something happens that needs no slot: of lost caches, walks, fills and stores the first. [`CoreState::note_due`]
+    /// keeps it.
     pub(super) due: Cycle,
-    /// Kept for its room.
-    pub(super) ended_walks: Vec<Ended<()>>,
-    pub(super) params: Arc<FgmtParams>,
+    /// What it has done that is more than reading its first level, but for what memory counts.
+    pub(super) changes: u64,
+    /// Whether it has done nothing lately that memory, a device or anybody outside could see.
+    pub(super) quiet: bool,
     /// `core.stall = "use"`.
     pub(super) stall_on_use: bool,
     /// `core.retract_cycles` is not 0.
     pub(super) retracts: bool,
     /// `core.store_buffer_full_stops = "thread"`.
     pub(super) full_stops_thread: bool,
+    pub(super) id: CoreId,
+    /// Of an instruction line.
+    pub(super) fetch_line_bytes: u64,
+    pub(super) params: Arc<FgmtParams>,
+    /// Lines that have returned for loads.
+    pub(super) fills: Fills,
     pub(super) counters: CoreCounters,
+    /// For ALU operations, branches and jumps; for a branch the second entry is that of a taken one.
+    pub(super) simple: [[Simple; 2]; CLASSES],
+    pub(super) units: CoreUnits,
+    /// Stores that drain into the data cache, and requests without a miss register.
+    pub(super) port: Port,
+    pub(super) latency: [u64; CLASSES],
+    pub(super) itlb: Tlb,
+    pub(super) dtlb: Tlb,
+    pub(super) walker: Walker<()>,
+    /// Kept for its room.
+    pub(super) ended_walks: Vec<Ended<()>>,
     pub(super) naps: WaitCounters,
     pub(super) idle: Idle,
-    /// Whether it has done nothing lately that memory, a device or anybody outside could see.
-    pub(super) quiet: bool,
-    /// What it has done that is more than reading its first level, but for what memory counts.
-    pub(super) changes: u64,
 }
 
-/// One core.
+/// One core. What every cycle asks comes first here, too.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Core {
+    pub(super) contexts: Vec<Context>,
+    /// Contexts of a pipe: pipe n has those from n times this on.
+    pub(super) contexts_per_pipe: usize,
+    pub(super) pipes: usize,
     /// The group of cores that it is one of.
     pub(super) group: usize,
-    pub(super) state: CoreState,
-    pub(super) contexts: Vec<Context>,
+    /// Whether a slot, or the unit of a selected instruction, may be taken: by another pipe, or by what has gone before.
+    pub(super) shares_units: bool,
+    /// `core.wait_costs_slot`.
+    pub(super) wait_costs_slot: bool,
     /// Which of them may be selected.
     pub(super) selection: Selection,
     /// Slots that nobody can have.
     pub(super) holes: Holes,
-    /// Contexts of a pipe: pipe n has those from n times this on.
-    pub(super) contexts_per_pipe: usize,
-    pub(super) pipes: usize,
-    /// Whether a slot, or the unit of a selected instruction, may be taken: by another pipe, or by what has gone before.
-    pub(super) shares_units: bool,
+    pub(super) state: CoreState,
     /// By unit, the pipe that goes first when several want it.
     pub(super) favoured: [usize; UNITS],
-    /// `core.wait_costs_slot`.
-    pub(super) wait_costs_slot: bool,
     /// When each context issued last; kept only for that.
     pub(super) issued_at: Vec<Cycle>,
 }
@@ -89,6 +92,12 @@ impl CoreState {
         self.loses(up.lost);
         self.note_due();
         up.at
+    }
+
+    /// The first byte of the instruction line of `addr`.
+    #[inline(always)]
+    pub(super) fn line_of(&self, addr: PhysAddr) -> u64 {
+        addr.0 & !(self.fetch_line_bytes - 1)
     }
 
     /// What the core has lost beside its caches.
@@ -136,7 +145,7 @@ impl Core {
             group,
             state: CoreState {
                 id,
-                fetch_line_log2: memory.fetch_line_log2(),
+                fetch_line_bytes: 1 << memory.fetch_line_log2(),
                 units: CoreUnits::new(&params.fpu, &params.core),
                 latency: params.latency.table(&params.wait),
                 simple: params.latency.simple_table(),
@@ -195,12 +204,16 @@ impl Core {
         }
         if !self.shares_units {
             if let Some(chosen) = self.select(u64::MAX, now, shared) {
-                self.issue(chosen, now, fpu, shared);
+                self.issue::<_, false>(chosen, now, fpu, shared);
             }
         } else {
             self.tick_pipes(now, fpu, shared);
         }
-        self.state.due.max(now.after(1)).min(self.selection.next())
+        let next = Cycle(now.0 + 1);
+        if self.selection.any_ready() {
+            return next;
+        }
+        self.state.due.max(next).min(self.selection.next())
     }
 
     /// What needs no slot: caches that an idle state does not keep, page walks, returned lines, and stores that drain.
@@ -235,12 +248,12 @@ impl Core {
         let mut clash = 0;
         // Bits of contexts; those of later pipes have higher numbers.
         let mut selected = 0_u64;
+        let held = self.held(now);
         for pipe in 0..self.pipes {
-            if self.held(pipe, now) {
+            if held >> pipe & 1 != 0 {
                 continue;
             }
-            let group =
-                u64::MAX >> (64 - self.contexts_per_pipe) << (pipe * self.contexts_per_pipe);
+            let group = self.selection.of_pipe(pipe);
             if let Some(chosen) = self.select(group, now, shared) {
                 let wanted = self.wanted(chosen);
                 clash |= taken & wanted;
@@ -255,7 +268,7 @@ impl Core {
             let chosen = selected.trailing_zeros() as usize;
             selected &= selected - 1;
             let class = self.contexts[chosen].class;
-            self.issue(chosen, now, fpu, shared);
+            self.issue::<_, true>(chosen, now, fpu, shared);
             self.take_slots(chosen, class, now);
         }
     }
@@ -316,9 +329,9 @@ impl Core {
         0
     }
 
-    /// Issues the instruction of context `c`, which has been selected.
+    /// Issues the instruction of context `c`, which has been selected. `SHARES` says whether others may have put it off since.
     #[inline(always)]
-    fn issue<O: Observer>(
+    fn issue<O: Observer, const SHARES: bool>(
         &mut self,
         c: usize,
         now: Cycle,
@@ -333,7 +346,8 @@ impl Core {
         if let Some(next) = next {
             context.look_ahead(next, shared);
         }
-        self.selection.issued(c, context.due(), context.firm_at);
+        let (due, firm_at) = (context.due(), context.firm_at);
+        self.selection.issued::<SHARES>(c, due, firm_at);
         if self.wait_costs_slot {
             self.issued_at[c] = now;
         }

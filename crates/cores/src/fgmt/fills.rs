@@ -29,19 +29,20 @@ struct Fill {
 
 /// The lines that have returned to a core, in order.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Fills {
-    waiting: VecDeque<Fill>,
     /// When the first of them tries next.
     pub(super) due: Cycle,
+    /// `core.fill_urgent_cycles`.
+    urgent_cycles: u64,
+    /// Since when the first of them tries.
+    tries_since: Cycle,
+    waiting: VecDeque<Fill>,
     /// What they wait for that was selected last: cycle n is in place n modulo its length if something was.
     memory_slots: [u64; 4],
     /// Whether they wait at all, and whether for stores too.
     waits: bool,
     waits_for_stores: bool,
-    /// `core.fill_urgent_cycles`.
-    urgent_cycles: u64,
-    /// Since when the first of them tries.
-    tries_since: Cycle,
     /// The cycle of the last fill, if loads and stores had to make room for it.
     urgent_until: Option<Cycle>,
 }

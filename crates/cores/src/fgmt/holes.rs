@@ -10,7 +10,10 @@ use super::params::{CoreParams, MAX_PIPES};
 
 /// The slots of a core that are taken ahead of time.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Holes {
+    /// The first cycle of which a slot may be taken.
+    pub(super) next: Cycle,
     /// By pipe, in order.
     taken: [Vec<Cycle>; MAX_PIPES],
     /// From a taken slot to the next slot of the context whose result it is; 0: results take none.
@@ -23,6 +26,7 @@ pub(super) struct Holes {
 impl Holes {
     pub(super) fn new(params: &CoreParams) -> Self {
         Self {
+            next: Cycle::NEVER,
             taken: Default::default(),
             result_slot: params.integer_result_slot_cycles,
             atomic_slots: params.atomic_slots,
@@ -33,28 +37,35 @@ impl Holes {
     /// Shows `visitor` which slots are taken.
     pub(super) fn shows_state(&mut self, visitor: &mut impl StateVisitor) {
         let Self {
+            next,
             taken,
             result_slot: _,
             atomic_slots: _,
             memory_free,
         } = self;
-        for taken in taken {
+        for taken in &mut *taken {
             visitor.value(taken.len() as u64);
             taken.iter_mut().for_each(|slot| visitor.cycle(slot));
         }
         visitor.cycle(memory_free);
+        let first = taken.iter().filter_map(|taken| taken.first()).min();
+        *next = first.copied().unwrap_or(Cycle::NEVER);
     }
 
-    /// Whether a slot of `pipe` is taken in this cycle. Slots of cycles before are forgotten.
-    #[inline(always)]
-    fn held(&mut self, pipe: usize, now: Cycle) -> bool {
-        let taken = &mut self.taken[pipe];
-        if taken.is_empty() {
-            return false;
+    /// The pipes that have no slot in cycle `now`, as bits. Slots of cycles before are forgotten.
+    #[cold]
+    fn of(&mut self, now: Cycle) -> u8 {
+        let mut held = 0;
+        self.next = Cycle::NEVER;
+        for (pipe, taken) in self.taken.iter_mut().enumerate() {
+            let past = taken.iter().take_while(|&&slot| slot < now).count();
+            taken.drain(..past);
+            held |= u8::from(taken.first() == Some(&now)) << pipe;
+            self.next = self
+                .next
+                .min(taken.first().copied().unwrap_or(Cycle::NEVER));
         }
-        let past = taken.iter().take_while(|&&slot| slot < now).count();
-        taken.drain(..past);
-        taken.first() == Some(&now)
+        held
     }
 
     /// Takes the slot of cycle `at`; false if it was taken already.
@@ -63,16 +74,20 @@ impl Holes {
         let index = taken.binary_search(&at);
         if let Err(index) = index {
             taken.insert(index, at);
+            self.next = self.next.min(at);
         }
         index.is_err()
     }
 }
 
 impl Core {
-    /// Whether `pipe` has no slot in this cycle.
+    /// The pipes that have no slot in this cycle, as bits.
     #[inline(always)]
-    pub(super) fn held(&mut self, pipe: usize, now: Cycle) -> bool {
-        self.holes.held(pipe, now)
+    pub(super) fn held(&mut self, now: Cycle) -> u8 {
+        if self.holes.next > now {
+            return 0;
+        }
+        self.holes.of(now)
     }
 
     /// Whether an atomic that issued before still keeps the load/store unit.
@@ -84,10 +99,16 @@ impl Core {
     /// The instruction of `class` that context `c` has just issued takes slots of its pipe.
     #[inline(always)]
     pub(super) fn take_slots(&mut self, c: usize, class: Class, now: Cycle) {
-        match class {
-            Class::Mul | Class::Div if self.holes.result_slot != 0 => self.take_result_slot(c, now),
-            Class::Atomic if self.holes.atomic_slots > 1 => self.take_atomic_slots(c, now),
-            _ => {}
+        // As bits, so that a compiler makes no jump by class.
+        const TAKE: u32 =
+            1 << Class::Mul as u32 | 1 << Class::Div as u32 | 1 << Class::Atomic as u32;
+        if TAKE >> class as u32 & 1 == 0 {
+            return;
+        }
+        if class == Class::Atomic {
+            self.take_atomic_slots(c, now);
+        } else if self.holes.result_slot != 0 {
+            self.take_result_slot(c, now);
         }
     }
 
@@ -101,6 +122,9 @@ impl Core {
     }
 
     fn take_atomic_slots(&mut self, c: usize, now: Cycle) {
+        if self.holes.atomic_slots <= 1 {
+            return;
+        }
         let pipe = c / self.contexts_per_pipe;
         for later in 1..self.holes.atomic_slots {
             self.state.counters.hole_slots += u64::from(self.holes.take(pipe, now.after(later)));

@@ -75,7 +75,7 @@ impl Context {
     /// Counts an instruction, and tells the observer.
     #[inline(always)]
     fn retire<O: Observer>(&mut self, before: &Before, now: Cycle, shared: &mut Shared<'_, O>) {
-        shared.harts[self.hart_index].retired += 1;
+        shared.harts[self.hart_index()].retired += 1;
         self.retired(before, now, shared);
     }
 
@@ -89,7 +89,7 @@ impl Context {
         } else {
             Accessed::Now
         };
-        shared.tell_retired(self.hart_index, &self.inst, before, access, now);
+        shared.tell_retired(self.hart_index(), &self.inst, before, access, now);
     }
 
     /// Issues the fetched instruction of this context, which has nothing in its way. Returns the address of the next one if
@@ -112,44 +112,52 @@ impl Context {
         core.counters.issued += 1;
         core.counters.speculative_issues += u64::from(self.firm_at > now);
         self.refetch();
-        // By the table, as a compiler would make one jump by class of this and what follows: a host predicts this branch, which
-        // goes as that before issue.
-        if core.simple[self.class as usize][0].cycles != 0 {
-            debug_assert!(self.is_simple());
+        if self.is_simple() {
             return Some(self.execute_simple(core, now, shared));
         }
-        let plain = match self.class {
-            Class::Load => {
-                core.fills.memory_slot(self.class, now);
-                self.issue_load(core, now, shared)
-            }
-            Class::Store => {
-                core.quiet = false;
-                core.changes += 1;
-                core.fills.memory_slot(self.class, now);
-                self.issue_store(core, now, shared)
-            }
-            Class::Atomic => {
-                core.quiet = false;
-                core.changes += 1;
-                core.fills.memory_slot(self.class, now);
-                core.counters.atomics += 1;
-                self.data_granted = Granted::NOTHING;
-                match self.data_addr {
-                    DataAddr::At(addr) if !core.port.owns_lines => {
-                        let kind = self.far_atomic(addr, shared);
-                        self.send(core, now, kind, addr, Slot::Atomic, shared);
-                    }
-                    DataAddr::At(addr) => self.issue_owned_atomic(core, now, addr, shared),
-                    DataAddr::Split(_) | DataAddr::Nowhere => {
-                        self.run_now(core, now, shared);
-                    }
-                }
-                false
-            }
-            class => self.execute(core, now, class, fpu, shared),
+        let plain = if self.class == Class::Load {
+            core.fills.memory_slot(Class::Load, now);
+            self.issue_load(core, now, shared)
+        } else if self.class == Class::Store {
+            core.quiet = false;
+            core.changes += 1;
+            core.fills.memory_slot(Class::Store, now);
+            self.issue_store(core, now, shared)
+        } else {
+            self.issue_other(core, now, fpu, shared)
         };
-        plain.then(|| shared.harts[self.hart_index].pc)
+        plain.then(|| shared.harts[self.hart_index()].pc)
+    }
+
+    /// Issues an atomic, or what is neither simple nor accesses memory. Returns whether it has retired and did nothing that
+    /// changes how the next one is fetched.
+    #[inline(never)]
+    fn issue_other<O: Observer>(
+        &mut self,
+        core: &mut CoreState,
+        now: Cycle,
+        fpu: &mut ChipFpu,
+        shared: &mut Shared<'_, O>,
+    ) -> bool {
+        if self.class != Class::Atomic {
+            return self.execute(core, now, self.class, fpu, shared);
+        }
+        core.quiet = false;
+        core.changes += 1;
+        core.fills.memory_slot(self.class, now);
+        core.counters.atomics += 1;
+        self.data_granted = Granted::NOTHING;
+        match self.data_addr {
+            DataAddr::At(addr) if !core.port.owns_lines => {
+                let kind = self.far_atomic(addr, shared);
+                self.send(core, now, kind, addr, Slot::Atomic, shared);
+            }
+            DataAddr::At(addr) => self.issue_owned_atomic(core, now, addr, shared),
+            DataAddr::Split(_) | DataAddr::Nowhere => {
+                self.run_now(core, now, shared);
+            }
+        }
+        false
     }
 
     /// What is requested of the second level where it serves atomics. An `sc` without a reservation only takes its time; one
@@ -178,11 +186,11 @@ impl Context {
     ) {
         core.quiet = false;
         let changes = &mut core.changes;
-        let spinning = shared.pass_probes(self.hart_index, self.inst_pc, now, changes);
+        let spinning = shared.pass_probes(self.hart_index(), self.inst_pc, now, changes);
         if let Some(spinning) = spinning {
             self.settle(now);
             self.course.acquires(spinning);
-            self.reconsider(now, &shared.harts[self.hart_index], Doing::Executing);
+            self.reconsider(now, &shared.harts[self.hart_index()], Doing::Executing);
         }
     }
 
@@ -190,7 +198,7 @@ impl Context {
     #[cold]
     fn come_to_code<O: Observer>(&mut self, now: Cycle, shared: &Shared<'_, O>) {
         self.course.comes_to(self.inst.mark());
-        self.reconsider(now, &shared.harts[self.hart_index], Doing::Executing);
+        self.reconsider(now, &shared.harts[self.hart_index()], Doing::Executing);
     }
 
     pub(super) fn send<O: Observer>(
@@ -341,7 +349,7 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) -> bool {
-        let hart = &mut shared.harts[self.hart_index];
+        let hart = &mut shared.harts[self.hart_index()];
         let before = Before::of(hart, &self.inst);
         if !hart.run_load(&self.inst, shared.machine) {
             return self.run_now(core, now, shared);
@@ -360,7 +368,7 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) -> bool {
-        let hart = &mut shared.harts[self.hart_index];
+        let hart = &mut shared.harts[self.hart_index()];
         let before = Before::of(hart, &self.inst);
         let Some(stored) = hart.run_store(&self.inst, shared.machine) else {
             return self.run_now(core, now, shared);
@@ -380,7 +388,7 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) -> bool {
-        let hart = &mut shared.harts[self.hart_index];
+        let hart = &mut shared.harts[self.hart_index()];
         let before = Before::of(hart, &self.inst);
         match run(hart, shared.machine, &mut self.stores, &self.inst) {
             Flow::Next | Flow::Jump => {
@@ -410,21 +418,20 @@ impl Context {
         now: Cycle,
         shared: &mut Shared<'_, O>,
     ) -> u64 {
-        let hart = &mut shared.harts[self.hart_index];
+        let hart = &mut shared.harts[self.hart_index()];
         let before = Before::of(hart, &self.inst);
         let after = self.inst_pc.wrapping_add(u64::from(self.inst.len));
         let next = hart.run_simple(&self.inst, self.inst_pc, after);
         hart.pc = next;
         hart.retired += 1;
-        let branch = self.class == Class::Branch;
-        let taken = branch & (next != after);
-        core.counters.branches += u64::from(branch);
-        core.counters.branches_taken += u64::from(taken);
-        let cost = core.simple[self.class as usize][usize::from(taken)];
+        let cost = &core.simple[self.class as usize][usize::from(next != after)];
+        core.counters.branches += u64::from(cost.branches);
+        core.counters.branches_taken += u64::from(cost.branches_taken);
         let known = Cycle(now.0 + u64::from(cost.confirmed));
         self.firm_at = self.firm_at.max(known);
         self.retired(&before, now, shared);
-        self.pay(core, now, u64::from(cost.cycles), cost.slot, false);
+        debug_assert_eq!(self.waits, Waits::Time);
+        (self.slot, self.ready_at) = (cost.slot, Cycle(now.0 + u64::from(cost.cycles)));
         next
     }
 
@@ -447,7 +454,7 @@ impl Context {
             // The hart's own timer may change.
             shared.device_accessed |= self.inst.imm as u16 & 0xfff == STIMECMP;
         }
-        let hart = &mut shared.harts[self.hart_index];
+        let hart = &mut shared.harts[self.hart_index()];
         let latency = &core.params.latency;
         let mut cycles = core.latency[class as usize];
         if class == Class::Div {
@@ -532,7 +539,7 @@ impl Context {
             return self.trap(core, now, trap, shared);
         }
         self.retire(before, now, shared);
-        let hart = &mut shared.harts[self.hart_index];
+        let hart = &mut shared.harts[self.hart_index()];
         self.pay(core, now, cycles, Slot::Executing, false);
         match flow {
             Flow::Interrupts => {
@@ -549,7 +556,7 @@ impl Context {
                 if cycles > 1 {
                     self.reconsider(now.after(1), hart, Doing::Pausing);
                 }
-                shared.pauses(self.hart_index, now, now.after(cycles));
+                shared.pauses(self.hart_index(), now, now.after(cycles));
             }
             Flow::Nap(nap) => self.nap(core, now, nap, shared),
             other => unreachable!("not an answer of a full executor: {other:?}"),

@@ -194,7 +194,7 @@ impl TimedCore for Core {
         // An instruction that was fetched but not issued gives way to the interrupt.
         context.refetch();
         match context.waits {
-            Waits::Wake(sleep) if shared.harts[context.hart_index].interrupts(sleep.nap) => {
+            Waits::Wake(sleep) if shared.harts[context.hart_index()].interrupts(sleep.nap) => {
                 self.wake(c, sleep, Wakes::Interrupt, now);
                 true
             }

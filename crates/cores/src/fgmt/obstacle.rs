@@ -50,7 +50,7 @@ impl Context {
             let waits = core.full_stops_thread && self.store_buffer_full(now);
             return Chance::issues(!waits);
         }
-        let free = core.units.free_at(class, self.moves_fp());
+        let free = core.units.free_at(class, || self.moves_fp());
         if free > now {
             if core.retracts {
                 return Chance::LosesSlot;
@@ -64,8 +64,10 @@ impl Context {
         if core.full_stops_thread && self.store_buffer_full(now) {
             return Chance::Waits;
         }
+        if class.accesses() {
+            return Chance::issues(self.can_access(core, now, shared));
+        }
         Chance::issues(match class {
-            Class::Load | Class::Store | Class::Atomic => self.can_access(core, now, shared),
             Class::Fence if self.inst.orders_stores_before_loads() => !self.must_drain(now),
             Class::System if self.inst.op.accesses_as_guest() => !self.must_drain(now),
             _ => true,
@@ -129,10 +131,12 @@ impl Context {
             return false;
         }
         self.data_addr = self.find_data(addr, bytes, access, shared);
-        match self.class {
-            Class::Load => !self.load_waits(now, width, shared),
-            Class::Store => !self.store_waits(now, bytes, shared),
-            _ => !self.must_drain(now),
+        if self.class == Class::Load {
+            !self.load_waits(now, width, shared)
+        } else if self.class == Class::Store {
+            !self.store_waits(now, bytes, shared)
+        } else {
+            !self.must_drain(now)
         }
     }
 
@@ -145,7 +149,7 @@ impl Context {
             (_, op) if op.only_reads() => Access::Load,
             _ => Access::Store,
         };
-        let base = shared.harts[self.hart_index].regs[self.inst.rs1 as usize];
+        let base = shared.harts[self.hart_index()].regs[self.inst.rs1 as usize];
         let addr = VirtAddr(base.wrapping_add(self.inst.data_offset()));
         (addr, width, access)
     }
@@ -169,7 +173,7 @@ impl Context {
         access: Access,
         shared: &mut Shared<'_, O>,
     ) -> DataAddr {
-        let hart = &mut shared.harts[self.hart_index];
+        let hart = &mut shared.harts[self.hart_index()];
         if addr.leaves_page(bytes) {
             let first = PAGE_BYTES - addr.0 % PAGE_BYTES;
             let second = VirtAddr(addr.0.wrapping_add(first));
@@ -237,7 +241,7 @@ impl Context {
                 return true;
             }
         }
-        let hart = &shared.harts[self.hart_index];
+        let hart = &shared.harts[self.hart_index()];
         if matches!(
             self.accounts.activity(),
             Activity::Idle | Activity::Napping | Activity::Blocked | Activity::Pausing
@@ -263,11 +267,11 @@ impl Context {
         if self.check_interrupts && self.interrupted(core, now, shared) {
             return false;
         }
-        let translates = self.fetch_space != AddressSpace::PHYSICAL;
+        let translates = self.translates;
         let known = self.next == Next::Ahead
             && self.generation == shared.code_generation()
             && (!translates || page(self.inst_pc) == self.fetch_page);
-        debug_assert!(!known || self.inst_pc == shared.harts[self.hart_index].pc);
+        debug_assert!(!known || self.inst_pc == shared.harts[self.hart_index()].pc);
         let mut looked_up = !translates;
         if !known {
             match self.find_instruction(core, now, shared) {
@@ -275,14 +279,12 @@ impl Context {
                 None => return false,
             }
         }
-        let first = self.inst_addr;
-        let log2 = core.fetch_line_log2;
+        let first = self.inst_addr();
+        let (bytes, len) = (core.fetch_line_bytes, u64::from(self.inst.len));
         // An instruction in two pages ends in another line than this too.
-        let last = PhysAddr(first.0 + u64::from(self.inst.len) - 1);
-        let line = self.fetch_line;
-        let (begins, ends) = (first.block(log2), last.block(log2));
-        if (begins ^ line) | (ends ^ line) != 0 {
-            let arrived = match looked_up && begins == ends {
+        if first.0.wrapping_sub(self.fetch_line) > bytes - len {
+            let is_in_one = (first.0 & (bytes - 1)) + len <= bytes;
+            let arrived = match looked_up && is_in_one {
                 true => !self.line_arrives(core, now, first, shared),
                 false => self.lines_arrive(core, now, looked_up, shared),
             };
@@ -311,9 +313,9 @@ impl Context {
     ) -> Option<bool> {
         self.next = Next::Unknown;
         core.quiet = false;
-        let translates = self.fetch_space != AddressSpace::PHYSICAL;
+        let translates = self.translates;
         let mut looked_up = false;
-        let mut pc = shared.harts[self.hart_index].pc;
+        let mut pc = shared.harts[self.hart_index()].pc;
         loop {
             if translates && page(pc) != self.fetch_page {
                 if !self.fetch_translated(core, now, VirtAddr(pc), shared) {
@@ -321,7 +323,7 @@ impl Context {
                 }
                 looked_up = true;
             }
-            let hart = &mut shared.harts[self.hart_index];
+            let hart = &mut shared.harts[self.hart_index()];
             let addr = match hart.translate(shared.machine, VirtAddr(pc), 2, Access::Fetch) {
                 Ok(addr) => addr,
                 Err(fault) => {
@@ -341,11 +343,12 @@ impl Context {
             if !is_probe(&inst) {
                 self.class = inst.op.class();
                 self.inst = inst;
-                (self.inst_pc, self.inst_addr) = (pc, addr);
+                (self.inst_pc, self.inst_offset) = (pc, addr.0.wrapping_sub(pc));
                 self.generation = match remembers {
                     true => shared.code_generation(),
                     false => NO_GENERATION,
                 };
+                self.code_page = shared.code.number_of(addr).unwrap_or(u32::MAX);
                 return Some(looked_up);
             }
             self.probes = true;
@@ -362,26 +365,25 @@ impl Context {
         looked_up: bool,
         shared: &mut Shared<'_, O>,
     ) -> bool {
-        let (pc, first) = (self.inst_pc, self.inst_addr);
+        let (pc, first) = (self.inst_pc, self.inst_addr());
         let last = self.last_byte(first, shared);
         (looked_up || self.fetch_translated(core, now, VirtAddr(pc), shared))
             && !self.line_arrives(core, now, first, shared)
-            && !(last.block(core.fetch_line_log2) != self.fetch_line
+            && !(core.line_of(last) != self.fetch_line
                 && self.line_arrives(core, now, last, shared))
     }
 
     /// Takes a copy of the instruction at `pc`, which is probably the next, if that is decoded and in the same page.
     #[inline(always)]
     pub(super) fn look_ahead<O: Observer>(&mut self, pc: u64, shared: &Shared<'_, O>) {
-        let addr = PhysAddr(self.inst_addr.0.wrapping_add(pc.wrapping_sub(self.inst_pc)));
         if page(pc) == page(self.inst_pc)
-            && let Some(inst) = shared.code.decoded(addr)
+            && let Some(inst) = shared.code.decoded_in(self.code_page, pc)
             && !is_probe(inst)
         {
             // As a whole: an instruction that is put together from parts is read late.
             self.inst = *inst;
             self.class = inst.op.class();
-            (self.inst_pc, self.inst_addr) = (pc, addr);
+            self.inst_pc = pc;
             self.next = Next::Ahead;
         }
     }
@@ -394,7 +396,7 @@ impl Context {
         if !VirtAddr(self.inst_pc).leaves_page(after + 1) {
             return PhysAddr(first.0 + after);
         }
-        let hart = &mut shared.harts[self.hart_index];
+        let hart = &mut shared.harts[self.hart_index()];
         let located = hart.locate(shared.machine, last, 1, Access::Fetch);
         located.unwrap_or(first)
     }
@@ -420,7 +422,7 @@ impl Context {
         {
             return None;
         }
-        let hart = &mut shared.harts[self.hart_index];
+        let hart = &mut shared.harts[self.hart_index()];
         match hart.fetch_at(pc, shared.machine, shared.code) {
             Ok(inst) => Some(inst),
             Err(fault) => {
@@ -439,7 +441,7 @@ impl Context {
         addr: PhysAddr,
         shared: &mut Shared<'_, O>,
     ) -> bool {
-        let line = addr.block(core.fetch_line_log2);
+        let line = core.line_of(addr);
         if line == self.fetch_line {
             return false;
         }

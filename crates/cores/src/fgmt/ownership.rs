@@ -299,7 +299,7 @@ impl Context {
             }
             DataAddr::Split(_) => {
                 let second = VirtAddr((addr.0 | (PAGE_BYTES - 1)).wrapping_add(1));
-                let hart = &mut shared.harts[self.hart_index];
+                let hart = &mut shared.harts[self.hart_index()];
                 hart.locate(shared.machine, second, 1, access).ok()
             }
             DataAddr::Nowhere => None,

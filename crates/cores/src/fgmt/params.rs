@@ -213,13 +213,17 @@ pub(super) const CLASSES: usize = Class::Probe as usize + 1;
 
 /// What an ALU operation, a branch or a jump costs its context.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(16))]
 pub(super) struct Simple {
     /// Until its next instruction, or until its result can be read.
     pub(super) cycles: u32,
     /// Until its context is ready without reservation; 0 for what nobody has to confirm.
-    pub(super) confirmed: u16,
+    pub(super) confirmed: u32,
     /// What its cycles are charged to.
     pub(super) slot: Slot,
+    /// Conditional branches, and those that are taken: as many as it is.
+    pub(super) branches: u8,
+    pub(super) branches_taken: u8,
 }
 
 impl LatencyParams {
@@ -251,17 +255,21 @@ impl LatencyParams {
             cycles: cycles as u32,
             confirmed: 0,
             slot,
+            branches: 0,
+            branches_taken: 0,
         };
-        let branch = |cycles| Simple {
-            confirmed: self.branch_confirmed_cycles as u16,
+        let branch = |cycles, taken| Simple {
+            confirmed: self.branch_confirmed_cycles as u32,
+            branches: 1,
+            branches_taken: taken,
             ..simple(cycles, Slot::Branch)
         };
         let mut table = [[simple(0, Slot::Executing); 2]; CLASSES];
         table[Class::Alu as usize] = [simple(self.alu_cycles, Slot::Executing); 2];
         table[Class::Jump as usize] = [simple(self.jump_cycles, Slot::Branch); 2];
         table[Class::Branch as usize] = [
-            branch(self.branch_not_taken_cycles),
-            branch(self.branch_taken_cycles),
+            branch(self.branch_not_taken_cycles, 0),
+            branch(self.branch_taken_cycles, 1),
         ];
         table
     }

@@ -44,7 +44,7 @@ impl Context {
             number: self.fetched_count,
         };
         let step = PipelineStep::Fetched {
-            hart: &shared.harts[self.hart_index],
+            hart: &shared.harts[self.hart_index()],
             machine: shared.machine,
             pc: self.inst_pc,
             inst: &self.inst,

@@ -65,7 +65,7 @@ impl Context {
         let done = response.done;
         match response.request.kind {
             RequestKind::Fetch => {
-                self.fetch_line = response.request.addr.block(core.fetch_line_log2);
+                self.fetch_line = core.line_of(response.request.addr);
                 self.unblock(done);
             }
             RequestKind::Walk | RequestKind::Load if core.walker.owns(response.request.tag) => {

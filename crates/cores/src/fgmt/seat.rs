@@ -29,7 +29,7 @@ impl Core {
         context.settle(now);
         context.course = Course::seated(mode(hart), spinning);
         context.hart = Some(hart.id);
-        context.hart_index = hart.id.index();
+        context.hart_number = hart.id.0.into();
         context.fetch_line = NO_LINE;
         context.refetch();
         context.check_interrupts = true;

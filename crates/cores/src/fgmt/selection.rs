@@ -4,7 +4,7 @@
 use loiter_types::{Cycle, StateVisitor};
 
 use super::context::Context;
-use super::params::CoreParams;
+use super::params::{CoreParams, MAX_PIPES};
 use super::turns::Turns;
 
 /// Cycles ahead for which contexts have bits.
@@ -32,8 +32,9 @@ fn bits(mut word: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// What selection knows of the contexts of a core.
+/// What selection knows of the contexts of a core. What every cycle asks comes first.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Selection {
     /// The last cycle that began.
     now: u64,
@@ -41,29 +42,32 @@ pub(super) struct Selection {
     ready: u64,
     /// Contexts that may be selected, or will be, and rely on a hit that is not confirmed.
     unconfirmed: u64,
-    /// Who was selected in this cycle, and who in the one before and lets others go first.
+    /// Who was selected in this cycle and lets others go first in the next, and who does in this one.
     selected: u64,
     yielding: u64,
     /// All that `core.alternates` concerns.
     alternating: u64,
-    /// Bit n: some context may be selected from a cycle on that is n modulo `AHEAD`.
-    occupied: u16,
+    /// Not before this cycle there is something to be done about later cycles.
+    look_at: u64,
     turns: Turns,
     /// By cycle modulo their number.
     coming: [Coming; AHEAD],
+    /// The contexts of each pipe.
+    of_pipe: [u64; MAX_PIPES],
     /// Who may be selected from a later cycle on, and the first of these cycles.
     later: u64,
     later_at: u64,
-    /// Not before this cycle there is something to be done about later cycles.
-    look_at: u64,
     /// Of whom it is known only later whether they rely on a hit.
     firm_later: u64,
-    /// Of each context, when it may be selected, and when that is firm; 0 if it is then.
-    at: [(u64, u64); MOST_CONTEXTS],
+    /// Of each context, when it may be selected.
+    at: [u64; MOST_CONTEXTS],
+    /// Of each that is unconfirmed, until when.
+    firm_at: [u64; MOST_CONTEXTS],
 }
 
 impl Selection {
     pub(super) fn new(contexts: usize, params: &CoreParams) -> Self {
+        let group = contexts / params.pipes as usize;
         Self {
             now: 0,
             ready: 0,
@@ -71,21 +75,31 @@ impl Selection {
             selected: 0,
             yielding: 0,
             alternating: if params.alternates { u64::MAX } else { 0 },
-            occupied: 0,
             turns: Turns::new(contexts, params.selection_lag_cycles),
+            of_pipe: std::array::from_fn(|pipe| {
+                let first = u64::MAX >> (64 - group);
+                first.checked_shl((pipe * group) as u32).unwrap_or(0)
+            }),
             coming: [Coming::default(); AHEAD],
             later: 0,
             later_at: NEVER,
             look_at: NEVER,
             firm_later: 0,
-            at: [(NEVER, 0); MOST_CONTEXTS],
+            at: [NEVER; MOST_CONTEXTS],
+            firm_at: [0; MOST_CONTEXTS],
         }
+    }
+
+    /// The contexts of `pipe`.
+    #[inline(always)]
+    pub(super) fn of_pipe(&self, pipe: usize) -> u64 {
+        self.of_pipe[pipe % MAX_PIPES]
     }
 
     /// When context `c` may be selected.
     #[inline(always)]
     pub(super) fn due(&self, c: usize) -> Cycle {
-        Cycle(self.at[c % MOST_CONTEXTS].0)
+        Cycle(self.at[c % MOST_CONTEXTS])
     }
 
     /// Cycle `now` begins.
@@ -99,9 +113,7 @@ impl Selection {
         let Coming { ready, firm } = std::mem::take(&mut self.coming[slot]);
         self.ready |= ready;
         self.unconfirmed &= !firm;
-        self.occupied &= !(1 << slot);
-        self.yielding = self.selected & self.alternating;
-        self.selected = 0;
+        self.yielding = std::mem::take(&mut self.selected);
         self.turns.begin(now.0);
         if self.look_at <= now.0 {
             self.look_at_later();
@@ -116,7 +128,6 @@ impl Selection {
             let Coming { ready, firm } = std::mem::take(&mut self.coming[slot]);
             self.ready |= ready;
             self.unconfirmed &= !firm;
-            self.occupied &= !(1 << slot);
         }
         self.turns.pass_over(self.now, passed);
         self.selected = 0;
@@ -125,7 +136,7 @@ impl Selection {
     #[cold]
     fn look_at_later(&mut self) {
         for c in bits(self.later | self.firm_later) {
-            let ((at, firm), bit) = (self.at[c], 1 << c);
+            let (at, firm, bit) = (self.at[c], self.firm_at[c], 1 << c);
             if self.later & bit != 0 && at <= self.now {
                 self.later &= !bit;
                 self.ready |= bit;
@@ -139,7 +150,7 @@ impl Selection {
     }
 
     fn find_later(&mut self) {
-        let later = bits(self.later).map(|c| self.at[c].0);
+        let later = bits(self.later).map(|c| self.at[c]);
         self.later_at = later.min().unwrap_or(NEVER);
         self.look_at = if self.firm_later != 0 {
             0
@@ -151,43 +162,38 @@ impl Selection {
     /// Context `c` may be selected from `at` on, without relying on a hit from `firm` on.
     #[inline(always)]
     pub(super) fn set(&mut self, c: usize, at: Cycle, firm: Cycle) {
-        let (at, bit) = (at.0, 1 << c);
-        let firm = if firm.0 > at { firm.0 } else { 0 };
-        let (before, firm_before) = std::mem::replace(&mut self.at[c % MOST_CONTEXTS], (at, firm));
-        if at != before {
+        let bit = 1 << c;
+        let before = self.at[c % MOST_CONTEXTS];
+        if at.0 != before {
             if self.ready & bit == 0 {
                 self.take_out(bit, before);
             }
-            self.ready &= !bit;
-            let slot = at as usize % AHEAD;
-            if at.wrapping_sub(self.now + 1) < AHEAD as u64 - 1 {
-                self.coming[slot].ready |= bit;
-                self.occupied |= 1 << slot;
-            } else {
-                self.set_otherwise(bit, at);
-            }
+            self.put_in(c, at);
         }
-        if firm | firm_before != 0 {
-            self.set_firm(bit, firm, firm_before);
+        self.confirm(c, at, firm);
+    }
+
+    /// Context `c`, which nothing is known of, may be selected from `at` on.
+    #[inline(always)]
+    fn put_in(&mut self, c: usize, Cycle(at): Cycle) {
+        let bit = 1 << c;
+        self.at[c % MOST_CONTEXTS] = at;
+        self.ready &= !bit;
+        if at.wrapping_sub(self.now + 1) < AHEAD as u64 - 1 {
+            self.coming[at as usize % AHEAD].ready |= bit;
+        } else {
+            self.set_otherwise(bit, at);
         }
     }
 
     /// A context that was not ready may not be selected from `before` on any more.
     fn take_out(&mut self, bit: u64, before: u64) {
-        if before == NEVER {
-            return;
-        }
         if self.later & bit != 0 {
             self.later &= !bit;
             self.find_later();
             return;
         }
-        let slot = before as usize % AHEAD;
-        let ready = &mut self.coming[slot].ready;
-        *ready &= !bit;
-        if *ready == 0 {
-            self.occupied &= !(1 << slot);
-        }
+        self.coming[before as usize % AHEAD].ready &= !bit;
     }
 
     /// A context may be selected at once, or in a cycle for which there are no bits.
@@ -201,19 +207,34 @@ impl Selection {
         }
     }
 
+    /// Context `c`, which may be selected from `at` on, relies on no hit from `firm` on.
     #[inline(always)]
-    fn set_firm(&mut self, bit: u64, firm: u64, before: u64) {
-        self.coming[before as usize % AHEAD].firm &= !bit;
-        self.firm_later &= !bit;
-        self.unconfirmed &= !bit;
-        if firm > self.now {
-            self.unconfirmed |= bit;
-            if firm - self.now < AHEAD as u64 {
-                self.coming[firm as usize % AHEAD].firm |= bit;
-            } else {
-                self.firm_later |= bit;
-                self.look_at = 0;
-            }
+    fn confirm(&mut self, c: usize, at: Cycle, firm: Cycle) {
+        let bit = 1 << c;
+        if self.unconfirmed & bit != 0 {
+            let before = self.firm_at[c % MOST_CONTEXTS];
+            self.coming[before as usize % AHEAD].firm &= !bit;
+            self.firm_later &= !bit;
+            self.unconfirmed &= !bit;
+        }
+        if firm > at {
+            self.set_unconfirmed(c, firm.0);
+        }
+    }
+
+    #[inline(always)]
+    fn set_unconfirmed(&mut self, c: usize, firm: u64) {
+        let bit = 1 << c;
+        if firm <= self.now {
+            return;
+        }
+        self.unconfirmed |= bit;
+        self.firm_at[c % MOST_CONTEXTS] = firm;
+        if firm - self.now < AHEAD as u64 {
+            self.coming[firm as usize % AHEAD].firm |= bit;
+        } else {
+            self.firm_later |= bit;
+            self.look_at = 0;
         }
     }
 
@@ -230,54 +251,42 @@ impl Selection {
         let among = if others != 0 { others } else { ready };
         let confirmed = among & !self.unconfirmed;
         let among = if confirmed != 0 { confirmed } else { among };
-        Some(self.turns.first(among))
+        Some(self.turns.first(among, self.now))
     }
 
     /// As [`Selection::set`] and [`Selection::selected`], of a context that [`Selection::choose`] has returned in this cycle.
     #[inline(always)]
-    pub(super) fn issued(&mut self, c: usize, at: Cycle, firm: Cycle) {
+    pub(super) fn issued<const SHARES: bool>(&mut self, c: usize, at: Cycle, firm: Cycle) {
         self.selected(c);
-        let (at, bit) = (at.0, 1 << c);
-        let firm = if firm.0 > at { firm.0 } else { 0 };
-        let times = &mut self.at[c % MOST_CONTEXTS];
-        let (before, firm_before) = std::mem::replace(times, (at, firm));
-        if self.ready & bit == 0 {
+        debug_assert!(SHARES || self.ready >> c & 1 != 0);
+        if SHARES && self.ready >> c & 1 == 0 {
             // Another pipe has put it off meanwhile.
-            self.take_out(bit, before);
+            self.take_out(1 << c, self.at[c % MOST_CONTEXTS]);
         }
-        self.ready &= !bit;
-        if at.wrapping_sub(self.now + 1) < AHEAD as u64 - 1 {
-            let slot = at as usize % AHEAD;
-            self.coming[slot].ready |= bit;
-            self.occupied |= 1 << slot;
-        } else {
-            self.set_otherwise(bit, at);
-        }
-        if firm | firm_before != 0 {
-            self.set_firm(bit, firm, firm_before);
-        }
+        self.put_in(c, at);
+        self.confirm(c, at, firm);
     }
 
     /// Context `c` has had the slot of this cycle: selection hears of it.
     #[inline(always)]
     pub(super) fn selected(&mut self, c: usize) {
-        self.selected |= 1 << c;
+        self.selected |= 1 << c & self.alternating;
         self.turns.select(c, self.now);
     }
 
-    /// The first cycle after this one in which a context may be selected.
+    /// Whether a context may be selected already.
+    #[inline(always)]
+    pub(super) fn any_ready(&self) -> bool {
+        self.ready != 0
+    }
+
+    /// The first cycle after this one in which a context may be selected, when none may already.
     #[inline(always)]
     pub(super) fn next(&self) -> Cycle {
         let next = self.now + 1;
-        if self.ready != 0 {
-            return Cycle(next);
-        }
-        let occupied = self.occupied.rotate_right(next as u32 % AHEAD as u32);
-        let ahead = match occupied {
-            0 => NEVER,
-            occupied => next + u64::from(occupied.trailing_zeros()),
-        };
-        Cycle(ahead.min(self.later_at))
+        let mut soon = next..next + (AHEAD as u64 - 1);
+        let soon = soon.find(|&at| self.coming[at as usize % AHEAD].ready != 0);
+        Cycle(soon.unwrap_or(NEVER).min(self.later_at))
     }
 
     /// Shows `visitor` what does not follow from the contexts, and moves on with them.
@@ -289,28 +298,29 @@ impl Selection {
             unconfirmed,
             selected,
             yielding: _,
-            alternating,
-            occupied,
+            alternating: _,
             turns,
+            of_pipe: _,
             coming,
             later,
             later_at,
             look_at,
             firm_later,
             at,
+            firm_at: _,
         } = self;
         let mut through = Cycle(*now);
         visitor.instant(&mut through);
-        visitor.value(*selected & *alternating);
+        visitor.value(*selected);
         turns.shows_state(*now, visitor);
         if visitor.moves() == 0 {
             return;
         }
         *now = through.0;
-        (*ready, *unconfirmed, *occupied) = (0, 0, 0);
+        (*ready, *unconfirmed) = (0, 0);
         (*later, *later_at, *look_at, *firm_later) = (0, NEVER, NEVER, 0);
         *coming = [Coming::default(); AHEAD];
-        at.fill((NEVER, 0));
+        at.fill(NEVER);
         for (c, context) in contexts.iter().enumerate() {
             self.set(c, context.due(), context.firm_at);
         }

@@ -51,7 +51,7 @@ impl Core {
         let active = self.contexts.iter().filter(|context| context.is_active());
         active.fold(0, |looks, context| {
             let ahead = context.ready_at.0.wrapping_sub(now.0);
-            let pc = harts[context.hart_index].pc;
+            let pc = harts[context.hart_index()].pc;
             (looks ^ pc ^ ahead << 48)
                 .wrapping_mul(0x9e37_79b9_7f4a_7c15)
                 .rotate_left(23)
@@ -90,8 +90,9 @@ impl Context {
             class,
             inst_pc,
             // It follows from the pc; the other says for how long.
-            inst_addr: _,
+            inst_offset: _,
             generation: _,
+            code_page: _,
             next,
             // Told to observers only, of which there are none.
             fetched_count: _,
@@ -99,6 +100,8 @@ impl Context {
             data_addr,
             fetch_line,
             fetch_space,
+            // It follows from that.
+            translates: _,
             fetch_page,
             data_space,
             fetch_granted,
@@ -106,7 +109,7 @@ impl Context {
             course,
             check_interrupts,
             reserved,
-            hart_index,
+            hart_number,
             operands_until,
             operands,
         } = self;
@@ -120,7 +123,7 @@ impl Context {
         }
         visitor.require(*waits == Waits::Time);
         visitor.value(u64::from(*probes));
-        harts[*hart_index].visit_state(visitor);
+        harts[*hart_number as usize].visit_state(visitor);
         visitor.instant(ready_at);
         visitor.cycle(firm_at);
         visitor.cycle(speculates_at);
@@ -156,7 +159,7 @@ impl CoreState {
     fn shows_state(&mut self, visitor: &mut impl StateVisitor) {
         let Self {
             id: _,
-            fetch_line_log2: _,
+            fetch_line_bytes: _,
             units,
             latency: _,
             simple: _,

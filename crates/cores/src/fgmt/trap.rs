@@ -18,13 +18,13 @@ impl Context {
         nap: Nap,
         shared: &mut Shared<'_, O>,
     ) {
-        let hart = &shared.harts[self.hart_index];
+        let hart = &shared.harts[self.hart_index()];
         if hart.nap_is_over(nap, &shared.machine.watches) {
             self.check_interrupts = true;
             self.ready_at = now.after(1);
             return;
         }
-        shared.naps(self.hart_index, nap);
+        shared.naps(self.hart_index(), nap);
         self.fall_asleep(core, now, now.after(1), nap, shared);
     }
 
@@ -38,7 +38,7 @@ impl Context {
         nap: Nap,
         shared: &Shared<'_, O>,
     ) {
-        let hart = &shared.harts[self.hart_index];
+        let hart = &shared.harts[self.hart_index()];
         core.naps.begun(nap);
         let sleep = core.params.wait.fall_asleep(nap, now, hart);
         self.sleep(from, sleep, core, hart);
@@ -57,7 +57,7 @@ impl Context {
         core.quiet = false;
         core.counters.traps += 1;
         self.course.traps(matches!(trap, Trap::Interrupt(_)));
-        shared.enter_trap(self.hart_index, trap, now);
+        shared.enter_trap(self.hart_index(), trap, now);
         if O::PIPELINE {
             // Its last cycle is the one in which it raises the trap.
             let when = (now, now.after(1));
@@ -72,6 +72,6 @@ impl Context {
             now.after(core.params.latency.trap_cycles),
             Slot::TrapEntry,
         );
-        self.reconsider(now, &shared.harts[self.hart_index], Doing::Executing);
+        self.reconsider(now, &shared.harts[self.hart_index()], Doing::Executing);
     }
 }

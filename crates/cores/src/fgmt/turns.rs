@@ -22,18 +22,17 @@ const SELECTED: [(u64, u64); MOST_PACKED] = {
 
 /// Whose turn it is. Contexts that were never selected are in the order of their numbers.
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Turns {
     /// `core.selection_lag_cycles`.
     lag: u64,
     /// For each context a byte: itself, and those that were selected longer ago. So whose turn it is takes no branch: it
     /// changes from cycle to cycle and cannot be predicted.
     order: u64,
-    /// As far as selection has heard in this cycle.
-    heard: u64,
-    /// At the end of each cycle, by cycle modulo their number.
-    past: [u64; KEPT],
     /// Of more contexts.
     wide: Option<Box<Wide>>,
+    /// At the end of each cycle, by cycle modulo their number.
+    past: [u64; KEPT],
 }
 
 /// The order of more contexts than fit into a word.
@@ -58,7 +57,6 @@ impl Turns {
         Self {
             lag,
             order,
-            heard: order,
             past: [order; KEPT],
             wide: (contexts > MOST_PACKED).then(|| Box::new(wide())),
         }
@@ -71,7 +69,6 @@ impl Turns {
             return wide.hear(now.wrapping_sub(self.lag));
         }
         self.past[now.wrapping_sub(1) as usize % KEPT] = self.order;
-        self.heard = self.past[now.wrapping_sub(self.lag) as usize % KEPT];
     }
 
     /// `passed` cycles have passed without a selection since `last` began.
@@ -98,15 +95,17 @@ impl Turns {
         self.order = self.order & stays | comes;
     }
 
-    /// Of the contexts of `among`, which are some, the one that was selected longest ago.
+    /// Of the contexts of `among`, which are some, the one that was selected longest ago, as far as selection has heard in
+    /// cycle `now`, which has begun.
     #[inline(always)]
-    pub(super) fn first(&self, among: u64) -> usize {
+    pub(super) fn first(&self, among: u64, now: u64) -> usize {
         debug_assert!(among != 0);
         if let Some(wide) = &self.wide {
             return wide.first(among);
         }
         // Of each context of `among`: itself and those before it. Only of the first it is alone.
-        let ahead = self.heard & among.wrapping_mul(LOWEST);
+        let heard = self.past[now.wrapping_sub(self.lag) as usize % KEPT];
+        let ahead = heard & among.wrapping_mul(LOWEST);
         let itself = 0x8040_2010_0804_0201;
         let others = ahead ^ itself;
         let alone = others.wrapping_sub(LOWEST) & !others & (LOWEST << 7);
@@ -118,8 +117,6 @@ impl Turns {
         let Self {
             lag,
             order,
-            // It follows from the past.
-            heard: _,
             past,
             wide,
         } = self;
@@ -198,7 +195,7 @@ mod tests {
             if among != 0 {
                 let chosen = (0..contexts).filter(|c| among >> c & 1 == 1);
                 let expected = chosen.min_by_key(|&c| last[c]);
-                let found = Some(turns.first(among));
+                let found = Some(turns.first(among, now));
                 assert_eq!(
                     found, expected,
                     "{among:#x} of {contexts}, {lag} cycles late"

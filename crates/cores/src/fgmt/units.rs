@@ -273,12 +273,17 @@ impl CoreUnits {
     }
 
     /// The first cycle in which an operation of `class` can be sent to its unit.
-    #[inline]
-    pub(super) fn free_at(&self, class: Class, fp_register: bool) -> Cycle {
-        if matches!(class, Class::Load | Class::Store | Class::Atomic) {
-            let takes_place = class != Class::Atomic && fp_register && self.moves_registers;
+    #[inline(always)]
+    pub(super) fn free_at(&self, class: Class, fp_register: impl FnOnce() -> bool) -> Cycle {
+        if class.accesses() {
+            let takes_place = self.moves_registers && class != Class::Atomic && fp_register();
             return if takes_place { self.fp.free } else { Cycle(0) };
         }
+        self.computes_at(class)
+    }
+
+    /// The same for what does not access memory.
+    fn computes_at(&self, class: Class) -> Cycle {
         match class {
             Class::Mul => self.multiplier.free,
             Class::Div => self.divider.free,
@@ -325,7 +330,7 @@ impl CoreUnits {
             Class::Div | Class::FpDiv | Class::FpSqrt => &mut self.divider,
             // A pipelined unit is free again in a cycle or two, whoever waits.
             _ => {
-                let wakes = now.after(retract).max(self.free_at(class, fp_register));
+                let wakes = now.after(retract).max(self.free_at(class, || fp_register));
                 return Wait {
                     wakes,
                     delays: None,

@@ -105,7 +105,7 @@ impl Context {
         let wanted = Wanted {
             context: self.id,
             seat: self.seat,
-            hart: self.hart_index,
+            hart: self.hart_index(),
             addr,
             access,
             space,

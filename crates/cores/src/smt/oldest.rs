@@ -64,7 +64,7 @@ impl Context {
         if !self.oldest_translated(c, core, now, shared) {
             return Oldness::Waits;
         }
-        if matches!(class, Class::Load | Class::Store | Class::Atomic)
+        if class.accesses()
             && let Some((kind, addr, slot)) = self.oldest_access(n, core.far_atomics, shared)
         {
             if class == Class::Atomic

@@ -234,9 +234,7 @@ impl Context {
     ) -> bool {
         let entry = self.entry(self.head);
         let (inst, class) = (entry.inst, entry.class);
-        if self.data_space == AddressSpace::PHYSICAL
-            || !matches!(class, Class::Load | Class::Store | Class::Atomic)
-        {
+        if self.data_space == AddressSpace::PHYSICAL || !class.accesses() {
             return true;
         }
         let translated = entry.translated;
