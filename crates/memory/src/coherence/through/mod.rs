@@ -397,7 +397,8 @@ impl WriteThrough {
         }
     }
 
-    /// A bank decides in cycle `now` about a request whose line is there. Others lose lines before the value moves, its own core after.
+    /// A bank decides in cycle `now` about a request whose line is there. Others lose lines before the value moves, its own
+    /// core after.
     #[inline]
     fn perform(&mut self, now: Cycle, index: usize, request: Request, level: Level) {
         let mut request = request;

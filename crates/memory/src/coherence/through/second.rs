@@ -6,8 +6,9 @@
 //! ```
 //!
 //! The crossbar takes equally long from every core to every bank. So requests come to a bank in the order in which they
-//! are sent, and which cycle of the bank a request gets is known then, and what it finds, if all before it are decided and
-//! its line is there. All else is decided in the cycle in which it happens. A line that is to come is entered by the miss that asks for it; what finds it there waits for it.
+//! are sent, and which cycle of the bank a request gets is known then; and so is what it finds, if all before it are
+//! decided and its line is there. All else is decided in the cycle in which it happens. A line that is to come is entered
+//! by the miss that asks for it; what finds it there waits for it.
 
 use std::collections::VecDeque;
 
