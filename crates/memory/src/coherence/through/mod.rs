@@ -257,7 +257,7 @@ impl WriteThrough {
             return self.insert(at, Event::Responds(response));
         }
         let at = self.second.book(now, &request);
-        match self.second.foresees(&request) {
+        match self.second.looks_up_ahead(&request) {
             Some(index) => self.perform(at, index, request, Level::L2),
             None => self.insert(at, Event::LookedUp(request)),
         }

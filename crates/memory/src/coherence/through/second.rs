@@ -175,7 +175,7 @@ impl Second {
     /// sent before are decided, and the line is there. Returns its index. Reservations, which are of contexts and not of a bank,
     /// have to be looked at when their time comes.
     #[inline]
-    pub(super) fn foresees(&mut self, request: &Request) -> Option<usize> {
+    pub(super) fn looks_up_ahead(&mut self, request: &Request) -> Option<usize> {
         let line = self.tags.line(request.addr);
         let number = self.bank(line);
         let bank = &mut self.banks[number];
@@ -196,7 +196,7 @@ impl Second {
         None
     }
 
-    /// The bank of `request`, which was not foreseen, looks it up now.
+    /// The bank of `request`, which was not looked up ahead of time, looks it up now.
     #[inline]
     pub(super) fn decides(&mut self, request: &Request) {
         let bank = self.bank(self.tags.line(request.addr));
