@@ -207,16 +207,17 @@ impl CodeCache {
     /// The decoded page that holds `addr`, if it has been decoded.
     #[inline(always)]
     pub(crate) fn decoded_page(&self, addr: PhysAddr) -> Option<&Instructions> {
-        let known = *self.index.get(page_number(addr))?;
-        let page = self.pages.get((known as usize).wrapping_sub(1))?;
+        let page = self.pages.get(self.number_of(addr) as usize)?;
         Some(&page.instructions)
     }
 
-    /// The decoded page that holds `addr`, by a number that is good as long as [`CodeCache::version`] stands.
+    /// The decoded page that holds `addr`, by a number that is good as long as [`CodeCache::version`] stands; of a page that
+    /// has not been decoded, the number of none.
     #[inline(always)]
     #[must_use]
-    pub fn number_of(&self, addr: PhysAddr) -> Option<u32> {
-        self.index.get(page_number(addr)).copied()?.checked_sub(1)
+    pub fn number_of(&self, addr: PhysAddr) -> u32 {
+        let known = self.index.get(page_number(addr)).copied();
+        known.unwrap_or(0).wrapping_sub(1)
     }
 
     /// As [`CodeCache::decoded`], of the page with this number. If that is not good any more, of any page.
@@ -231,8 +232,7 @@ impl CodeCache {
     #[inline(always)]
     #[must_use]
     pub fn decoded(&self, addr: PhysAddr) -> Option<&Inst> {
-        let inst = &self.decoded_page(addr)?[slot(addr.0)];
-        (!crosses(inst)).then_some(inst)
+        self.decoded_in(self.number_of(addr), addr.0)
     }
 
     /// The instruction at `addr`; `None` outside RAM. Only its first half lies here if it

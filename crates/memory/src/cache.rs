@@ -79,6 +79,7 @@ impl Cache {
             tags: vec![INVALID; lines],
             used: vec![0; lines],
             replacement,
+            // A time that is not "never", a register that is not stuck, and a way that there is.
             state: u32::from(ways > 1),
         })
     }
@@ -150,7 +151,7 @@ impl Cache {
     pub fn find(&self, line: u64) -> Lookup {
         let (base, tag) = (self.base(line), self.tag(line));
         let set = &self.tags[base..base + self.ways];
-        // Which way it is, nobody can predict.
+        // Four ways at once, without a branch for each.
         let (fours, rest) = set.as_chunks::<4>();
         for (n, four) in fours.iter().enumerate() {
             let is = |way: usize| u32::from(four[way] == tag) << way;

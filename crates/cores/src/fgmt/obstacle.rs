@@ -348,7 +348,7 @@ impl Context {
                     true => shared.code_generation(),
                     false => NO_GENERATION,
                 };
-                self.code_page = shared.code.number_of(addr).unwrap_or(u32::MAX);
+                self.code_page = shared.code.number_of(addr);
                 return Some(looked_up);
             }
             self.probes = true;

@@ -315,6 +315,7 @@ impl WriteThrough {
             }
             self.happened += 1;
         }
+        // Without `reply.core_cycles`, those of stores that have just performed.
         self.acknowledge(now, told);
         let acknowledges = self.acknowledgements.front();
         let acknowledges = acknowledges.map_or(Cycle::NEVER, |response| response.done);
