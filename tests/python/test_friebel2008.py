@@ -134,6 +134,19 @@ def test_more_cpus_have_as_much_to_build_each() -> None:
     assert TINY.enlarged(2) == replace(TINY, cpus=4, units=8, jobs=4)
 
 
+def test_guests_on_linux_have_as_many_numbers_of_address_spaces_as_the_published_processors() -> None:
+    cases = [case for exhibit in grid.EXHIBITS for case in grid.cases(TINY, exhibit.id, [BUILD])]
+    on_linux = [case for case in cases if case.on_linux]
+    assert on_linux
+    for case in on_linux:
+        assert f'machine_set = "hart.asid_bits={case.asid_bits}"' in case.file(TINY)
+    others = [case for case in on_linux if case.asid_bits != grid.ASID_BITS]
+    assert {case.asid_bits for case in others} == {grid.MOST_ASID_BITS}
+    assert set(others) < set(grid.fences())
+    assert all(case.label.endswith(".asid16") for case in others)
+    assert len({case.label for case in cases}) == len(set(cases))
+
+
 def test_a_contended_lock_stands_beside_the_build() -> None:
     rows = findings.contended(Told()).rows
     assert [row[:3] for row in rows[:2]] == [(grid.LOADS[BUILD], name, ALONE) for name in ("test-and-set", "ticket")]

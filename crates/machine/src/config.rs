@@ -26,6 +26,8 @@ pub struct MachineConfig {
     pub isa: String,
     /// The largest address space that harts translate, for the device tree.
     pub mmu: Option<Mmu>,
+    /// Bits of the numbers of address spaces that harts implement, at most 16.
+    pub asid_bits: u32,
     /// Command line of the run, for `/chosen/bootargs`.
     pub bootargs: String,
     /// Length of the lines that harts watch.
@@ -63,6 +65,7 @@ impl Default for MachineConfig {
             timebase_hz: 10_000_000,
             isa: "rv64imafdc_zicsr_zifencei".into(),
             mmu: None,
+            asid_bits: 16,
             bootargs: String::new(),
             watch_line_bytes: 64,
             seed: 0,

@@ -302,6 +302,7 @@ impl MachineFile {
                 "sv39" => Mmu::Sv39,
                 _ => Mmu::Sv48,
             }),
+            asid_bits: hart.asid_bits as u32,
             watch_line_bytes: hart.watch_line_bytes,
             ..MachineConfig::default()
         }

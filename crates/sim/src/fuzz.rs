@@ -21,9 +21,10 @@ const MACHINES: [&str; 3] = [
 ];
 
 /// Keys and parts of values that mean something.
-const WORDS: [&str; 34] = [
+const WORDS: [&str; 35] = [
     "hart.isa",
     "hart.mmu",
+    "hart.asid_bits",
     "hart.watch_line_bytes",
     "system.cores",
     "system.ram_mib",

@@ -42,6 +42,9 @@ params! {
         isa: text,
         /// The largest address space that harts translate; sv48 includes sv39.
         mmu: choice("sv39", "sv48"),
+        /// Bits of the numbers of address spaces that harts implement (ASIDLEN). 0: a kernel forgets a hart's translations
+        /// when it changes to another process, and other harts need hear only of those that run now.
+        asid_bits: int(0..=16) = 16,
         /// Bytes of the lines that a hart can watch (reservations of lr, wrs), a power of two.
         watch_line_bytes: int(16..=4096),
     }

@@ -93,6 +93,7 @@ impl System {
         let clock_hz = file.system().clock_mhz * 1_000_000;
         let extensions = Extensions {
             sv48: config.mmu == Some(Mmu::Sv48),
+            asid_bits: config.asid_bits,
             ..Extensions::of(&config.isa)
         };
         let harts = (0..config.harts).map(HartId::new);

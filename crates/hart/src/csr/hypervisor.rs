@@ -257,6 +257,7 @@ impl CsrFile {
             SV48 => sv48,
             _ => false,
         };
+        let implemented = self.extensions.satp_bits();
         let delegated = self.hypervisor.hideleg & VS_INTERRUPTS;
         let own = &mut self.hypervisor;
         match number {
@@ -290,7 +291,7 @@ impl CsrFile {
             VSATP if own.in_guest && !has_mode(value) => {}
             VSATP => {
                 let mode = if has_mode(value) { value } else { own.vsatp } & MODE;
-                own.vsatp = mode | value & !MODE;
+                own.vsatp = mode | value & implemented & !MODE;
             }
             VSTIMECMP => own.vstimecmp = value,
             _ => {}

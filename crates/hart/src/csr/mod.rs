@@ -43,8 +43,8 @@ pub struct Clock {
 }
 
 /// The extensions of an ISA string that change what a hart does, beyond the instructions that it
-/// announces.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// announces, and what an implementation chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extensions {
     /// `h`: a hart can have guests.
     pub h: bool,
@@ -59,9 +59,23 @@ pub struct Extensions {
     pub zawrs: bool,
     /// `xloiterlock`: the instructions of the hardware lock; else they are illegal.
     pub xloiterlock: bool,
+    /// Bits of the numbers of address spaces in `satp` and `vsatp` (privileged manual, ASIDLEN); the others are 0.
+    pub asid_bits: u32,
+}
+
+impl Default for Extensions {
+    fn default() -> Self {
+        Self::of("rv64i")
+    }
 }
 
 impl Extensions {
+    /// Bits of `satp` that there are.
+    fn satp_bits(self) -> u64 {
+        let absent = (1 << ASID_BITS) - (1 << self.asid_bits.min(ASID_BITS));
+        !(absent << ASID_SHIFT)
+    }
+
     /// Those of an ISA string such as `rv64imafdc_zawrs_sstc`.
     #[must_use]
     pub fn of(isa: &str) -> Self {
@@ -75,6 +89,7 @@ impl Extensions {
             svadu: has("svadu"),
             zawrs: has("zawrs"),
             xloiterlock: has("xloiterlock"),
+            asid_bits: ASID_BITS,
         }
     }
 }
@@ -109,6 +124,10 @@ const MISA_VALUE: u64 = (2 << 62) | 0x14_112d;
 /// Extension H.
 const MISA_H: u64 = 1 << 7;
 const SATP_MODE_SHIFT: u32 = 60;
+/// Where `satp` has the number of the address space.
+const ASID_SHIFT: u32 = 44;
+/// Bits of that number at most.
+const ASID_BITS: u32 = 16;
 /// Modes of `satp`.
 const SV39: u64 = 8;
 const SV48: u64 = 9;
@@ -467,7 +486,7 @@ impl CsrFile {
                 _ => false,
             } =>
             {
-                self.satp = value;
+                self.satp = value & self.extensions.satp_bits();
             }
             PMPCFG0..=PMPCFG15 => self.pmp.set_config((number - PMPCFG0).into(), value),
             PMPADDR0..=PMPADDR63 => self.pmp.set_addr((number - PMPADDR0).into(), value),

@@ -364,6 +364,28 @@ fn a_guest_has_a_time_and_a_timer_of_its_own() {
     assert_eq!(csr.takeable_interrupt(), None);
 }
 
+/// How a kernel finds out how many there are (privileged manual, "satp"): it writes ones and reads them back, the lowest first.
+#[test]
+fn a_hart_has_as_many_numbers_of_address_spaces_as_its_bits_tell_apart() {
+    let ones = 0xffff << 44;
+    for (bits, expected) in [(0, 0), (1, 1), (9, 0x1ff), (16, 0xffff)] {
+        let extensions = Extensions {
+            asid_bits: bits,
+            ..Extensions::of("rv64imah")
+        };
+        let mut csr = CsrFile::new(HartId(0), extensions);
+        let tables = SV39 << 60 | 0x80123;
+        for register in [SATP, VSATP] {
+            csr.write(register, tables | ones, 0);
+            assert_eq!(
+                csr.read(register, 0, false),
+                Some(tables | expected << 44),
+                "{bits} bits of register {register:#x}"
+            );
+        }
+    }
+}
+
 #[test]
 fn a_snapshot_of_a_hart_in_a_guest_is_whole() {
     let mut csr = guest();

@@ -44,6 +44,8 @@ pub struct Hardware {
     pub isa: String,
     /// The largest address space that harts translate.
     pub mmu: Option<Mmu>,
+    /// Bits of the numbers of address spaces that harts implement.
+    pub asid_bits: u32,
     /// Ticks of `mtime` in a second.
     pub timebase_hz: u64,
     /// Length of the lines that harts watch.
@@ -65,6 +67,7 @@ impl From<&MachineConfig> for Hardware {
             ram_bytes: config.ram_bytes,
             isa: config.isa.clone(),
             mmu: config.mmu,
+            asid_bits: config.asid_bits,
             timebase_hz: config.timebase_hz,
             watch_line_bytes: config.watch_line_bytes,
             disks: config.disks.len(),

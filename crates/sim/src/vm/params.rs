@@ -67,6 +67,8 @@ params! {
         harts: int(1..=512) = 1,
         /// Its memory.
         memory_mib: int(1..=16_777_216) = 128,
+        /// Changes of what it sees of its machine, `virt`, as `--set` takes them, with spaces between.
+        machine_set: text = "",
         /// A bare-metal program to run: the path of an ELF, or the name of one that comes with loiter.
         program: text = "",
         /// The command line of the program.

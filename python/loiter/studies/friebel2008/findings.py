@@ -23,6 +23,10 @@ def histograms(found: Measured, load: str) -> list[Curves]:
     ]
 
 
+def _mode(case: Case) -> str:
+    return YIELDING if case.after_log2 else PREEMPTED if case.rivals else ALONE
+
+
 def _ms(cycles: Mapping[int, int]) -> dict[int, float]:
     return {log2: n / (1000 * grid.CLOCK_MHZ) for log2, n in cycles.items()}
 
@@ -205,10 +209,9 @@ def queued(found: Measured) -> Grid:
     """What the paper has not: queued locks."""
     rows = []
     for case in grid.queued():
-        name = YIELDING if case.after_log2 else PREEMPTED if case.rivals else ALONE
         times = found.times(case)
         load = grid.LOADS[case.load]
-        rows.append((load, _NAMES[case.lock], name, *_ours(times), f"{times.yields:,}", f"{times.slept:,}"))
+        rows.append((load, _NAMES[case.lock], _mode(case), *_ours(times), f"{times.yields:,}", f"{times.slept:,}"))
     columns = ("load", "lock", "mode", "wall, ms", "guest, ms", "spinning, ms", "spinning, %", "yields", "sleeps")
     caption = (
         "On a kernel with queued spin locks. A waiter of a para-virtual one looks "
@@ -220,21 +223,20 @@ def queued(found: Measured) -> Grid:
 def fences(found: Measured) -> Grid:
     """What a guest waits for beside locks: CPUs that are to forget translations and instructions."""
     rows = []
-    for who, cases in grid.fences().items():
-        for case, name in zip(cases, (ALONE, PREEMPTED, YIELDING), strict=True):
-            times, calls = found.times(case), found.calls(case)
-            total = sum(calls.cycles.values()) / (1000 * grid.CLOCK_MHZ)
-            numbers = (f"{calls.count:,}", f"{total:,.0f}", f"{sum(calls.long().values()):,}")
-            rows.append((grid.FENCES[who], name, *_ours(times), *numbers))
+    for case in grid.fences():
+        times, calls = found.times(case), found.calls(case)
+        total = sum(calls.cycles.values()) / (1000 * grid.CLOCK_MHZ)
+        numbers = (f"{calls.count:,}", f"{total:,.0f}", f"{sum(calls.long().values()):,}")
+        rows.append((str(case.asid_bits), grid.FENCES[case.fences], _mode(case), *_ours(times), *numbers))
     columns = (
-        *("fences by", "mode", "wall, ms", "guest, ms", "spinning, ms", "spinning, %"),
+        *("ASID bits", "fences by", "mode", "wall, ms", "guest, ms", "spinning, ms", "spinning, %"),
         *("calls waited for", "ms in all", f"from 2^{grid.SLICE_LOG2 - 2}"),
     )
     caption = (
         f"{grid.LOADS[grid.BUILD]}, test-and-set. The firmware's waits for other CPUs do not show and cannot yield. "
         "The kernel's are among those for functions that other CPUs are to execute, which count as spinning and yield."
     )
-    return Grid("fences", "Remote fences", caption, columns, tuple(rows), words=2)
+    return Grid("fences", "Remote fences", caption, columns, tuple(rows), words=3)
 
 
 def more_cpus(found: Measured, scale: Scale) -> Grid:
@@ -242,17 +244,16 @@ def more_cpus(found: Measured, scale: Scale) -> Grid:
     rows = []
     for case in grid.more_cpus():
         times, waits, calls = found.times(case), found.waits(case), found.calls(case)
-        name = YIELDING if case.after_log2 else PREEMPTED
         long = (f"{sum(each.long().values()):,}" for each in (waits, calls))
         rows.append(
-            (str(scale.enlarged(case.times).cpus), name, *_ours(times), f"{waits.count:,}", f"{calls.count:,}", *long)
+            (str(scale.enlarged(case.times).cpus), _mode(case), *_ours(times), f"{waits.count:,}", f"{calls.count:,}", *long)
         )
     near = grid.SLICE_LOG2 - 2
     columns = (
         *("virtual CPUs", "mode", "wall, ms", "guest, ms", "spinning, ms", "spinning, %"),
         *("waits for locks", "for other CPUs", f"locks, from 2^{near}", f"other CPUs, from 2^{near}"),
     )
-    caption = f"{grid.LOADS[grid.BUILD]}, ticket locks, fences by the kernel; as much to build for each virtual CPU."
+    caption = f"{grid.LOADS[grid.BUILD]}, ticket locks; as much to build for each virtual CPU."
     return Grid("cpus", "The build on more virtual CPUs", caption, columns, tuple(rows), words=2)
 
 
@@ -260,10 +261,9 @@ def contended(found: Measured) -> Grid:
     """How often a build waits for locks, and what happens where all CPUs of a guest meet in one."""
     rows = []
     for case in grid.contended():
-        name = YIELDING if case.after_log2 else PREEMPTED if case.rivals else ALONE
         times, waits = found.times(case), found.waits(case)
         numbers = (f"{waits.count:,}", f"{waits.count / times.guest:.2f}", f"{sum(waits.long().values()):,}")
-        rows.append((grid.LOADS[case.load], _NAMES[case.lock], name, *_ours(times), *numbers))
+        rows.append((grid.LOADS[case.load], _NAMES[case.lock], _mode(case), *_ours(times), *numbers))
     columns = (
         *("load", "lock", "mode", "wall, ms", "guest, ms", "spinning, ms", "spinning, %"),
         *("waits", "a ms of the guest", f"from 2^{grid.SLICE_LOG2 - 2}"),

@@ -15,7 +15,7 @@ EXHIBITS = (
     Exhibit("results", "Wall time, guest time and spinning, by lock"),
     Exhibit("efficiency", "Gains of guest time and of wall time"),
     Exhibit("queued", "Queued spin locks, plain and para-virtual"),
-    Exhibit("fences", "Remote fences by the kernel, whose waits show"),
+    Exhibit("fences", "Remote fences, with and without numbers of address spaces"),
     Exhibit("cpus", "The build on more virtual CPUs"),
     Exhibit("contended", "A lock of the kernel in which all CPUs meet"),
     Exhibit("pairs", "Two builds, and a web server beside a build"),
@@ -57,6 +57,13 @@ SBI, IPI = "sbi", "ipi"
 FENCES = {SBI: "the firmware", IPI: "the kernel"}
 """Who sends fences to other CPUs: only the kernel's waits are seen, and yield."""
 
+ASID_BITS = 0
+"""Of the paper's processors (AMD, 2008): x86 had no numbers of address spaces before Intel's Westmere (PCID, 2010), and
+Linux does not use those of x86 before 4.14. A change to another process forgets a CPU's translations, so that later
+changes of its page tables concern no CPU where it has been before."""
+MOST_ASID_BITS = 16
+"""Of RISC-V, and what harts have elsewhere."""
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -94,7 +101,7 @@ class Scale:
 
 SCALES = {
     "quick": Scale(4, 20_000, 2_000, 20_000, 8, 8, 8, 3_000_000, (10, 16, 22), (1, 2, 4)),
-    "default": Scale(8, 100_000, 2_000, 40_000, 64, 24, 24, 10_000_000, tuple(range(10, 23, 2)), (1, 2, 3, 4)),
+    "default": Scale(16, 100_000, 2_000, 80_000, 64, 32, 32, 5_000_000, tuple(range(10, 23, 2)), (1, 2, 3, 4)),
 }
 
 
@@ -116,6 +123,8 @@ class Case:
     """What another guest does, which is waited for as well; empty: there is none but rivals."""
     times: int = 1
     """The CPUs, virtual and not, and the build, of those of the scale."""
+    asid_bits: int = ASID_BITS
+    """Of the numbers of address spaces of a guest on Linux."""
 
     @property
     def label(self) -> str:
@@ -125,6 +134,7 @@ class Case:
         load = f"{self.load}+{self.beside}" if self.beside else self.load
         load = load if self.fences == SBI else f"{load}.{self.fences}"
         larger = f".times{self.times}" if self.times > 1 else ""
+        larger += f".asid{self.asid_bits}" if self.asid_bits != ASID_BITS else ""
         return f"{load}.{self.lock}.{self.policy}.after{self.after_log2}.rivals{self.rivals}{larger}"
 
     @property
@@ -195,7 +205,8 @@ def command(case: Case, load: str, scale: Scale) -> str:
 def _linux(name: str, load: str, case: Case, scale: Scale) -> str:
     text = command(case, load, scale).replace("\\", "\\\\").replace('"', '\\"')
     boots = [f'append = "loiter_yield.lock={PARAVIRTUAL}"'] if case.lock == PARAVIRTUAL else []
-    memory = f"memory_mib = {build.MEMORY_MIB}"
+    machine = f'machine_set = "hart.asid_bits={case.asid_bits}"'
+    memory = f"memory_mib = {build.MEMORY_MIB}\n{machine}"
     return _guest(name, scale, f'image = "{case.image}"', *boots, f'command = """\n{text}"""', memory)
 
 
@@ -231,7 +242,7 @@ def cases(scale: Scale, exhibit: str, loads: Iterable[str]) -> list[Case]:
     found: list[Case] = []
     of_build: dict[str, Callable[[], list[Case]]] = {
         "queued": queued,
-        "fences": lambda: [case for cases in fences().values() for case in cases],
+        "fences": fences,
         "cpus": more_cpus,
         "contended": contended,
         "pairs": pairs,
@@ -264,9 +275,9 @@ def queued() -> list[Case]:
 
 
 def more_cpus() -> list[Case]:
-    """The build with ticket locks and the kernel's fences, on more and more CPUs."""
+    """The build with ticket locks, on more and more CPUs."""
     return [
-        replace(mode(BUILD, TICKET, name), fences=IPI, times=times)
+        replace(mode(BUILD, TICKET, name), times=times)
         for times in (1, 2, 4)
         for name in (PREEMPTED, YIELDING)
     ]
@@ -277,10 +288,14 @@ def contended() -> list[Case]:
     return [mode(BUILD, lock, ALONE) for lock in LOCKS] + modes(MIX)
 
 
-def fences() -> dict[str, list[Case]]:
-    """The build with test-and-set locks, by who sends fences, and by mode."""
-    names = (ALONE, PREEMPTED, YIELDING)
-    return {who: [replace(mode(BUILD, TEST_AND_SET, name), fences=who) for name in names] for who in FENCES}
+def fences() -> list[Case]:
+    """The build with test-and-set locks, by how many numbers of address spaces there are, who sends fences, and mode."""
+    return [
+        replace(mode(BUILD, TEST_AND_SET, name), fences=who, asid_bits=bits)
+        for bits in (MOST_ASID_BITS, ASID_BITS)
+        for who in FENCES
+        for name in (ALONE, PREEMPTED, YIELDING)
+    ]
 
 
 def pairs() -> list[Case]:
