@@ -113,7 +113,8 @@ def run(
 ) -> Run:
     """Runs the host to the end that its guests or the file set, or to where it is saved.
 
-    `console` hears of images that are built for it. `sets` change what guests see of their machine, beside what their file changes.
+    `console` hears of images that are built for it. `sets` change what guests see of their machine, beside what their
+    file changes.
     """
     began = time.monotonic()
     vm = engine.vm(str(file.path), file.text, _machine(engine, file))

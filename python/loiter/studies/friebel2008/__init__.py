@@ -25,10 +25,10 @@ class Friebel2008:
         "A guest has as many virtual CPUs as the host has CPUs, beside a rival guest that always computes on each of "
         f"its own; Xen's credit scheduler with slices of {grid.SLICE_US // 1000} ms, {grid.CLOCK_MHZ} MHz, the "
         "reference engine. The guest builds a C program in tmpfs on Linux 6.12, whose spin locks are ticket or "
-        "test-and-set locks; what it built is run and checked. Harts have no numbers of address spaces, as the published "
-        "processors had none. Sweeps are of one lock on bare metal. A waiter that yields calls the host, which runs "
-        "another virtual CPU of the guest in the published order. Native is a guest "
-        "alone on a host that costs nothing."
+        "test-and-set locks; what it built is run and checked. Harts have no numbers of address spaces, as the "
+        "published processors had none. Sweeps are of one lock on bare metal. A waiter that yields calls the host, "
+        "which runs another virtual CPU of the guest in the published order. Native is a guest alone on a host that "
+        "costs nothing."
     )
     legend = (
         "The published machine runs at 2.2 GHz with shadow paging, which a guest here has not, and builds a kernel in "

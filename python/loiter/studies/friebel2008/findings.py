@@ -242,12 +242,11 @@ def fences(found: Measured) -> Grid:
 def more_cpus(found: Measured, scale: Scale) -> Grid:
     """What the build waits for, the more the more CPUs there are."""
     rows = []
-    for case in grid.more_cpus():
+    for case in grid.more_cpus(scale):
         times, waits, calls = found.times(case), found.waits(case), found.calls(case)
+        cpus, counts = str(scale.enlarged(case.times).cpus), (f"{each.count:,}" for each in (waits, calls))
         long = (f"{sum(each.long().values()):,}" for each in (waits, calls))
-        rows.append(
-            (str(scale.enlarged(case.times).cpus), _mode(case), *_ours(times), f"{waits.count:,}", f"{calls.count:,}", *long)
-        )
+        rows.append((cpus, _mode(case), *_ours(times), *counts, *long))
     near = grid.SLICE_LOG2 - 2
     columns = (
         *("virtual CPUs", "mode", "wall, ms", "guest, ms", "spinning, ms", "spinning, %"),

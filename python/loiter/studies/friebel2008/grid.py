@@ -85,6 +85,8 @@ class Scale:
     """After which a run is given up."""
     thresholds: tuple[int, ...]
     guests: tuple[int, ...]
+    times: tuple[int, ...]
+    """As many CPUs, and as much to build, as that of these."""
 
     @property
     def description(self) -> str:
@@ -100,8 +102,8 @@ class Scale:
 
 
 SCALES = {
-    "quick": Scale(4, 20_000, 2_000, 20_000, 8, 8, 8, 3_000_000, (10, 16, 22), (1, 2, 4)),
-    "default": Scale(16, 100_000, 2_000, 80_000, 64, 32, 32, 5_000_000, tuple(range(10, 23, 2)), (1, 2, 3, 4)),
+    "quick": Scale(4, 20_000, 2_000, 20_000, 8, 8, 8, 3_000_000, (10, 16, 22), (1, 2, 4), (1, 2, 4)),
+    "default": Scale(16, 100_000, 2_000, 80_000, 64, 32, 32, 5_000_000, tuple(range(10, 23, 2)), (1, 2, 3, 4), (1, 2)),
 }
 
 
@@ -243,7 +245,7 @@ def cases(scale: Scale, exhibit: str, loads: Iterable[str]) -> list[Case]:
     of_build: dict[str, Callable[[], list[Case]]] = {
         "queued": queued,
         "fences": fences,
-        "cpus": more_cpus,
+        "cpus": lambda: more_cpus(scale),
         "contended": contended,
         "pairs": pairs,
     }
@@ -274,13 +276,9 @@ def queued() -> list[Case]:
     ]
 
 
-def more_cpus() -> list[Case]:
+def more_cpus(scale: Scale) -> list[Case]:
     """The build with ticket locks, on more and more CPUs."""
-    return [
-        replace(mode(BUILD, TICKET, name), times=times)
-        for times in (1, 2, 4)
-        for name in (PREEMPTED, YIELDING)
-    ]
+    return [replace(mode(BUILD, TICKET, name), times=times) for times in scale.times for name in (PREEMPTED, YIELDING)]
 
 
 def contended() -> list[Case]:
@@ -289,7 +287,7 @@ def contended() -> list[Case]:
 
 
 def fences() -> list[Case]:
-    """The build with test-and-set locks, by how many numbers of address spaces there are, who sends fences, and mode."""
+    """The build with test-and-set locks, by the bits of numbers of address spaces, by who sends fences, and by mode."""
     return [
         replace(mode(BUILD, TEST_AND_SET, name), fences=who, asid_bits=bits)
         for bits in (MOST_ASID_BITS, ASID_BITS)
