@@ -5,6 +5,7 @@ use loiter_machine::Machine;
 use loiter_observe::Recorders;
 use loiter_types::HartId;
 
+use crate::debug::GuestInspectors;
 use crate::error::Error;
 use crate::system::System;
 
@@ -32,7 +33,6 @@ impl System {
         let machine = Machine::host(machines)?;
         let mut system = Self::empty(machine, clock_hz, cycles_per_tick);
         system.symbols.clear();
-        system.guest_inspectors = inspectors;
         for (guest, (mut harts, symbols, now)) in parts.into_iter().enumerate() {
             let partition = system.machine.platform(guest).partition();
             for hart in &mut harts {
@@ -42,7 +42,9 @@ impl System {
             system.symbols.extend(symbols);
         }
         let harts = (0..system.harts.len()).map(HartId::new);
-        let owners = harts.map(|hart| system.machine.guest_of(hart)).collect();
+        let owners: Vec<_> = harts.map(|hart| system.machine.guest_of(hart)).collect();
+        let guests = owners.iter().map(|guest| guest.0).collect();
+        system.guest_inspectors = GuestInspectors::new(inspectors, guests);
         system.recorders = Recorders::of_guests(owners);
         Ok(system)
     }

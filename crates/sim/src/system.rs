@@ -15,7 +15,8 @@ use crate::check::{Checker, Divergence, What};
 use crate::config::MachineFile;
 use crate::debug::output;
 use crate::debug::{
-    Inspector, LockStats, Pipeline, PipelineRequest, Profiler, Timeline, Trace, TraceRequest,
+    GuestInspectors, Inspector, LockStats, Pipeline, PipelineRequest, Profiler, Timeline, Trace,
+    TraceRequest,
 };
 use crate::error::Error;
 use crate::phases::Awaited;
@@ -43,8 +44,8 @@ pub(crate) struct System {
     pub(crate) waiting: Vec<WaitingRow>,
     /// Who watches instructions.
     pub(crate) inspector: Option<Box<Inspector>>,
-    /// Who watches those of each guest, where there are guests, on the reference engine.
-    pub(crate) guest_inspectors: Vec<Option<Box<Inspector>>>,
+    /// Who watches those of each guest, where there are guests.
+    pub(crate) guest_inspectors: GuestInspectors,
     /// What is left of a turn in which a debugger holds the system.
     pub(crate) held_turn: Option<Turn>,
     /// The hart that cannot continue: its trap has no handler.
@@ -114,7 +115,7 @@ impl System {
             symbols: vec![Arc::default()],
             waiting: Vec::new(),
             inspector: None,
-            guest_inspectors: Vec::new(),
+            guest_inspectors: GuestInspectors::default(),
             held_turn: None,
             faulting: None,
             alone: None,
@@ -357,8 +358,8 @@ impl System {
     /// What has been found out of locks: by probes, and by the symbols of lock functions.
     pub(crate) fn locks_of(&self, guest: usize) -> impl Iterator<Item = &Locks> {
         let inspector = match self.guest_inspectors.get(guest) {
-            Some(of_guest) => of_guest.as_ref(),
-            None => self.inspector.as_ref(),
+            Some(of_guest) => of_guest,
+            None => self.inspector.as_deref(),
         };
         let lock_stats = inspector.and_then(|it| it.lock_stats.as_ref());
         iter::once(&self.recorders.of(guest).locks).chain(lock_stats.map(|it| &it.locks))

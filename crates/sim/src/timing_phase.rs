@@ -269,8 +269,16 @@ impl Timing {
         system: &mut System,
         until: Cycle,
     ) -> Result<Cycle, Error> {
-        let skips = (false, system.skipping);
-        let steps = self.steps_observed::<_, false>(system, &mut Unobserved, skips, until)?;
+        let steps = if system.guest_inspectors.watch_cores() {
+            let mut watchers = std::mem::take(&mut system.guest_inspectors);
+            let skips = (false, Skipping::Nothing);
+            let steps = self.steps_observed::<_, false>(system, &mut watchers, skips, until);
+            system.guest_inspectors = watchers;
+            steps?
+        } else {
+            let skips = (false, system.skipping);
+            self.steps_observed::<_, false>(system, &mut Unobserved, skips, until)?
+        };
         let timer = system.next_timer().unwrap_or(Cycle::NEVER);
         if matches!(steps, Steps::Asleep) || self.next(timer) >= until {
             // Nothing happens before.

@@ -145,7 +145,12 @@ impl Inspector {
     }
 
     /// Timed cores take `harts` over, or have left off at `now`.
-    pub(crate) fn timing_changes(&mut self, is_timed: bool, now: Cycle, harts: &[Hart]) {
+    pub(crate) fn timing_changes<'a>(
+        &mut self,
+        is_timed: bool,
+        now: Cycle,
+        harts: impl IntoIterator<Item = &'a Hart>,
+    ) {
         self.is_timed = is_timed;
         if let (false, Some(profiler)) = (is_timed, &mut self.profiler) {
             profiler.timing_ends(now);

@@ -6,6 +6,7 @@
 //! system and letting it continue included.
 
 mod begin;
+mod guests;
 mod inspector;
 mod lock_functions;
 mod lock_stats;
@@ -22,6 +23,7 @@ mod target;
 mod timeline;
 mod trace;
 
+pub(crate) use guests::GuestInspectors;
 pub(crate) use inspector::{Inspector, Watcher};
 pub(crate) use lock_stats::LockStats;
 pub(crate) use pipeline::Pipeline;

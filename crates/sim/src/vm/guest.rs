@@ -232,8 +232,8 @@ fn burst(
 /// Does what is to be watched by who watches the guest of `hart`.
 fn watched<T>(system: &mut System, hart: HartId, run: impl FnOnce(&mut System) -> T) -> T {
     let guest = system.machine.guest_of(hart).0;
-    std::mem::swap(&mut system.inspector, &mut system.guest_inspectors[guest]);
+    std::mem::swap(&mut system.inspector, system.guest_inspectors.place(guest));
     let done = run(system);
-    std::mem::swap(&mut system.inspector, &mut system.guest_inspectors[guest]);
+    std::mem::swap(&mut system.inspector, system.guest_inspectors.place(guest));
     done
 }

@@ -68,6 +68,9 @@ impl Host {
         let mut system = System::host(systems)?;
         if let Some(timing) = &mut timing {
             timing.open(Cycle(0));
+            system
+                .guest_inspectors
+                .timing_begins(Cycle(0), &system.harts);
         }
         let guests = file.guests.iter().zip(driven).enumerate();
         let guests: Vec<_> = guests

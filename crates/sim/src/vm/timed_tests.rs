@@ -1,6 +1,9 @@
 //! Virtual CPUs on timing cores.
 
+use std::sync::Arc;
+
 use loiter_cores::Skipping;
+use loiter_machine::{RAM_BASE, SymbolFile};
 use loiter_types::Cycle;
 
 use super::host::Host;
@@ -8,6 +11,8 @@ use super::result::VmResult;
 use super::testing::{
     CLOCK_MHZ, FREE, LOOP, SLICE, YIELDS, file, first, host_on, machine, run, system,
 };
+use crate::symbols::Symbols;
+use crate::system::System;
 use crate::timing_phase::Timing;
 
 const MACHINES: [&str; 3] = ["t1", "p-core", "symmetry"];
@@ -252,5 +257,80 @@ fn a_guest_that_fails_or_is_killed_leaves_the_others_their_work() {
         let states: Vec<_> = result.guests.iter().map(|guest| guest.state).collect();
         assert_eq!(states, ["failed", "exited", "exited"], "{name}");
         assert_eq!(result.guests[1].code, Some(0), "{name}");
+    }
+}
+
+/// Each of its harts takes a lock `rounds` times, by functions named as those of Linux, and sleeps for ever.
+fn locks(rounds: u64) -> String {
+    format!(
+        "auipc s0, 0
+        lui t0, 4
+        add s0, s0, t0
+        slli sp, a0, 8
+        add sp, sp, s0
+        li s1, {rounds}
+        round: addi a0, s0, 0
+        jal ra, lock
+        addi s2, s2, 1
+        addi a0, s0, 0
+        jal ra, unlock
+        addi s1, s1, -1
+        bnez s1, round
+        stay: wfi
+        j stay
+        lock: li t1, 1
+        again: amoswap.w.aq t0, t1, (a0)
+        bnez t0, again
+        jalr zero, 0(ra)
+        unlock: amoswap.w.rl zero, zero, (a0)
+        jalr zero, 0(ra)"
+    )
+}
+
+/// A system that runs [`locks`], whose locks are followed by the names of their functions.
+fn followed(harts: usize, rounds: u64) -> System {
+    let code = locks(rounds);
+    let at = |label: &str| {
+        let line = code.lines().position(|it| it.trim().starts_with(label));
+        RAM_BASE + 4 * line.expect("a label") as u64
+    };
+    let map = format!(
+        "{:016x} T _raw_spin_lock\n{:016x} T _raw_spin_unlock\n{:016x} T _raw_spin_unlock_irq\n",
+        at("lock:"),
+        at("unlock:"),
+        at("unlock:")
+    );
+    let file = SymbolFile::parse("System.map", map.as_bytes()).expect("a map");
+    let mut system = system(harts, &code);
+    system.symbols = vec![Arc::new(Symbols::new(vec![file]))];
+    system.begin_lock_stats(false).expect("names of locks");
+    system
+}
+
+#[test]
+fn locks_are_followed_by_guest_as_on_the_reference_engine() {
+    let rounds = [40, 25];
+    for name in [None, Some("t1"), Some("knl"), Some("symmetry")] {
+        let run_us = 200 * SLICE / CLOCK_MHZ;
+        let file = file(4, run_us, FREE, "", &[(2, ""), (3, "")]);
+        let systems = vec![
+            (followed(2, rounds[0]), false),
+            (followed(3, rounds[1]), false),
+        ];
+        let timing = name.map(|name| {
+            let timing = Timing::new(name, machine(name).timing(), Cycle(0));
+            timing.expect("a machine").expect("one with timing")
+        });
+        let mut host = Host::new(file, systems, timing).expect("guests that fit");
+        let result = run(&mut host);
+        for (guest, (harts, rounds)) in [(2, rounds[0]), (3, rounds[1])].into_iter().enumerate() {
+            let rows = &result.guests[guest].locks;
+            let by_hart: Vec<_> = rows
+                .iter()
+                .map(|row| (row.hart, row.acquisitions, row.holds))
+                .collect();
+            let expected: Vec<_> = (0..harts).map(|hart| (hart, rounds, rounds)).collect();
+            assert_eq!(by_hart, expected, "{name:?}, guest {guest}");
+        }
     }
 }
