@@ -54,7 +54,8 @@ def draw(chart: Chart) -> dict[str, bytes]:
 def draw_figure(curves: Curves) -> dict[str, bytes]:
     """Curves of a study as `png` and `svg`."""
     facts = (curves.title, curves.across, curves.unit, curves.points, False)
-    return {kind: draw_curves(*facts, kind, models=curves.models) for kind in ("png", "svg")}
+    spans = curves.spans or None
+    return {kind: draw_curves(*facts, kind, spans, curves.models) for kind in ("png", "svg")}
 
 
 def draw_shares(names: Sequence[str], shares: Sequence[tuple[str, Mapping[str, float]]], unit: str, kind: str) -> bytes:
@@ -102,7 +103,7 @@ def draw_curves(
     models: Mapping[str, str] | None = None,
 ) -> bytes:
     """Curves through points, as `png`, `svg` or `pdf`; with `by_powers`, by powers of two across and of ten up. `spans`
-    has the least and the most of each point. `models` are curves that are worked out, without points,
+    has the least and the most of each point of a curve. `models` are curves that are worked out, without points,
     each in the colour of the curve that it is a model of."""
     with matplotlib.rc_context(_STYLE):
         figure, axes = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
@@ -111,7 +112,7 @@ def draw_curves(
             stroke = _STROKES[index // len(COLOURS) % len(_STROKES)]
             colour = COLOURS[index % len(COLOURS)]
             xs, ys = [x for x, _ in points], [y for _, y in points]
-            if spans is not None:
+            if spans is not None and name in spans:
                 axes.vlines(xs, *zip(*spans[name], strict=True), color=colour, linewidth=1.2)
             if models and name in models:
                 colour = COLOURS[list(curves).index(models[name]) % len(COLOURS)]

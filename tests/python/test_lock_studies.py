@@ -14,7 +14,7 @@ from rich.console import Console
 
 import loiter
 from loiter import engine as engines
-from loiter import latency, reference, studies
+from loiter import latency, plots, reference, studies
 from loiter.errors import RunFault, UserFault
 from loiter.report import charts
 from loiter.results import Result
@@ -406,6 +406,24 @@ def test_a_model_is_dashed_and_has_the_colour_of_what_it_is_of(models: dict[str,
     assert all(colours[name] == colours[of] for name, of in models.items())
     spec["width"] = 400
     assert vl_convert.vegalite_to_svg(spec).startswith("<svg")
+
+
+def test_points_of_several_runs_have_bars_from_the_least_to_the_greatest() -> None:
+    points = {"a": [(1.0, 2.0), (2.0, 3.0)], "b": [(1.0, 1.0)]}
+    spans = {"a": [(1.5, 2.5), (3.0, 3.0)]}
+    spec = charts.of_curves(Curves("c", "title", "", "cores", "rate", points, spans=spans), lambda label: None)
+    ends = [(each["x"], each["low"], each["high"]) for each in spec["data"]["values"] if "low" in each]
+    assert ends == [(1.0, 1.5, 2.5), (2.0, 3.0, 3.0)]
+    assert [layer["encoding"]["y2"] for layer in spec["layer"] if "y2" in layer.get("encoding", {})] == [
+        {"field": "high"}
+    ]
+    spec["width"] = 400
+    with_bars = vl_convert.vegalite_to_svg(spec)
+    plain = charts.of_curves(Curves("c", "title", "", "cores", "rate", points), lambda label: None) | {"width": 400}
+    # One for each point with ends, as long as they are apart.
+    assert with_bars.count("rule") > vl_convert.vegalite_to_svg(plain).count("rule")
+    drawn = plots.draw_figure(Curves("c", "title", "", "cores", "rate", points, spans=spans))
+    assert drawn["svg"] != plots.draw_figure(Curves("c", "title", "", "cores", "rate", points))["svg"]
 
 
 @pytest.mark.simulator

@@ -349,6 +349,11 @@ def test_a_guest_that_fails_is_named_and_the_others_are_heard(tmp_path: Path) ->
         ("clock_mhz = 100", 'machine = "t1"\nclock_mhz = 100', ["its clock is 1000 MHz", "host.clock_mhz 100"]),
         ("clock_mhz = 100", 'machine = "virt"\nclock_mhz = 1000', ["not timed", "reference engine"]),
         ("clock_mhz = 100", 'machine_set = "core.contexts=1"\nclock_mhz = 100', ["host.machine_set", "names none"]),
+        (
+            'program = "virtual"',
+            'lock_stats = true\nprogram = "virtual"',
+            ["guest work", "lock_stats needs", "symbols"],
+        ),
         ('program = "virtual"', 'machine_set = "hart.asid_bits=17"\nprogram = "virtual"', ["hart.asid_bits", "17"]),
         (
             'policy = "nobody"',

@@ -23,6 +23,7 @@ _ENDS_SHOWN = {
     "mark": {"type": "rule"},
     "encoding": {"y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}},
 }
+_SPANS = {"transform": [{"filter": "isValid(datum.low)"}], **_ENDS_SHOWN}
 _MODELS = {"transform": [{"filter": "datum.kind == 'model'"}], "mark": {"type": "line", "strokeDash": [5, 3]}}
 _HEIGHT_PX = 300
 _STEP_PX = 46
@@ -76,9 +77,12 @@ def of_curves(curves: Curves, command: Callable[[str], str | None]) -> Spec:
     values: list[Spec] = []
     for series, points in curves.points.items():
         kind = "model" if series in curves.models else "measured"
-        for x, y in points:
+        for number, (x, y) in enumerate(points):
             run = curves.runs.get((series, x))
             found: Spec = {"x": x, "value": y, "series": series, "kind": kind}
+            if series in curves.spans:
+                low, high = curves.spans[series][number]
+                found |= {"low": low, "high": high, "range": f"{low:.4g} to {high:.4g}"}
             values.append(found | ({"run": run, "command": command(run)} if run else {}))
     at = sorted({value["x"] for value in values})
     shown: list[Spec] = [
@@ -86,6 +90,7 @@ def of_curves(curves: Curves, command: Callable[[str], str | None]) -> Spec:
         {"field": "series", "title": "series"},
         {"field": "value", "title": curves.unit, "format": ",.4~g"},
     ]
+    shown += [{"field": "range"}] if curves.spans else []
     shown += [{"field": "run"}, {"field": "command"}] if curves.runs else []
     measured = "datum.kind == 'measured'"
     return {
@@ -106,6 +111,7 @@ def of_curves(curves: Curves, command: Callable[[str], str | None]) -> Spec:
         "layer": [
             {"transform": [{"filter": measured}], "mark": {"type": "line"}},
             *([_MODELS] if curves.models else []),
+            *([_SPANS] if curves.spans else []),
             {
                 "transform": [{"filter": measured}],
                 "mark": {"type": "point", "filled": True, "size": 50, "cursor": "pointer"},

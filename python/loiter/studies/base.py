@@ -202,6 +202,8 @@ class Curves:
     """Series that are worked out, not measured, and the series of what they are models of."""
     runs: Mapping[tuple[str, float], str] = field(default_factory=dict)
     """Label of the run that a point is from, by series and number."""
+    spans: Mapping[str, Sequence[tuple[float, float]]] = field(default_factory=dict)
+    """By series, the least and the most that each of its points is the mean of."""
 
 
 @dataclass(frozen=True)

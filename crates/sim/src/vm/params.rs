@@ -83,6 +83,8 @@ params! {
         disk: text = "",
         /// Whether what the guest writes to the disk goes to its file.
         disk_writable: bool = false,
+        /// Whether its locks are followed by the names of its kernel's lock functions; it runs more slowly then.
+        lock_stats: bool = false,
         /// Whether the run ends without waiting for it.
         background: bool = false,
         /// Its share of the CPUs beside other guests'.

@@ -92,7 +92,7 @@ impl Vm {
     /// The next guest runs the program `elf` as `request` says, whose machine has the guest's harts, memory and clock.
     ///
     /// # Errors
-    /// The user's mistakes.
+    /// The user's mistakes; one whose locks are to be followed, without symbols of them.
     pub fn add_program(&mut self, request: &Request, elf: &[u8]) -> Result<(), Error> {
         let file = MachineFile::read(&request.machine_name, &request.machine_toml, &request.set)?;
         let elf = ElfImage::parse(&request.program, elf)?;
@@ -102,21 +102,25 @@ impl Vm {
     /// The next guest is a system that has booted, to which somebody types.
     ///
     /// # Errors
-    /// One with another clock than the host; one whose locks an oracle is to see, without symbols of them.
+    /// One with another clock than the host; one whose locks are to be followed, without symbols of them.
     pub fn add_session(&mut self, session: Session) -> Result<(), Error> {
-        let mut system = session.system;
-        if self.file.helping.policy == "oracle" {
-            let name = &self.file.guests[self.systems.len()].name;
-            system.begin_lock_stats(false).map_err(|error| {
-                let what = "helping.policy \"oracle\" needs the symbols of its kernel's locks";
-                Error::User(format!("guest {name}: {what}: {error}"))
-            })?;
-        }
-        self.add(system, true)
+        self.add(session.system, true)
     }
 
-    fn add(&mut self, system: System, is_driven: bool) -> Result<(), Error> {
+    fn add(&mut self, mut system: System, is_driven: bool) -> Result<(), Error> {
         let guest = &self.file.guests[self.systems.len()];
+        // Probes tell an oracle of the locks of a program.
+        let for_oracle = is_driven && self.file.helping.policy == "oracle";
+        if guest.lock_stats || for_oracle {
+            system.begin_lock_stats(false).map_err(|error| {
+                let who = match guest.lock_stats {
+                    true => "lock_stats",
+                    false => "helping.policy \"oracle\"",
+                };
+                let what = format!("{who} needs the symbols of lock functions");
+                Error::User(format!("guest {}: {what}: {error}", guest.name))
+            })?;
+        }
         let clock_mhz = system.clock_hz / 1_000_000;
         if clock_mhz != self.file.host.clock_mhz {
             return Err(Error::User(format!(

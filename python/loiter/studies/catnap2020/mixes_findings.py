@@ -69,17 +69,20 @@ def _figure_3(found: Mixed) -> Curves:
 def _figure_11(found: Mixed) -> list[Curves]:
     """Time and energy by threads, a figure for each mix."""
     figures = []
-    for what, of in (("time", _time), ("energy", _energy)):
+    for what, every in (("time", found.times), ("energy", found.energies)):
         for mix in found.scale.mixes:
+            values = {each: [every(mix, each, n) for n in found.scale.threads] for each in NAPS}
+            threads = [float(n) for n in found.scale.threads]
             figures.append(
                 Curves(
                     f"{FIGURE_11}_{what}_{mix}",
                     f"Figure 11: {what} of {mix}",
-                    "For the same work, over that without naps.",
+                    "For the same work, over that without naps. Bars: from the least to the greatest of repetitions.",
                     "threads",
                     f"{what} over that without naps",
-                    {each: [(float(n), of(found, mix, each, n)) for n in found.scale.threads] for each in NAPS},
+                    {each: list(zip(threads, map(_mean, values[each]), strict=True)) for each in NAPS},
                     runs={(each, float(n)): found.label(mix, each, n) for each in NAPS for n in found.scale.threads},
+                    spans={each: [(min(ratios), max(ratios)) for ratios in values[each]] for each in NAPS},
                 )
             )
     return figures
