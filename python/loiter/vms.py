@@ -202,7 +202,8 @@ def _add_linux(
     if guest["disk"]:
         raise UserFault(f"guest {guest['name']}: a guest with an image has no disk beside that of the image yet.")
     image = linux.image(guest["image"], [], guest["harts"], console)
-    boot = prepared.request(machine, guest["harts"], image, guest["append"] or None)
+    # A kernel asks when it boots what its host does for it.
+    boot = replace(prepared.request(machine, guest["harts"], image, guest["append"] or None), is_virtual=True)
     prepared.restore(engine, boot, lambda: None, lambda session: None)
     symbols = () if image.system_map is None else (image.system_map,)
     vm.add_snapshot(prepared.snapshot(engine, boot), replace(boot, symbols=symbols).native())

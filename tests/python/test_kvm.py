@@ -26,19 +26,35 @@ IMAGE, RECIPE = "debian-kvm", images.Recipe("debian", kernel="small-kernel", fra
 SAID = ["guest writes 500500 at 0", "guest writes 42 at 4", "guest writes 1 at 12", "guest ends, event 1"]
 
 
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("kvm") / "kvm"
-    compiler = ["riscv64-linux-gnu-gcc", "-O2", "-static", "-Wall", "-Wextra", "-Werror", "-o", str(out)]
-    subprocess.run([*compiler, str(ROOT / "guests/linux/kvm/kvm.c")], check=True)
+@pytest.fixture(scope="module", autouse=True)
+def _image() -> None:
     images.build(IMAGE, RECIPE)
-    return out
+
+
+def compiled(folder: Path, name: str) -> Path:
+    compiler = ["riscv64-linux-gnu-gcc", "-O2", "-static", "-pthread", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run([*compiler, "-o", str(folder / name), str(ROOT / f"guests/linux/kvm/{name}.c")], check=True)
+    return folder / name
+
+
+def run(program: Path, machine: str, harts: int, *words: str) -> list[str]:
+    command = [sys.executable, "-c", "from loiter.cli import main; main()", "exec", "--image", IMAGE, "-m", machine]
+    command += ["--harts", str(harts), "--set", "hart.isa=+h", "--", f"./{program.name}", *words]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=program.parent, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
 
 
 @pytest.mark.parametrize("machine", ["virt", "t1", "p-core"])
-def test_a_kernel_has_a_guest(machine: str, program: Path) -> None:
-    command = [sys.executable, "-c", "from loiter.cli import main; main()", "exec", "--image", IMAGE, "-m", machine]
-    command += ["--harts", "1", "--set", "hart.isa=+h", "--", "./kvm"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=program.parent, timeout=600)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == SAID
+def test_a_kernel_has_a_guest(machine: str, tmp_path: Path) -> None:
+    assert run(compiled(tmp_path, "kvm"), machine, 1) == SAID
+
+
+@pytest.mark.parametrize("nap", ["0", "1"])
+def test_virtual_cpus_of_kvm_meet_at_a_lock(nap: str, tmp_path: Path) -> None:
+    (said,) = run(compiled(tmp_path, "contend"), "virt", 4, "4", "100", "2000", "20000", nap, "4")
+    found = dict(word.split("=") for word in said.split())
+    assert found["counted"] == "400"
+    # Of 4 CPUs, beside as many rivals, the guest has about half.
+    share = float(found["cpu_ms"]) / float(found["wall_ms"]) / 4
+    assert 0.3 < share < 0.8, said

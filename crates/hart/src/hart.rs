@@ -53,6 +53,8 @@ pub struct Hart {
     pub blocked: Option<Blocked>,
     /// Whether it is a virtual CPU, whose host serves some of its environment calls.
     pub is_virtual: bool,
+    /// Where it wants to see its steal time, in its guest's memory: it has asked its host, this one or one before.
+    pub steal_time: Option<PhysAddr>,
     /// What it has called its host for, as a virtual CPU on a timing core: the call has been made, and the host has not heard.
     pub called: Option<HostCall>,
     /// Whether the host of a virtual CPU on a timing core wants to hear of its pauses.
@@ -81,6 +83,7 @@ impl Hart {
             state: HartState::Running,
             blocked: None,
             is_virtual: false,
+            steal_time: None,
             called: None,
             tells_pauses: false,
             paused: None,
@@ -133,6 +136,7 @@ impl Hart {
             state,
             blocked,
             is_virtual: _,
+            steal_time: _,
             called: _,
             tells_pauses,
             paused: _,

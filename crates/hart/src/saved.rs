@@ -4,6 +4,7 @@
 //! code) never shows, so a hart without it continues as the one that had it.
 
 use loiter_isa::SINK;
+use loiter_types::PhysAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::csr::CsrFile;
@@ -24,6 +25,9 @@ pub struct SavedHart {
     /// Since when it waits at an instruction of the hardware lock, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     blocked: Option<Blocked>,
+    /// Where it wants to see its steal time, if it is a virtual CPU that has asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    steal_time: Option<PhysAddr>,
     csr: CsrFile,
 }
 
@@ -40,6 +44,7 @@ impl Hart {
                 HartState::Napping(nap) => Some(nap),
             },
             blocked: self.blocked,
+            steal_time: self.steal_time,
             csr: self.csr.clone(),
         }
     }
@@ -64,6 +69,7 @@ impl Hart {
         self.retired = saved.retired;
         self.state = saved.nap.map_or(HartState::Running, HartState::Napping);
         self.blocked = saved.blocked;
+        self.steal_time = saved.steal_time;
         self.csr.restore(&saved.csr);
         self.tlb = Tlb::new(self.id);
         self.mode_changed();

@@ -1,6 +1,6 @@
 //! A system whose harts are those of several guests.
 
-use loiter_hart::Extensions;
+use loiter_hart::{Extensions, HostCall, HostCallError};
 use loiter_machine::Machine;
 use loiter_observe::Recorders;
 use loiter_types::HartId;
@@ -10,6 +10,20 @@ use crate::error::Error;
 use crate::system::System;
 
 impl System {
+    /// A virtual CPU calls its host while that has no other guest: before it is one's of [`System::host`]. Nobody waits for its CPU,
+    /// and who sleeps until it is kicked may wake before.
+    pub(crate) fn serves_alone(&mut self, hart: HartId, call: HostCall) {
+        let (error, value) = match call {
+            HostCall::Provides => (HostCallError::Success, 1),
+            HostCall::Yield | HostCall::Wait | HostCall::Kick(_) => (HostCallError::Success, 0),
+            HostCall::ShowStealTime { low, high, flags } => {
+                (self.set_steal_time(hart, low, high, flags), 0)
+            }
+            HostCall::Unknown => (HostCallError::NotSupported, 0),
+        };
+        self.harts[hart.index()].return_from_host_call(error, value);
+    }
+
     /// A system that has the harts of all `guests`, one behind the other, and their memory and devices. Its time begins at 0, and so do
     /// the records of what probes say; the guests' clocks go on where they stand. All have the clock of the first.
     ///

@@ -237,7 +237,12 @@ impl System {
                     return Err(self.unhandled(HartId::new(n), unhandled));
                 }
                 Stop::Held => return Ok(Turned::Held),
-                Stop::Called(_) => unreachable!("no hart is a virtual CPU here"),
+                Stop::Called(call) => {
+                    self.serves_alone(HartId::new(n), call);
+                    if turn.retired + turn.traps >= turn.quantum {
+                        return Ok(Turned::Over);
+                    }
+                }
                 Stop::Ended => return Ok(Turned::Over),
                 Stop::Budget | Stop::Napping(_) | Stop::Pause => {
                     if self.inspector.as_ref().is_some_and(|it| it.holds()) {

@@ -136,6 +136,10 @@ pub struct BootRequest {
     /// Run in the untimed reference engine, whatever cores the machine has.
     #[serde(default)]
     pub untimed: bool,
+    /// Whether its harts are virtual CPUs, which are to be a guest's of a host: their calls to it are served as by one that has no
+    /// other guest. The reference engine alone executes such.
+    #[serde(default)]
+    pub is_virtual: bool,
 }
 
 /// A disk of a system.

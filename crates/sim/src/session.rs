@@ -115,6 +115,7 @@ impl Session {
         mark_waiting(&mut system, &file, request.waiting.as_ref())?;
         for hart in &mut system.harts {
             hart.regs[12] = addresses.dynamic_info.0;
+            hart.is_virtual = request.is_virtual;
         }
         let origin = Origin::boot(request, &file);
         let engines = Engines::of_boot(request);

@@ -75,6 +75,7 @@ def key(engine: Engine, boot: Boot) -> str:
             "network": boot.network,
             "seed": boot.seed,
         }
+        | ({"virtual": True} if boot.is_virtual else {})
     )
 
 

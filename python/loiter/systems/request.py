@@ -49,6 +49,8 @@ class Boot:
     untimed: bool = False
     waiting: Table | None = None
     """Which functions of the kernel wait."""
+    is_virtual: bool = False
+    """Whether it is to be a guest, whose harts are virtual CPUs."""
 
     def native(self) -> Json:
         """The request as the simulator reads it."""
@@ -76,6 +78,7 @@ class Boot:
             "symbols": [_absolute(path) for path in self.symbols],
             "waiting": None if self.waiting is None else self.waiting.native(),
             "untimed": self.untimed,
+            "is_virtual": self.is_virtual,
         }
 
 

@@ -29,7 +29,7 @@ pub(crate) enum Engines {
 
 impl Engines {
     pub(crate) fn of_boot(request: &BootRequest) -> Self {
-        match request.untimed {
+        match request.untimed || request.is_virtual {
             true => Engines::Untimed,
             false => Engines::Machine,
         }

@@ -1,11 +1,12 @@
 //! Closed forms: loops of pauses, switches put off, kicks, and steal time that guests see.
 
+use loiter_hart::Stop;
 use loiter_isa::Width;
 use loiter_machine::RAM_BASE;
-use loiter_types::PhysAddr;
+use loiter_types::{HartId, PhysAddr};
 
 use super::host::{Host, Progress};
-use super::testing::{CLOCK_MHZ, FREE, LOOP, SLICE, file, first, host, run};
+use super::testing::{CLOCK_MHZ, FREE, LOOP, SLICE, file, first, host, run, system};
 
 /// Registers of a call's result.
 const A0: usize = 10;
@@ -265,6 +266,31 @@ fn a_guest_sees_the_steal_time_that_its_host_counts() {
         assert_eq!(row.steal_cycles * NS_PER_CYCLE, steal_ns);
         until(&mut host, (2 * turn - 1) * SLICE + 100);
         assert_eq!(seen(&host), [2 * (turn - 1), 0, steal_ns, 1]);
+    }
+}
+
+/// A kernel asks when it boots, which it may have done and been kept as a snapshot before.
+#[test]
+fn a_guest_that_asked_before_it_came_to_its_host_sees_its_steal_time() {
+    let mut asks = system(1, &sees_steal_time(""));
+    asks.harts[0].is_virtual = true;
+    let burst = asks.burst(0, 100, None);
+    let Stop::Called(call) = burst.stop else {
+        panic!("it calls its host, and does not stop by {:?}", burst.stop);
+    };
+    asks.serves_alone(HartId(0), call);
+    assert_eq!(asks.harts[0].regs[A0] as i64, 0);
+    let saved = asks.harts[0].save();
+    asks.harts[0].steal_time = None;
+    asks.harts[0].restore(&saved).expect("a hart");
+    let file = file(1, us(20 * SLICE), FREE, "", &[(1, ""), (1, "")]);
+    let systems = vec![(asks, false), (system(1, LOOP), false)];
+    let mut host = Host::new(file, systems, None).expect("guests that fit");
+    for turn in 1..4 {
+        until(&mut host, (2 * turn - 1) * SLICE);
+        let steal_ns = (turn - 1) * SLICE * NS_PER_CYCLE;
+        // It is told of when it begins, too, not only when it comes back.
+        assert_eq!(seen(&host), [2 * turn, 0, steal_ns, 0]);
     }
 }
 

@@ -3,8 +3,6 @@
 use loiter_types::{CpuId, Cycle, HartId, VcpuId};
 use serde::{Deserialize, Serialize};
 
-use super::steal::StealTime;
-
 /// What a virtual CPU is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum State {
@@ -38,8 +36,8 @@ pub(crate) struct Vcpu {
     /// Whether it sleeps until it is kicked, and whether it has been kicked since it last did.
     pub(crate) waits_for_kick: bool,
     pub(crate) kicked: bool,
-    /// Where it sees its steal time.
-    pub(crate) steal_time: Option<StealTime>,
+    /// Its steal cycles when it asked to see them: what it sees counts from then on.
+    pub(crate) steal_before: u64,
     pub(crate) counts: VcpuCounts,
 }
 
@@ -95,7 +93,7 @@ impl Vcpu {
             woken: None,
             waits_for_kick: false,
             kicked: false,
-            steal_time: None,
+            steal_before: 0,
             counts: VcpuCounts::default(),
         }
     }
