@@ -24,7 +24,7 @@ from loiter.studies.friebel2008.statements import Judge
 from loiter.studies.runner import Order, carry_out
 
 # With such work outside, the virtual CPUs of a guest do not lose their CPUs at the same time.
-TINY = Scale(2, 6_000, 2_000, 21_000, 4, 2, 2, 1_000_000, (16,), (1, 2), (1, 2, 4))
+TINY = Scale(2, 6_000, 2_000, 21_000, 4, 2, 2, 1_000_000, 1_000_000, (16,), (1, 2), (1, 2, 4))
 
 
 def name_of(case: Case) -> str:

@@ -83,6 +83,8 @@ class Scale:
     """Side by side, of the web server."""
     run_us: int
     """After which a run is given up."""
+    published_us: int
+    """The same of the build as published, whose runs are to come to their ends."""
     thresholds: tuple[int, ...]
     guests: tuple[int, ...]
     times: tuple[int, ...]
@@ -102,8 +104,10 @@ class Scale:
 
 
 SCALES = {
-    "quick": Scale(4, 20_000, 2_000, 20_000, 8, 8, 8, 3_000_000, (10, 16, 22), (1, 2, 4), (1, 2, 4)),
-    "default": Scale(16, 100_000, 2_000, 80_000, 64, 32, 32, 5_000_000, tuple(range(10, 23, 2)), (1, 2, 3, 4), (1, 2)),
+    "quick": Scale(4, 20_000, 2_000, 20_000, 8, 8, 8, 3_000_000, 3_000_000, (10, 16, 22), (1, 2, 4), (1, 2, 4)),
+    "default": Scale(
+        16, 100_000, 2_000, 80_000, 64, 32, 32, 5_000_000, 300_000_000, tuple(range(10, 23, 2)), (1, 2, 3, 4), (1, 2)
+    ),
 }
 
 
@@ -158,7 +162,8 @@ class Case:
         rivals = "".join(_rival(number, scale) for number in range(self.rivals))
         costs = "switch_cycles = 0\ncall_cycles = 0" if self.native else ""
         memory_mib = build.MEMORY_MIB * (2 if self.beside else 1) + 64 * self.rivals
-        return _HOST.format(scale=scale, case=self, memory_mib=memory_mib, costs=costs) + work + rivals
+        run_us = scale.published_us if self in modes(BUILD) else scale.run_us
+        return _HOST.format(scale=scale, case=self, memory_mib=memory_mib, run_us=run_us, costs=costs) + work + rivals
 
 
 _HOST = f"""
@@ -166,7 +171,7 @@ _HOST = f"""
 cpus = {{scale.cpus}}
 clock_mhz = {CLOCK_MHZ}
 memory_mib = {{memory_mib}}
-run_us = {{scale.run_us}}
+run_us = {{run_us}}
 turn_cycles = {TURN_CYCLES}
 {{costs}}
 
