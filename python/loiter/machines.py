@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,6 +129,16 @@ def _check_overrides(overrides: Iterable[str], option: str) -> None:
 def _text(value: Value) -> str:
     """A value as TOML has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def overridden(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    """Overrides: those of `before` but for what `after` says otherwise, and `after`."""
+    keys = {_key(each) for each in after}
+    return [*(each for each in before if _key(each) not in keys), *after]
+
+
+def _key(override: str) -> str:
+    return override.partition("=")[0].strip()
 
 
 def changed(engine: Engine, machine: Machine, sets: list[str]) -> Machine:

@@ -121,7 +121,7 @@ def run(
     with contextlib.ExitStack() as stack:
         typed, hashes = [], {}
         for number, guest in enumerate(file.guests):
-            machine = machines.load(engine, GUEST_MACHINE, [*_changes(guest, sets), *_sets(file, guest)])
+            machine = machines.load(engine, GUEST_MACHINE, [*machines.overridden(guest["machine_set"].split(), sets), *_sets(file, guest)])
             if guest["program"]:
                 program = _program(engine, file, guest)
                 hashes[guest["name"]] = program.hash
@@ -166,12 +166,6 @@ def _machine(engine: Engine, file: HostFile) -> tuple[str, str, list[str]] | Non
     named = file.path.parent / host["machine"]
     found = machines.load(engine, str(named) if named.is_file() else host["machine"], host["machine_set"].split())
     return found.name, found.toml, list(found.sets)
-
-
-def _changes(guest: Json, sets: Sequence[str]) -> list[str]:
-    """Of a guest's machine: those of its file, but for what `sets` say otherwise."""
-    said = {each.partition("=")[0] for each in sets}
-    return [*(each for each in guest["machine_set"].split() if each.partition("=")[0] not in said), *sets]
 
 
 def _sets(file: HostFile, guest: Json) -> list[str]:

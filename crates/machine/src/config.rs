@@ -88,6 +88,18 @@ pub enum Mmu {
     Sv48,
 }
 
+impl Mmu {
+    /// "sv39" or "sv48".
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "sv39" => Some(Self::Sv39),
+            "sv48" => Some(Self::Sv48),
+            _ => None,
+        }
+    }
+}
+
 /// Why a machine cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {

@@ -298,10 +298,7 @@ impl MachineFile {
             harts_of_cores: cores,
             timebase_hz: system.timebase_hz,
             isa: hart.isa,
-            mmu: Some(match hart.mmu.as_str() {
-                "sv39" => Mmu::Sv39,
-                _ => Mmu::Sv48,
-            }),
+            mmu: Mmu::named(&hart.mmu),
             asid_bits: hart.asid_bits as u32,
             watch_line_bytes: hart.watch_line_bytes,
             ..MachineConfig::default()

@@ -10,6 +10,13 @@ use crate::error::Error;
 use crate::system::System;
 
 impl System {
+    /// Its harts are virtual CPUs that are to be a guest's, or are not.
+    pub(crate) fn are_virtual(&mut self, is_virtual: bool) {
+        for hart in &mut self.harts {
+            hart.is_virtual = is_virtual;
+        }
+    }
+
     /// A virtual CPU calls its host while that has no other guest: before it is one's of [`System::host`]. Nobody waits for its CPU,
     /// and who sleeps until it is kicked may wake before.
     pub(crate) fn serves_alone(&mut self, hart: HartId, call: HostCall) {

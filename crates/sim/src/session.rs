@@ -101,10 +101,9 @@ impl Session {
         let files = BootFiles {
             firmware: read(&request.firmware, "the firmware")?,
             kernel: read(&request.kernel, "the kernel")?,
-            initrd: match &request.initrd {
-                Some(path) => Some(read(path, "the initial file system")?),
-                None => None,
-            },
+            initrd: (request.initrd.as_deref())
+                .map(|path| read(path, "the initial file system"))
+                .transpose()?,
         };
         let symbols = Symbols::read(&request.symbols)?;
         let mut machine = Machine::new(&config)?;
@@ -115,8 +114,8 @@ impl Session {
         mark_waiting(&mut system, &file, request.waiting.as_ref())?;
         for hart in &mut system.harts {
             hart.regs[12] = addresses.dynamic_info.0;
-            hart.is_virtual = request.is_virtual;
         }
+        system.are_virtual(request.is_virtual);
         let origin = Origin::boot(request, &file);
         let engines = Engines::of_boot(request);
         Self::seat(&request.machine_name, &file, engines, system, origin)

@@ -267,9 +267,7 @@ impl Session {
         let mut system = System::assemble(&file, &config, machine, nowhere, nowhere);
         system.symbols = vec![Symbols::read(&request.symbols)?.into()];
         system.restore(&snapshot)?;
-        for hart in &mut system.harts {
-            hart.is_virtual = request.is_virtual;
-        }
+        system.are_virtual(request.is_virtual);
         mark_waiting(&mut system, &file, request.waiting.as_ref())?;
         let origin = Origin::new(&file, Booted::Known(header.booted.clone()), Some(request));
         let engines = Engines::of_boot(request);

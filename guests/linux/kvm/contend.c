@@ -6,30 +6,21 @@
 // Each virtual CPU thinks for THINK steps, takes the lock, and holds it for HOLD steps, ACQUISITIONS times. Waiters pause, or with NAP = 1
 // nap in wrs.nto, which KVM traps. RIVALS virtual CPUs of another guest compute beside them.
 #include <fcntl.h>
-#include <linux/kvm.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define MEMORY 0x80000000ul
-#define MEMORY_BYTES 0x200000ul
-#define NOWHERE 0x10000000ul
+#include "vm.h"
+
 // Of the lock, in the guest's memory: the next ticket, who is served, and what is counted in the section, each in a line of its own.
 #define LOCK (MEMORY + 0x10000)
 #define COUNTED 128
 #define MOST_VCPUS 256
 
-extern char guest_begin[], guest_end[], guest_computes[];
+extern char guest_computes[];
 
 // a0 acquisitions, a1 hold, a2 think, a3 whether it naps, a4 the lock, a5 an address that is no memory: a store there ends the virtual CPU.
 __asm__(".section .rodata\n"
@@ -77,36 +68,11 @@ __asm__(".section .rodata\n"
         "    .text\n");
 
 static pthread_barrier_t begin;
-static int kvm, run_bytes;
-
-static int ask(int file, unsigned long what, unsigned long value, const char *name) {
-    int result = ioctl(file, what, value);
-    if (result < 0) {
-        perror(name);
-        exit(1);
-    }
-    return result;
-}
-
-static void set(int cpu, uint64_t number, uint64_t value) {
-    struct kvm_one_reg reg = {KVM_REG_RISCV | KVM_REG_SIZE_U64 | KVM_REG_RISCV_CORE | number, (uintptr_t)&value};
-    ask(cpu, KVM_SET_ONE_REG, (unsigned long)&reg, "KVM_SET_ONE_REG");
-}
-
-static int machine_with(void *memory) {
-    int machine = ask(kvm, KVM_CREATE_VM, 0, "KVM_CREATE_VM");
-    memcpy(memory, guest_begin, (size_t)(guest_end - guest_begin));
-    struct kvm_userspace_memory_region region = {
-        .guest_phys_addr = MEMORY, .memory_size = MEMORY_BYTES, .userspace_addr = (uintptr_t)memory};
-    ask(machine, KVM_SET_USER_MEMORY_REGION, (unsigned long)&region, "KVM_SET_USER_MEMORY_REGION");
-    return machine;
-}
+static int kvm;
 
 // A virtual CPU that begins at `pc`, with `arguments` in a0 and so on.
 static int cpu_of(int machine, int number, uint64_t pc, const uint64_t *arguments) {
-    int cpu = ask(machine, KVM_CREATE_VCPU, (unsigned long)number, "KVM_CREATE_VCPU");
-    set(cpu, KVM_REG_RISCV_CORE_REG(regs.pc), pc);
-    set(cpu, KVM_REG_RISCV_CORE_REG(mode), KVM_RISCV_MODE_S);
+    int cpu = cpu_at(machine, number, pc);
     for (int n = 0; arguments && n < 6; n++)
         set(cpu, KVM_REG_RISCV_CORE_REG(regs.a0) + (uint64_t)n, arguments[n]);
     struct kvm_mp_state state = {.mp_state = KVM_MP_STATE_RUNNABLE};
@@ -117,7 +83,7 @@ static int cpu_of(int machine, int number, uint64_t pc, const uint64_t *argument
 // Runs a virtual CPU until it stores where no memory is.
 static void *runs(void *argument) {
     int cpu = (int)(intptr_t)argument;
-    struct kvm_run *run = mmap(NULL, (size_t)run_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, cpu, 0);
+    struct kvm_run *run = run_of(kvm, cpu);
     pthread_barrier_wait(&begin);
     ask(cpu, KVM_RUN, 0, "KVM_RUN");
     if (run->exit_reason != KVM_EXIT_MMIO || !run->mmio.is_write || run->mmio.phys_addr != NOWHERE) {
@@ -141,10 +107,6 @@ static void run_all(int machine, int vcpus, uint64_t pc, const uint64_t *argumen
         }
     for (int n = 0; n < vcpus; n++)
         pthread_join(threads[n], NULL);
-}
-
-static void *memory_of_guest(void) {
-    return mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
 
 static double ms_of(struct timeval time) { return (double)time.tv_sec * 1e3 + (double)time.tv_usec / 1e3; }
@@ -172,17 +134,16 @@ int main(int count, char **words) {
         perror("/dev/kvm");
         return 1;
     }
-    run_bytes = ask(kvm, KVM_GET_VCPU_MMAP_SIZE, 0, "KVM_GET_VCPU_MMAP_SIZE");
+    void *memory;
     pid_t rival = rivals > 0 ? fork() : 0;
     if (rivals > 0 && rival == 0) {
-        int machine = machine_with(memory_of_guest());
+        int machine = machine_with(kvm, &memory);
         run_all(machine, rivals, MEMORY + (uint64_t)(guest_computes - guest_begin), NULL);
         return 1;
     }
     if (rivals > 0)
         usleep(100000); // until the rival computes
-    void *memory = memory_of_guest();
-    int machine = machine_with(memory);
+    int machine = machine_with(kvm, &memory);
     double from = now_ms();
     run_all(machine, vcpus, MEMORY, arguments);
     double wall = now_ms() - from;

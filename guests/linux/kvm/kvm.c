@@ -1,20 +1,8 @@
 // The smallest hypervisor over /dev/kvm: one guest, one virtual CPU, a page of code, no devices. The guest writes what it works out to
 // an address that is no memory, which ends in this program, and asks the supervisor below it to end.
 #include <fcntl.h>
-#include <linux/kvm.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
 
-#define MEMORY 0x80000000ul
-#define MEMORY_BYTES 0x200000ul
-#define NOWHERE 0x10000000ul
-
-extern char guest_begin[], guest_end[];
+#include "vm.h"
 
 // Sums 1 to 1000, tells it, tells how far its clock has gone, and shuts down.
 __asm__(".section .rodata\n"
@@ -45,38 +33,16 @@ __asm__(".section .rodata\n"
         "guest_end:\n"
         "    .text\n");
 
-static int ask(int file, unsigned long what, unsigned long value, const char *name) {
-    int result = ioctl(file, what, value);
-    if (result < 0) {
-        perror(name);
-        exit(1);
-    }
-    return result;
-}
-
-static void set(int cpu, uint64_t number, uint64_t value) {
-    struct kvm_one_reg reg = {number, (uintptr_t)&value};
-    ask(cpu, KVM_SET_ONE_REG, (unsigned long)&reg, "KVM_SET_ONE_REG");
-}
-
 int main(void) {
     int kvm = open("/dev/kvm", O_RDWR);
     if (kvm < 0) {
         perror("/dev/kvm");
         return 1;
     }
-    int machine = ask(kvm, KVM_CREATE_VM, 0, "KVM_CREATE_VM");
-    void *memory = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    memcpy(memory, guest_begin, (size_t)(guest_end - guest_begin));
-    struct kvm_userspace_memory_region region = {
-        .guest_phys_addr = MEMORY, .memory_size = MEMORY_BYTES, .userspace_addr = (uintptr_t)memory};
-    ask(machine, KVM_SET_USER_MEMORY_REGION, (unsigned long)&region, "KVM_SET_USER_MEMORY_REGION");
-    int cpu = ask(machine, KVM_CREATE_VCPU, 0, "KVM_CREATE_VCPU");
-    int bytes = ask(kvm, KVM_GET_VCPU_MMAP_SIZE, 0, "KVM_GET_VCPU_MMAP_SIZE");
-    struct kvm_run *run = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, cpu, 0);
-    uint64_t core = KVM_REG_RISCV | KVM_REG_SIZE_U64 | KVM_REG_RISCV_CORE;
-    set(cpu, core | KVM_REG_RISCV_CORE_REG(regs.pc), MEMORY);
-    set(cpu, core | KVM_REG_RISCV_CORE_REG(mode), KVM_RISCV_MODE_S);
+    void *memory;
+    int machine = machine_with(kvm, &memory);
+    int cpu = cpu_at(machine, 0, MEMORY);
+    struct kvm_run *run = run_of(kvm, cpu);
     for (;;) {
         ask(cpu, KVM_RUN, 0, "KVM_RUN");
         if (run->exit_reason == KVM_EXIT_MMIO && run->mmio.is_write) {

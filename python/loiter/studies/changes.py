@@ -78,9 +78,7 @@ class Changes:
         sets = [override for name, override in map(_split, self.sets) if name in (None, before.name)]
         if sets:
             if before.hash not in known:
-                said = {_key(each) for each in sets}
-                kept = [each for each in before.sets if _key(each) not in said]
-                known[before.hash] = machines.changed(engine, before, [*kept, *sets])
+                known[before.hash] = machines.changed(engine, before, machines.overridden(before.sets, sets))
             machine = known[before.hash]
             if (machine.contexts, machine.contexts_per_core) != (before.contexts, before.contexts_per_core):
                 raise UserFault(
@@ -102,10 +100,6 @@ NONE = Changes()
 def _split(word: str) -> tuple[str | None, str]:
     found = _ONE_MACHINE.fullmatch(word)
     return (found[1], found[2]) if found else (None, word)
-
-
-def _key(override: str) -> str:
-    return override.partition("=")[0].strip()
 
 
 def _fault(engine: Engine, preset: str, override: str) -> UserFault | None:

@@ -74,8 +74,8 @@ def key(engine: Engine, boot: Boot) -> str:
             "bootargs": boot.bootargs,
             "network": boot.network,
             "seed": boot.seed,
+            "virtual": boot.is_virtual,
         }
-        | ({"virtual": True} if boot.is_virtual else {})
     )
 
 

@@ -63,8 +63,11 @@ impl Host {
         flags: u64,
     ) -> HostCallError {
         let it = &mut self.vcpus[vcpu.index()];
-        it.steal_before = it.counts.runnable;
-        self.system.set_steal_time(it.hart, low, high, flags)
+        let error = self.system.set_steal_time(it.hart, low, high, flags);
+        if error == HostCallError::Success {
+            it.steal_before = it.counts.runnable;
+        }
+        error
     }
 
     /// `vcpu` begins to run, or has lost its CPU.

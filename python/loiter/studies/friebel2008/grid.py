@@ -212,9 +212,8 @@ def command(case: Case, load: str, scale: Scale) -> str:
 def _linux(name: str, load: str, case: Case, scale: Scale) -> str:
     text = command(case, load, scale).replace("\\", "\\\\").replace('"', '\\"')
     boots = [f'append = "loiter_yield.lock={PARAVIRTUAL}"'] if case.lock == PARAVIRTUAL else []
-    machine = f'machine_set = "hart.asid_bits={case.asid_bits}"'
-    memory = f"memory_mib = {build.MEMORY_MIB}\n{machine}"
-    return _guest(name, scale, f'image = "{case.image}"', *boots, f'command = """\n{text}"""', memory)
+    machine = (f"memory_mib = {build.MEMORY_MIB}", f'machine_set = "hart.asid_bits={case.asid_bits}"')
+    return _guest(name, scale, f'image = "{case.image}"', *boots, f'command = """\n{text}"""', *machine)
 
 
 def _rival(number: int, scale: Scale) -> str:
