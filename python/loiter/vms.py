@@ -121,7 +121,8 @@ def run(
     with contextlib.ExitStack() as stack:
         typed, hashes = [], {}
         for number, guest in enumerate(file.guests):
-            machine = machines.load(engine, GUEST_MACHINE, [*machines.overridden(guest["machine_set"].split(), sets), *_sets(file, guest)])
+            changes = machines.overridden(guest["machine_set"].split(), sets)
+            machine = machines.load(engine, GUEST_MACHINE, [*changes, *_sets(file, guest)])
             if guest["program"]:
                 program = _program(engine, file, guest)
                 hashes[guest["name"]] = program.hash
