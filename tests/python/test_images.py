@@ -214,7 +214,7 @@ def test_a_fragment_makes_another_kernel_only_where_it_is_chosen(
     assert [path.name for path in recipe.patches_of([recipe.fragments()["yielding-waiters"]])] == [
         "yielding-waiters.patch"
     ]
-    assert recipe.patches_of([recipe.fragments()["kvm"]]) == []
+    assert recipe.patches_of([recipe.fragments()[each] for each in ("kvm", "steal-time")]) == []
     for end in ("config", "patch"):
         before = without.key(), chosen.key()
         with (tmp_path / f"linux/kernel/fragments/yielding-waiters.{end}").open("a") as file:

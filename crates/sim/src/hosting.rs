@@ -28,7 +28,9 @@ impl System {
             }
             HostCall::Unknown => (HostCallError::NotSupported, 0),
         };
-        self.harts[hart.index()].return_from_host_call(error, value);
+        let hart = &mut self.harts[hart.index()];
+        hart.make_host_call();
+        hart.return_from_host_call(error, value);
     }
 
     /// A system that has the harts of all `guests`, one behind the other, and their memory and devices. Its time begins at 0, and so do

@@ -239,6 +239,11 @@ impl System {
                 Stop::Held => return Ok(Turned::Held),
                 Stop::Called(call) => {
                     self.serves_alone(HartId::new(n), call);
+                    // It counts as an instruction.
+                    turn.retired += 1;
+                    if self.instructions_left() == 0 {
+                        return Ok(Turned::PhaseEnds);
+                    }
                     if turn.retired + turn.traps >= turn.quantum {
                         return Ok(Turned::Over);
                     }

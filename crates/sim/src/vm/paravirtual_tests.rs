@@ -278,8 +278,14 @@ fn a_guest_that_asked_before_it_came_to_its_host_sees_its_steal_time() {
     let Stop::Called(call) = burst.stop else {
         panic!("it calls its host, and does not stop by {:?}", burst.stop);
     };
+    let (pc, retired) = (asks.harts[0].pc, asks.harts[0].retired);
     asks.serves_alone(HartId(0), call);
     assert_eq!(asks.harts[0].regs[A0] as i64, 0);
+    assert_eq!(
+        (asks.harts[0].pc, asks.harts[0].retired),
+        (pc + 4, retired + 1),
+        "it goes on behind the call"
+    );
     let saved = asks.harts[0].save();
     asks.harts[0].steal_time = None;
     asks.harts[0].restore(&saved).expect("a hart");
