@@ -241,7 +241,7 @@ def test_the_command_prints_the_table_and_writes_plots(command: Callable[..., Sa
         "--threads",
         "1,2",
         "--cycles",
-        "2000000",
+        "100000000",
         "--seeds",
         "2",
     )
