@@ -20,8 +20,10 @@
 static struct {
     LOITER_ALIGNED volatile uint64_t value;
 } section[MOST_LINES];
-// Who is inside, counted.
-static LOITER_ALIGNED volatile uint32_t writers, readers;
+// Who is inside, counted: each by itself, since what else lay there would be lost whenever somebody enters or leaves.
+static struct {
+    LOITER_ALIGNED volatile uint32_t value;
+} writers, readers;
 static LOITER_ALIGNED uint64_t total;
 static uint64_t step_cycles; // of STEPS steps
 
@@ -31,8 +33,9 @@ static struct {
     uint32_t limit;
 } asked;
 
-// So many steps of one dependent addition and a branch.
-LOITER_INLINE void work(uint64_t steps) {
+// So many steps of one dependent addition and a branch. One function for all: how long a step takes may depend on where
+// its code lies, and it is measured once.
+static __attribute__((noinline, aligned(64))) void work(uint64_t steps) {
     for (; steps; steps--)
         __asm__ volatile("" : "+r"(steps));
 }
@@ -69,19 +72,19 @@ static void seed_thread(struct thread *thread, uint64_t seed, uint64_t who) {
 }
 
 LOITER_INLINE void enter(const struct thread *thread, bool writes) {
-    if (writers || (writes && readers))
+    if (writers.value || (writes && readers.value))
         loiter_fail("thread %u is in the section with another", thread->number);
     if (writes)
-        writers = 1;
+        writers.value = 1;
     else
-        (void)__atomic_fetch_add(&readers, 1, __ATOMIC_RELAXED);
+        (void)__atomic_fetch_add(&readers.value, 1, __ATOMIC_RELAXED);
 }
 
 LOITER_INLINE void leave(bool writes) {
     if (writes)
-        writers = 0;
+        writers.value = 0;
     else
-        (void)__atomic_fetch_sub(&readers, 1, __ATOMIC_RELAXED);
+        (void)__atomic_fetch_sub(&readers.value, 1, __ATOMIC_RELAXED);
 }
 
 // Between a release and the next acquire.

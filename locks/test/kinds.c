@@ -32,7 +32,7 @@
     }
 #define UNPACK(...) __VA_ARGS__
 #define LOCK(name, acquire_arguments, release_arguments)                                                               \
-    static struct loiter_##name name;                                                                                  \
+    static KINDS_APART struct loiter_##name name;                                                                               \
     LOCK_OF(name, acquire_arguments, release_arguments)
 #define LOCK_OF(name, acquire_arguments, release_arguments)                                                            \
     static void acquire_##name(unsigned thread, const struct loiter_policy *policy) {                                  \
@@ -82,7 +82,7 @@ INIT(test_and_test_and_set)
 TRY(test_and_test_and_set)
 
 static const struct loiter_policy slot = {LOITER_BACK_OFF, 8, 8, 0};
-static struct loiter_delay delay;
+static KINDS_APART struct loiter_delay delay;
 INIT(delay)
 TRY(delay)
 static void acquire_after_release(unsigned thread, const struct loiter_policy *policy) {
@@ -150,7 +150,7 @@ static void init_graunke_thakkar(unsigned threads) {
         loiter_graunke_thakkar_init_flag(&flags[n]);
 }
 
-static struct loiter_qspinlock qspinlock;
+static KINDS_APART struct loiter_qspinlock qspinlock;
 static struct loiter_qspinlock_cpu cpus[MAX_THREADS];
 LOCK_OF(qspinlock, (&qspinlock, cpus, thread, head_of(policy), policy), (&qspinlock))
 INIT(qspinlock)
@@ -188,7 +188,7 @@ INIT(hbo)
 TRY_BY(hbo, (&hbo, place_of(thread)))
 
 // Locks and what they keep for each node of the machine, so that an arrival shows in one piece of memory.
-static struct {
+static KINDS_APART struct {
     struct loiter_hmcs lock;
     struct loiter_hmcs_cohort cohorts[KINDS_PLACES];
 } hmcs_lock;
@@ -198,7 +198,7 @@ LOCK_OF(hmcs, (&hmcs_lock.lock, &hmcs_nodes[thread], place_of(thread), policy),
 TRY_BY(hmcs, (&hmcs_lock.lock, &hmcs_nodes[thread], place_of(thread), &parking))
 INIT_BY(hmcs, (&hmcs_lock.lock, hmcs_lock.cohorts, KINDS_PLACES))
 
-static struct {
+static KINDS_APART struct {
     struct loiter_c_bo_mcs lock;
     struct loiter_c_bo_mcs_cohort cohorts[KINDS_PLACES];
 } c_bo_mcs_lock;
@@ -208,7 +208,7 @@ LOCK_OF(c_bo_mcs, (&c_bo_mcs_lock.lock, &c_bo_mcs_nodes[thread], place_of(thread
 TRY_BY(c_bo_mcs, (&c_bo_mcs_lock.lock, &c_bo_mcs_nodes[thread], place_of(thread), &parking))
 INIT_BY(c_bo_mcs, (&c_bo_mcs_lock.lock, c_bo_mcs_lock.cohorts, KINDS_PLACES))
 
-static struct {
+static KINDS_APART struct {
     struct loiter_c_mcs_tkt lock;
     struct loiter_c_mcs_tkt_cohort cohorts[KINDS_PLACES];
 } c_mcs_tkt_lock;
@@ -216,7 +216,7 @@ LOCK_OF(c_mcs_tkt, (&c_mcs_tkt_lock.lock, place_of(thread), policy), (&c_mcs_tkt
 TRY_BY(c_mcs_tkt, (&c_mcs_tkt_lock.lock, place_of(thread)))
 INIT_BY(c_mcs_tkt, (&c_mcs_tkt_lock.lock, c_mcs_tkt_lock.cohorts, KINDS_PLACES))
 
-static struct {
+static KINDS_APART struct {
     struct loiter_hclh lock;
     struct loiter_hclh_cluster clusters[KINDS_PLACES];
 } hclh_lock;

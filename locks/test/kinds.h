@@ -15,6 +15,12 @@
 #define KINDS_PLACE_OF(thread) ((thread) % KINDS_PLACES) // in turn
 #endif
 
+// Where a lock lies: a program that compares locks puts all at the same place of a page, so that no lock is nearer to
+// its home, or in another bank, than others.
+#ifndef KINDS_APART
+#define KINDS_APART
+#endif
+
 // Looks before who waits parks, and how who waits far from the holder backs off: `repeat`, `limit`, `patience`.
 #ifndef KINDS_LOOKS
 #define KINDS_LOOKS LOITER_SPIN_THEN_PARK_LOOKS

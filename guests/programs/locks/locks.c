@@ -12,6 +12,7 @@
 #define KINDS_PLACES 64
 #define KINDS_PLACE_OF(thread) place_by_hart[thread]
 static unsigned place_by_hart[KINDS_THREADS];
+#define KINDS_APART __attribute__((aligned(4096)))
 
 #include "loiter.h"
 
