@@ -164,6 +164,13 @@ impl Inspector {
         }
     }
 
+    /// Timed cores begin to warm for a sample, or have left off: of that time nothing is counted.
+    pub(crate) fn warming_changes(&mut self, warms: bool) {
+        if let Some(lock_stats) = &mut self.lock_stats {
+            lock_stats.timing_changes(self.is_timed && !warms);
+        }
+    }
+
     /// The first reason counts.
     fn hold(&mut self, hart: HartId, reason: Reason) {
         self.held.get_or_insert((hart, reason));

@@ -97,7 +97,7 @@ impl LockStats {
         })
     }
 
-    /// Timed cores take harts over, or have left off.
+    /// Timed cores take harts over, and not to be warmed for a sample; or they have left off.
     pub(crate) fn timing_changes(&mut self, is_timed: bool) {
         self.locks.suspend(self.only_timed && !is_timed);
     }

@@ -231,6 +231,9 @@ impl Session {
                 }
             }
             self.system.await_end(Scope::Phase, present.end.as_ref())?;
+            if let Some(inspector) = &mut self.system.inspector {
+                inspector.warming_changes(present.engine == Engine::Timing { warm: true });
+            }
             if schedule.takes_sample() {
                 self.begin_sample();
             }

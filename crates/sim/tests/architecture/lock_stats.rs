@@ -134,13 +134,13 @@ fn requested(machine: Machine, lock_stats: bool) -> Request {
 }
 
 /// Rows by hart: of calls, which return after the probe that begins their acquire, and of probes.
-fn rows(result: &RunResult) -> Vec<[&LockRow; 2]> {
+fn rows(result: &RunResult) -> [[&LockRow; 2]; HARTS] {
     let of_hart = |hart| {
         let mut rows: Vec<&LockRow> = result.locks.iter().filter(|it| it.hart == hart).collect();
         rows.sort_by_key(|row| row.site);
         <[&LockRow; 2]>::try_from(rows).expect("a row of probes and one of calls")
     };
-    (0..HARTS as u16).map(of_hart).collect()
+    std::array::from_fn(|hart| of_hart(hart as u16))
 }
 
 #[test]
@@ -236,6 +236,34 @@ fn only_what_contends_has_contended() {
             assert_eq!(contended, expected, "{what}");
             assert_eq!(row.contended_log2_histogram, histogram, "{what}");
         }
+    }
+}
+
+/// Of timed cores that are warmed for a sample nothing is counted, though calls are followed.
+#[test]
+fn what_warms_for_a_sample_is_not_counted() {
+    let elf = contended(Release::Call);
+    for machine in MACHINES {
+        if machine == Machine::Virt {
+            continue;
+        }
+        let acquisitions = |plan: &str| {
+            let request = Request {
+                phases: Some(plan.to_owned()),
+                ..requested(machine, true)
+            };
+            let result = try_run(&request, &elf).expect("a run");
+            let calls = rows(&result).map(|[_, call]| call.acquisitions);
+            calls.iter().sum::<u64>()
+        };
+        let all = acquisitions("timing for 20k cycles");
+        let first = acquisitions("timing for 10k cycles");
+        let second =
+            acquisitions("repeat (timing warm for 10k cycles, timing for 10k cycles) for 1 times");
+        let what = format!("{machine:?}: {first} and {second} of {all}");
+        assert!(first > 0 && second > 0, "{what}");
+        // Who comes to a stand at the end ends what it has begun.
+        assert!((first + second).abs_diff(all) <= HARTS as u64, "{what}");
     }
 }
 

@@ -96,16 +96,6 @@ def waits(selection: str, sites: Sequence[str] = ()) -> list[str]:
     ]
 
 
-def request(
-    engine: Engine, machine: Machine, harts: int, lines: Sequence[str], settle_cycles: int, cycles: int
-) -> LinuxRequest:
-    """Lines of a script, after which the system settles on the reference engine and the window begins; what they start
-    in the background goes on."""
-    script = "\n".join(["set -e", *lines, _say(_BEGUN), "wait", ""])
-    phases = f"{_until(_BEGUN)}, reference for {settle_cycles} cycles, {_WARM}, timing for {cycles} cycles"
-    return LinuxRequest(_boot(engine, machine, harts), script, _plan(engine, phases), lock_stats=True)
-
-
 def request_after(
     engine: Engine, machine: Machine, harts: int, lead_in: LeadIn, lines: Sequence[str], window: Window
 ) -> LinuxRequest:

@@ -18,7 +18,10 @@ NONE, ALL, LIST, AUTOMATIC = linux.SELECTIONS
 SITE = "torture_spin_lock_write_lock"
 """The function that acquires the lock, for the list."""
 SETTLE_CYCLES = 1_000_000
-"""On the reference engine a hand-over takes some 5,000 cycles; automatic naps know of the queue after some rounds."""
+"""On the reference engine a hand-over takes some 5,000 cycles; all writers wait by then."""
+LEARNING_ACQUISITIONS = 200
+"""On timed cores before the window. Automatic naps sample one wait in eight, and what they know is a moving average of
+an eighth: of 25 samples, the last are what it knows."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,8 @@ class Scale:
 
 
 SCALES = {
-    "quick": Scale(64, (4, 16, 63), 1, 100),
-    "default": Scale(256, (4, 16, 64, 128, 255), 0.5, 100),
+    "quick": Scale(64, (4, 16, 63), 1, 200),
+    "default": Scale(256, (4, 16, 64, 128, 255), 1, 400),
 }
 
 
@@ -55,6 +58,8 @@ class Cell:
     hold_cycles: int
     cycles: int
     """Of its window."""
+    learning_cycles: int
+    """On timed cores before."""
 
     @property
     def label(self) -> str:
@@ -62,20 +67,24 @@ class Cell:
         return f"linux_locktorture.{self.selection}.{self.threads}-{self.hold_cycles}"
 
     def request(self, engine: Engine, machine: Machine) -> LinuxRequest:
-        """The test begins when the number of writers, and of iterations for which they hold the lock, is written."""
+        """All selections continue the same system, whose writers wait. They begin when their number, and of iterations
+        for which they hold the lock, is written."""
         begin = linux.write("locktorture", "begin", f"{self.threads} {self.hold_cycles}")
-        lines = [*linux.waits(self.selection, (SITE,)), begin]
-        return linux.request(engine, machine, self.harts, lines, SETTLE_CYCLES, self.cycles)
+        began = linux.lead_in(engine, [*linux.waits(NONE, (SITE,)), begin], SETTLE_CYCLES)
+        window = linux.Window(0, self.learning_cycles, self.cycles)
+        return linux.request_after(engine, machine, self.harts, began, [linux.select(self.selection)], window)
 
 
 def cell(scale: Scale, selection: str, threads: int, hold_cycles: int) -> Cell:
     """A run with a window for so many acquisitions, if a hand-over takes a third of a microsecond."""
     acquisitions = max(scale.least_acquisitions, round(scale.rounds * threads))
-    return Cell(scale.harts, selection, threads, hold_cycles, acquisitions * (hold_cycles + grid.CLOCK_MHZ // 3))
+    each_cycles = hold_cycles + grid.CLOCK_MHZ // 3
+    learning_cycles = LEARNING_ACQUISITIONS * each_cycles
+    return Cell(scale.harts, selection, threads, hold_cycles, acquisitions * each_cycles, learning_cycles)
 
 
 def cells(scale: Scale) -> list[Cell]:
-    """All that are run."""
+    """All that are run. Neighbours continue different systems, so that workers need not wait for one another."""
     return [
         cell(scale, selection, n, hold)
         for selection in linux.SELECTIONS
