@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 
 import loiter
 from commands import Command, run
-from loiter import contention
+from loiter import contention, resources
 from loiter.contention import Contention
 from loiter.errors import UserFault
 
@@ -113,6 +115,26 @@ def test_waiters_nap_where_the_machine_can(command: Command) -> None:
     assert naps["mcs"] > 20, naps
     assert naps["catnap"] > 5, naps
     assert naps["ticket"] > 20, naps
+
+
+def test_a_nap_costs_a_holder_nothing_whose_section_hides_its_end(command: Command) -> None:
+    """Waiters that nap read what those that pause do not: none of it may lie where the holder writes."""
+    handovers = {}
+    for lock in ("qspinlock", "catnap"):
+        rest = ("method=1", "hold=2400", "think=40", "cycles=200000", "--json")
+        said = command("run", "-m", "knl", "--fast-forward", "locks", "--place", f"{lock}=0,8,16,24", *rest)
+        rows = json.loads(said.out)["locks"]
+        handovers[lock] = sum(row["handover_sum_cycles"] for row in rows) / sum(row["handovers"] for row in rows)
+        assert sum(row["acquisitions"] for row in rows) > 50
+    assert handovers["catnap"] == pytest.approx(handovers["qspinlock"], rel=0.05)
+
+
+def test_all_locks_of_the_program_lie_at_the_same_place_of_a_page() -> None:
+    lister = os.environ.get("CROSS", "riscv64-linux-gnu-") + "nm"
+    lines = subprocess.run([lister, resources.GUESTS / "locks.elf"], check=True, capture_output=True, text=True).stdout
+    where = {name: int(address, 16) for address, _, name in (line.split(maxsplit=2) for line in lines.splitlines())}
+    words = ("test_and_set", "ticket", "anderson", "mcs", "clh", "qspinlock", "catnap", "hmcs_lock", "hclh_lock", "delay")
+    assert {where[name] % 4096 for name in words} == {0}
 
 
 def test_nodes_of_a_machine_are_sockets_or_what_shares_a_cache() -> None:
