@@ -20,8 +20,10 @@ SITE = "torture_spin_lock_write_lock"
 SETTLE_CYCLES = 1_000_000
 """On the reference engine a hand-over takes some 5,000 cycles; all writers wait by then."""
 LEARNING_ACQUISITIONS = 200
-"""On timed cores before the window. Automatic naps sample one wait in eight, and what they know is a moving average of
-an eighth: of 25 samples, the last are what it knows."""
+"""On timed cores before the window, at least. Automatic naps sample one wait in eight, and what they know is a moving
+average of an eighth: of 25 samples, the last are what it knows."""
+LEARNING_ROUNDS = 2
+"""Likewise: writers that waited before the selection was written wait on as they did, for a round at most."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,8 @@ def cell(scale: Scale, selection: str, threads: int, hold_cycles: int) -> Cell:
     """A run with a window for so many acquisitions, if a hand-over takes a third of a microsecond."""
     acquisitions = max(scale.least_acquisitions, round(scale.rounds * threads))
     each_cycles = hold_cycles + grid.CLOCK_MHZ // 3
-    learning_cycles = LEARNING_ACQUISITIONS * each_cycles
-    return Cell(scale.harts, selection, threads, hold_cycles, acquisitions * each_cycles, learning_cycles)
+    learning = max(LEARNING_ACQUISITIONS, LEARNING_ROUNDS * threads)
+    return Cell(scale.harts, selection, threads, hold_cycles, acquisitions * each_cycles, learning * each_cycles)
 
 
 def cells(scale: Scale) -> list[Cell]:
