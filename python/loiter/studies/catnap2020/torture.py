@@ -23,8 +23,8 @@ LEARNING_ACQUISITIONS = 200
 """On timed cores before the window, at least. Automatic naps sample one wait in eight, and what they know is a moving
 average of an eighth: of 25 samples, the last are what it knows."""
 LEARNING_ROUNDS = 8
-"""Likewise, of all writers. Those that waited before the selection was written wait on as they did, for a round at most;
-and each knows nothing before its second wait, so that many begin theirs with a spin, which slows holders down."""
+"""Likewise, of all writers. Those that waited before the selection was written wait on as they did, for a round at
+most; and each knows nothing before its second wait, so that many begin theirs with a spin, which slows holders."""
 
 
 @dataclass(frozen=True)
