@@ -32,7 +32,7 @@
     }
 #define UNPACK(...) __VA_ARGS__
 #define LOCK(name, acquire_arguments, release_arguments)                                                               \
-    static KINDS_APART struct loiter_##name name;                                                                               \
+    static KINDS_APART struct loiter_##name name;                                                                      \
     LOCK_OF(name, acquire_arguments, release_arguments)
 #define LOCK_OF(name, acquire_arguments, release_arguments)                                                            \
     static void acquire_##name(unsigned thread, const struct loiter_policy *policy) {                                  \
