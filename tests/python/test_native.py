@@ -160,7 +160,7 @@ def test_a_waiter_beside_a_program(command: Callable[..., Said]) -> None:
     assert command("native", "siblings", "--pair", "0").status == 2
 
 
-QUICK = Contention(hold_cycles=200, think_cycles=400, window_cycles=20_000_000, seeds=1, lines=2)
+QUICK = Contention(hold_cycles=200, think_cycles=400, window_cycles=100_000_000, seeds=1, lines=2)
 
 
 @pytest.mark.slow
