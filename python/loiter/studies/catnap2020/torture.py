@@ -24,7 +24,7 @@ LEARNING_ACQUISITIONS = 200
 average of an eighth: of 25 samples, the last are what it knows."""
 LEARNING_ROUNDS = 8
 """Likewise, of all writers. Those that waited before the selection was written wait on as they did, for a round at
-most; and each knows nothing before its second wait, so that many begin theirs with a spin, which slows holders."""
+most; and each enters what it has learned with its next wait, so that many begin theirs with a long spin before."""
 
 
 @dataclass(frozen=True)
