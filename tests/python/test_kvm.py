@@ -5,6 +5,7 @@ The kernel with KVM takes minutes to build, so this is for `make test-long`.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,8 @@ pytestmark = [
 
 ROOT = Path(__file__).parents[2]
 IMAGE, RECIPE = "debian-kvm", images.Recipe("debian", kernel="small-kernel", fragments=("kvm",))
+QEMU_IMAGE = "debian-qemu"
+QEMU_RECIPE = images.Recipe("debian", kernel="small-kernel", fragments=("kvm",), packages=("qemu-system-riscv",))
 # What guests/linux/kvm/kvm.c prints: a sum, one more than a device of its host has said, whether its clock goes on.
 SAID = ["guest writes 500500 at 0", "guest writes 42 at 4", "guest writes 1 at 12", "guest ends, event 1"]
 
@@ -58,3 +61,41 @@ def test_virtual_cpus_of_kvm_meet_at_a_lock(nap: str, tmp_path: Path) -> None:
     # Of 4 CPUs, beside as many rivals, the guest has about half.
     share = float(found["cpu_ms"]) / float(found["wall_ms"]) / 4
     assert 0.3 < share < 0.8, said
+
+
+@pytest.fixture(scope="module")
+def _qemu_image() -> None:
+    images.build(QEMU_IMAGE, QEMU_RECIPE)
+
+
+@pytest.fixture
+def linux_guest(_qemu_image: None, tmp_path: Path) -> Path:
+    """A folder with a kernel, and an initramfs with nothing but programs."""
+    (tmp_path / "Image").symlink_to(images.build(QEMU_IMAGE, QEMU_RECIPE).kernel)
+    root = tmp_path / "root"
+    root.mkdir()
+    compiled(tmp_path, "guest").rename(root / "init")
+    (root / "manycore").symlink_to(ROOT / "guests/build/manycore")
+    command = ["cpio", "--create", "--format=newc", "--owner=0:0", "--dereference", "--quiet", "--file", tmp_path / "guest.cpio"]
+    subprocess.run(command, input="init\nmanycore\n", text=True, cwd=root, check=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("machine", "vcpus"), [("virt", 1), ("virt", 4), ("t1", 4), ("p-core", 2)])
+def test_debians_qemu_has_a_linux_guest(machine: str, vcpus: int, linux_guest: Path) -> None:
+    qemu = ["qemu-system-riscv64", "-machine", "virt", "-accel", "kvm", "-cpu", "host", "-smp", str(vcpus), "-m", "128"]
+    qemu += ["-nographic", "-nodefaults", "-serial", "stdio", "-no-reboot", "-kernel", "Image", "-initrd", "guest.cpio"]
+    qemu += ["-append", f"console=ttyS0 quiet panic=-1 -- /manycore fops {vcpus} 50"]
+    loiter = [sys.executable, "-c", "from loiter.cli import main; main()", "exec", "--image", QEMU_IMAGE, "-m", machine]
+    loiter += ["--harts", str(vcpus), "--memory", "1G", "--set", "hart.isa=+h", "--put", "Image", "--put", "guest.cpio"]
+    # QEMU itself, and the guest's boot, take hundreds of millions of instructions.
+    timed = [] if machine == "virt" else ["--phases", "reference until console:guest: begins, timing", "--out", "result"]
+    done = subprocess.run([*loiter, *timed, "--no-stdin", "--", *qemu], capture_output=True, text=True, cwd=linux_guest, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (said,) = (line for line in done.stdout.splitlines() if line.startswith("guest: cpus="))
+    found = dict(word.split("=") for word in said.split()[1:])
+    # KVM offers Zawrs to a guest as its own host has it.
+    assert {name: found[name] for name in ("cpus", "naps", "status")} == {"cpus": str(vcpus), "naps": "1", "status": "0"}
+    assert float(found["wall_ms"]) > 0
+    if timed:
+        assert json.loads((linux_guest / "result/manifest.json").read_text())["timing_instructions"] > 100_000
