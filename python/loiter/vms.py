@@ -129,7 +129,7 @@ def run(
                 words = tuple(guest["arguments"].split())
                 vm.add_program(Request(machine, program, Placement(()), words).native(), program.elf)
             else:
-                typed.append(_add_linux(engine, vm, number, guest, machine, stack, console))
+                typed.append(_add_linux(engine, vm, file, number, machine, stack, console))
         for begin in typed:
             begin(snapshots.begin is None)
         _prepare(vm, snapshots)
@@ -186,16 +186,27 @@ def _program(engine: Engine, file: HostFile, guest: Json) -> Program:
         raise UserFault(f"{file.path}: guest {guest['name']}: {fault}") from None
 
 
+def _put(file: HostFile, guest: Json) -> list[Path]:
+    """The files that a guest's command finds beside it: a path counts from the file's folder."""
+    found = [file.path.parent / word for word in guest["put"].split()]
+    for path in found:
+        if not path.exists():
+            raise UserFault(f"{file.path}: guest {guest['name']}: put: {path}: No such file or directory")
+    return found
+
+
 def _add_linux(
-    engine: Engine, vm: Vm, number: int, guest: Json, machine: Machine, stack: contextlib.ExitStack, console: Console
+    engine: Engine, vm: Vm, file: HostFile, number: int, machine: Machine, stack: contextlib.ExitStack, console: Console
 ) -> Callable[[bool], None]:
     """Adds a guest that has booted its image; what gives it its command, and lets it begin if it has not."""
     from loiter.images import agent
     from loiter.systems import execute, prepared
     from loiter.systems import program as linux
 
+    guest = file.guests[number]
     if guest["disk"]:
         raise UserFault(f"guest {guest['name']}: a guest with an image has no disk beside that of the image yet.")
+    files = _put(file, guest)
     image = linux.image(guest["image"], [], guest["harts"], console)
     # A kernel asks when it boots what its host does for it.
     boot = replace(prepared.request(machine, guest["harts"], image, guest["append"] or None), is_virtual=True)
@@ -203,7 +214,7 @@ def _add_linux(
     symbols = () if image.system_map is None else (image.system_map,)
     vm.add_snapshot(prepared.snapshot(engine, boot), replace(boot, symbols=symbols).native())
     script = agent.script(["sh", "-c", guest["command"]])
-    put = stack.enter_context(execute.archive(script, [], io.BytesIO()))
+    put = stack.enter_context(execute.archive(script, files, io.BytesIO()))
 
     def begin(is_new: bool) -> None:
         vm.replace_disk(number, prepared.ARCHIVE_DISK, put.disk())

@@ -11,7 +11,7 @@ import pytest
 
 from linux_guest import loiter_, message
 from loiter import engine as engines
-from loiter import store, vms
+from loiter import images, store, vms
 from loiter.cli.options import err
 
 pytestmark = pytest.mark.simulator
@@ -311,6 +311,31 @@ def test_a_host_goes_on_from_a_snapshot_as_if_nothing_had_been(tmp_path: Path) -
     assert "helping.policy" in message(other)
 
 
+@pytest.mark.parametrize("machine", ["t1", "knl"])
+def test_a_host_goes_on_with_timing_cores(tmp_path: Path, machine: str) -> None:
+    clock_mhz = 1000 if machine == "t1" else 1300
+    file = on_a_machine(write(tmp_path, policy="published", yield_after=11, acquisitions=60, run_us=20_000), machine, clock_mhz)
+    with_cores = file.read_text()
+    file.write_text(with_cores.replace(f'machine = "{machine}"\n', ""))
+    saved = loiter_("vm", str(file), "--save", "half.snap", "--at", "100", "--json", cwd=tmp_path)
+    assert saved.returncode == 0, message(saved)
+    half = json.loads(saved.stdout)
+    assert half["guests"][0]["state"] == "running"
+    file.write_text(with_cores)
+    found, again = (loiter_("vm", str(file), "--from", "half.snap", "--json", cwd=tmp_path) for _ in range(2))
+    assert found.returncode == 0, message(found)
+    result, same = (json.loads(done.stdout) | {"host_seconds": 0} for done in (found, again))
+    assert result == same
+    # The program has checked its counter; none of its sections is lost on the way.
+    assert result["guests"][0]["code"] == 0
+    assert sum(row["value"] for row in result["guests"][0]["reports"] if row["name"] == "acquisitions") == 60
+    by_context: dict[int, int] = {}
+    for row in result["timed"]["accounts"]:
+        by_context[row["context"]] = by_context.get(row["context"], 0) + row["cycles"]
+    assert len(by_context) >= CPUS
+    assert set(by_context.values()) == {result["cycles"] - half["cycles"]}
+
+
 def test_a_host_that_cannot_be_saved_says_so(tmp_path: Path) -> None:
     file = write(tmp_path, acquisitions=20, run_us=1000)
     alone = loiter_("vm", str(file), "--save", "half.snap", cwd=tmp_path)
@@ -390,3 +415,33 @@ def test_a_file_that_is_not_there_and_a_disk_of_two_are_mistakes(tmp_path: Path)
     done = loiter_("vm", str(file), cwd=tmp_path)
     assert done.returncode == 2
     assert "guests work and rival have one disk" in message(done)
+
+
+LINUX = """
+[host]
+cpus = 1
+memory_mib = 512
+run_us = 4_000_000
+
+[[guests]]
+name = "work"
+image = "debian"
+memory_mib = 512
+put = "files/input.txt files/folder"
+command = "cat input.txt folder/other.txt"
+"""
+
+
+def test_a_linux_guest_finds_files_beside_its_command(tmp_path: Path) -> None:
+    images.ensure("debian", err())
+    (tmp_path / "files/folder").mkdir(parents=True)
+    (tmp_path / "files/input.txt").write_text("one\n")
+    (tmp_path / "files/folder/other.txt").write_text("another\n")
+    (tmp_path / "host.toml").write_text(LINUX)
+    done = loiter_("vm", "host.toml", "--json", cwd=tmp_path)
+    assert done.returncode == 0, message(done)
+    assert json.loads(done.stdout)["linux"]["work"]["stdout"] == "one\nanother\n"
+    (tmp_path / "files/input.txt").unlink()
+    missing = loiter_("vm", "host.toml", cwd=tmp_path)
+    assert missing.returncode == 2
+    assert "guest work: put: files/input.txt: No such file" in message(missing)

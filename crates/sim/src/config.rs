@@ -574,7 +574,7 @@ pub(crate) fn to_param(value: &Value) -> Result<ParamValue, String> {
         Value::Boolean(b) => Ok(ParamValue::Bool(*b.value())),
         Value::String(s) => Ok(ParamValue::Text(s.value().clone())),
         other => Err(format!(
-            "a {} cannot be the value of a parameter",
+            "a value is a number, true, false or a text in quotes, and this is of the kind {}",
             other.type_name()
         )),
     }

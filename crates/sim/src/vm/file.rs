@@ -110,9 +110,11 @@ impl VmFile {
                         "guest {name} has a program and an image; a guest runs one of the two"
                     ));
                 }
-                (false, true) if !guest.command.is_empty() || !guest.append.is_empty() => {
+                (false, true)
+                    if [&guest.command, &guest.put, &guest.append].iter().any(|it| !it.is_empty()) =>
+                {
                     return Err(format!(
-                        "guest {name}: command and append are for images; a program's words are its arguments"
+                        "guest {name}: command, put and append are for images; a program's words are its arguments"
                     ));
                 }
                 (true, false) if guest.command.is_empty() => {

@@ -120,6 +120,10 @@ fn a_guest_has_one_thing_to_run() {
         &["guest b", "give it a command"],
     );
     assert_has(
+        &instead("program = \"p\"", "program = \"p\"\nput = \"input.txt\""),
+        &["guest a", "put"],
+    );
+    assert_has(
         &instead("name = \"b\"", "name = \"a\""),
         &["two guests are called a"],
     );

@@ -62,16 +62,10 @@ impl Host {
     pub(crate) fn new(
         file: VmFile,
         systems: Vec<(System, bool)>,
-        mut timing: Option<Timing>,
+        timing: Option<Timing>,
     ) -> Result<Self, Error> {
         let (systems, driven): (Vec<_>, Vec<_>) = systems.into_iter().unzip();
         let mut system = System::host(systems)?;
-        if let Some(timing) = &mut timing {
-            timing.open(Cycle(0));
-            system
-                .guest_inspectors
-                .timing_begins(Cycle(0), &system.harts);
-        }
         let guests = file.guests.iter().zip(driven).enumerate();
         let guests: Vec<_> = guests
             .map(|(n, (it, is_driven))| Guest::new(&it.name, n, &system, is_driven))
@@ -136,6 +130,11 @@ impl Host {
         };
         match self.timing.take() {
             Some(mut timing) => {
+                if !timing.is_attached() {
+                    timing.open(self.now);
+                    let inspectors = &mut self.system.guest_inspectors;
+                    inspectors.timing_begins(self.now, &self.system.harts);
+                }
                 let ran = self.run_cores(&mut timing, end);
                 self.timing = Some(timing);
                 ran?;

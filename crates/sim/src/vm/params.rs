@@ -77,6 +77,8 @@ params! {
         image: text = "",
         /// What the Linux guest runs, as a shell command.
         command: text = "",
+        /// Files and folders that the command finds beside it, by their paths from the file's folder, with spaces between.
+        put: text = "",
         /// Words for the kernel.
         append: text = "",
         /// The file of a disk, beside that of the image.

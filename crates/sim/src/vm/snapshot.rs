@@ -1,7 +1,8 @@
 //! A host in a file: all that decides how it goes on.
 //!
 //! A host is put together from its file and its guests' programs as always, and is then made what the snapshot is of.
-//! Between two turns every CPU stands at the same cycle, so nothing is in flight.
+//! Between two turns every CPU stands at the same cycle, so nothing is in flight but in timing cores, which are not saved: a host
+//! may go on with them, and they begin cold.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,8 +25,8 @@ use crate::error::Error;
 
 /// The section with the state of a host.
 const HOST: &str = "host";
-/// What of a file may be another one when a host goes on: how long it runs.
-const FREE_KEYS: [&str; 1] = ["run_us"];
+/// What of a file may be another one when a host goes on: how long it runs, and what executes its virtual CPUs.
+const FREE_KEYS: [&str; 3] = ["host.run_us", "host.machine", "host.machine_set"];
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,7 +63,7 @@ impl Host {
     pub(super) fn save(&self, path: &str) -> Result<u64, Error> {
         if self.timing.is_some() {
             return Err(Error::User(format!(
-                "{path}: a host on timing cores cannot be saved, for they have work in flight; take host.machine away"
+                "{path}: a host on timing cores cannot be saved, for they have work in flight; without host.machine it can, and go on with it"
             )));
         }
         let machine = &self.system.machine;
@@ -143,16 +144,11 @@ impl Host {
         }
     }
 
-    /// Makes the host, which has not run, what the snapshot at `path` is of.
+    /// Makes the host, which has not run, what the snapshot at `path` is of. Timing cores begin cold, with who was running.
     ///
     /// # Errors
     /// A snapshot that is damaged, or of another host.
     pub(super) fn restore(&mut self, path: &str) -> Result<(), Error> {
-        if self.timing.is_some() {
-            return Err(Error::User(format!(
-                "{path}: a host on timing cores cannot go on from a snapshot; take host.machine away"
-            )));
-        }
         let snapshot = Snapshot::open(Path::new(path))?;
         snapshot.fits(&self.hardware())?;
         let state: HostState = snapshot.state(HOST)?;
@@ -218,12 +214,13 @@ fn other_key(at: &str, theirs: &Value, ours: &Value) -> Option<String> {
     };
     match (theirs, ours) {
         (Value::Object(theirs), Value::Object(ours)) => theirs.iter().find_map(|(key, value)| {
-            if FREE_KEYS.contains(&key.as_str()) {
+            let name = named(key);
+            if FREE_KEYS.contains(&name.as_str()) {
                 return None;
             }
             match ours.get(key) {
-                Some(own) => other_key(&named(key), value, own),
-                None => Some(named(key)),
+                Some(own) => other_key(&name, value, own),
+                None => Some(name),
             }
         }),
         (Value::Array(theirs), Value::Array(ours)) if theirs.len() == ours.len() => {
