@@ -111,7 +111,9 @@ impl VmFile {
                     ));
                 }
                 (false, true)
-                    if [&guest.command, &guest.put, &guest.append].iter().any(|it| !it.is_empty()) =>
+                    if [&guest.command, &guest.put, &guest.append]
+                        .iter()
+                        .any(|it| !it.is_empty()) =>
                 {
                     return Err(format!(
                         "guest {name}: command, put and append are for images; a program's words are its arguments"

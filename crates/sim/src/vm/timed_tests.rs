@@ -6,7 +6,7 @@ use loiter_cores::Skipping;
 use loiter_machine::{RAM_BASE, SymbolFile};
 use loiter_types::Cycle;
 
-use super::host::Host;
+use super::host::{Host, Progress};
 use super::result::VmResult;
 use super::testing::{
     CLOCK_MHZ, FREE, LOOP, SLICE, YIELDS, file, first, host_on, machine, run, system,
@@ -103,6 +103,42 @@ fn guests_with_the_same_addresses_have_memory_of_their_own() {
         }
         let switches: u64 = result.vcpus.iter().map(|row| row.switches).sum();
         assert!(switches > 10, "{name}: {switches}");
+    }
+}
+
+#[test]
+fn a_host_that_was_saved_goes_on_on_cores_and_counts_from_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("half.snap");
+    let path = path.to_str().unwrap();
+    let programs = [fills(1), fills(2), fills(3)];
+    let programs: Vec<_> = programs.iter().map(String::as_str).collect();
+    let guests = [(1, ""), (1, ""), (1, "")];
+    let run_us = 200 * SLICE / CLOCK_MHZ;
+    let mut host = host_on(None, file(2, run_us, FREE, "", &guests), &programs);
+    while host.now.0 < 3 * SLICE + SLICE / 2 {
+        assert_eq!(host.turn().unwrap(), Progress::Running);
+    }
+    host.save(path).unwrap();
+    let half = host.now.0;
+    let instructions = host.system.instructions();
+    for name in MACHINES {
+        let mut cores = timed(name, 2, FREE, &guests, &programs);
+        cores.restore(path).unwrap();
+        assert_eq!(cores.system.instructions(), instructions, "{name}");
+        let result = run(&mut cores);
+        for guest in &result.guests {
+            assert_eq!(guest.code, Some(0), "{name}: {guest:?}");
+        }
+        let timed = result.timed.unwrap();
+        let mut by_context = std::collections::BTreeMap::new();
+        for row in &timed.accounts {
+            *by_context.entry(row.context).or_insert(0) += row.cycles;
+        }
+        assert!(by_context.len() >= 2, "{name}");
+        for cycles in by_context.values() {
+            assert_eq!(*cycles, result.cycles - half, "{name}");
+        }
     }
 }
 
