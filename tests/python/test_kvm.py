@@ -77,7 +77,16 @@ def linux_guest(_qemu_image: None, tmp_path: Path) -> Path:
     root.mkdir()
     compiled(tmp_path, "guest").rename(root / "init")
     (root / "manycore").symlink_to(ROOT / "guests/build/manycore")
-    command = ["cpio", "--create", "--format=newc", "--owner=0:0", "--dereference", "--quiet", "--file", tmp_path / "guest.cpio"]
+    command = [
+        "cpio",
+        "--create",
+        "--format=newc",
+        "--owner=0:0",
+        "--dereference",
+        "--quiet",
+        "--file",
+        tmp_path / "guest.cpio",
+    ]
     subprocess.run(command, input="init\nmanycore\n", text=True, cwd=root, check=True)
     return tmp_path
 
@@ -87,14 +96,22 @@ def test_debians_qemu_has_a_linux_guest(machine: str, vcpus: int, linux_guest: P
     loiter = [sys.executable, "-c", "from loiter.cli import main; main()", "exec", "--image", QEMU_IMAGE, "-m", machine]
     loiter += ["--harts", str(vcpus), "--memory", "1G", "--set", "hart.isa=+h", "--put", "Image", "--put", "guest.cpio"]
     # QEMU itself, and the guest's boot, take hundreds of millions of instructions.
-    timed = [] if machine == "virt" else ["--phases", "reference until console:guest: begins, timing", "--out", "result"]
+    timed = (
+        [] if machine == "virt" else ["--phases", "reference until console:guest: begins, timing", "--out", "result"]
+    )
     work = ["./qemu.sh", str(vcpus), "0", "on", "/manycore", "fops", str(vcpus), "50"]
-    done = subprocess.run([*loiter, *timed, "--no-stdin", "--", *work], capture_output=True, text=True, cwd=linux_guest, timeout=900)
+    done = subprocess.run(
+        [*loiter, *timed, "--no-stdin", "--", *work], capture_output=True, text=True, cwd=linux_guest, timeout=900
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     (said,) = (line for line in done.stdout.splitlines() if line.startswith("guest: cpus="))
     found = dict(word.split("=") for word in said.split()[1:])
     # KVM offers Zawrs to a guest as its own host has it.
-    assert {name: found[name] for name in ("cpus", "naps", "status")} == {"cpus": str(vcpus), "naps": "1", "status": "0"}
+    assert {name: found[name] for name in ("cpus", "naps", "status")} == {
+        "cpus": str(vcpus),
+        "naps": "1",
+        "status": "0",
+    }
     assert float(found["wall_ms"]) > 0
     if timed:
         assert json.loads((linux_guest / "result/manifest.json").read_text())["timing_instructions"] > 100_000

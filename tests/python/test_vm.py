@@ -314,7 +314,9 @@ def test_a_host_goes_on_from_a_snapshot_as_if_nothing_had_been(tmp_path: Path) -
 @pytest.mark.parametrize("machine", ["t1", "knl"])
 def test_a_host_goes_on_with_timing_cores(tmp_path: Path, machine: str) -> None:
     clock_mhz = 1000 if machine == "t1" else 1300
-    file = on_a_machine(write(tmp_path, policy="published", yield_after=11, acquisitions=60, run_us=20_000), machine, clock_mhz)
+    file = on_a_machine(
+        write(tmp_path, policy="published", yield_after=11, acquisitions=60, run_us=20_000), machine, clock_mhz
+    )
     with_cores = file.read_text()
     file.write_text(with_cores.replace(f'machine = "{machine}"\n', ""))
     saved = loiter_("vm", str(file), "--save", "half.snap", "--at", "100", "--json", cwd=tmp_path)
