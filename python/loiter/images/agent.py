@@ -94,7 +94,7 @@ def write_archive(out: BinaryIO, script: str, put: Iterable[Path] = (), stdin: B
         for path in put:
             name = path.absolute().name or path.resolve().name
             if name in seen:
-                raise UserFault(f"--put {path}: {seen[name]} has the same name in {DIRECTORY}; rename one.")
+                raise UserFault(f"put {path}: {seen[name]} has the same name in {DIRECTORY}; rename one.")
             seen[name] = path
             _add(archive, path, name)
 
