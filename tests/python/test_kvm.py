@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from linux_guest import loiter_
 from loiter import images
 from loiter.images import tools
 
@@ -93,18 +94,15 @@ def linux_guest(_qemu_image: None, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("machine", "vcpus"), [("virt", 1), ("virt", 4), ("t1", 4), ("p-core", 2)])
 def test_debians_qemu_has_a_linux_guest(machine: str, vcpus: int, linux_guest: Path) -> None:
-    loiter = [sys.executable, "-c", "from loiter.cli import main; main()", "exec", "--image", QEMU_IMAGE, "-m", machine]
-    loiter += ["--harts", str(vcpus), "--memory", "1G", "--set", "hart.isa=+h", "--put", "Image", "--put", "guest.cpio"]
+    system = ["--image", QEMU_IMAGE, "-m", machine, "--harts", str(vcpus), "--memory", "1G", "--set", "hart.isa=+h"]
     # QEMU itself, and the guest's boot, take hundreds of millions of instructions.
-    timed = (
-        [] if machine == "virt" else ["--phases", "reference until console:guest: begins, timing", "--out", "result"]
-    )
+    phases = ["--phases", "reference until console:guest: begins, timing", "--out", "result"]
+    timed = [] if machine == "virt" else phases
+    files = ["--put", "Image", "--put", "guest.cpio", "--no-stdin"]
     work = ["./qemu.sh", str(vcpus), "0", "on", "/manycore", "fops", str(vcpus), "50"]
-    done = subprocess.run(
-        [*loiter, *timed, "--no-stdin", "--", *work], capture_output=True, text=True, cwd=linux_guest, timeout=900
-    )
+    done = loiter_("exec", *system, *timed, *files, "--", *work, cwd=linux_guest, limit_seconds=900)
     assert done.returncode == 0, done.stdout + done.stderr
-    (said,) = (line for line in done.stdout.splitlines() if line.startswith("guest: cpus="))
+    (said,) = (line for line in done.stdout.decode().splitlines() if line.startswith("guest: cpus="))
     found = dict(word.split("=") for word in said.split()[1:])
     # KVM offers Zawrs to a guest as its own host has it.
     assert {name: found[name] for name in ("cpus", "naps", "status")} == {

@@ -230,10 +230,10 @@ impl Vm {
         self.host()?.save(path)
     }
 
-    /// Makes the host, which has not run, what the snapshot at `path` is of.
+    /// Makes the host, which has not run, what the snapshot at `path` is of. Timing cores begin cold.
     ///
     /// # Errors
-    /// Guests that are missing; timing cores; a snapshot that is damaged, or of another host.
+    /// Guests that are missing; a snapshot that is damaged, or of another host.
     pub fn restore(&mut self, path: &str) -> Result<(), Error> {
         self.host()?.restore(path)
     }
