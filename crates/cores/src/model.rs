@@ -6,7 +6,7 @@ use loiter_memory::{Memory, Response};
 use loiter_observe::Accounts;
 use loiter_types::{ContextId, CoreId, CounterVisitor, Cycle, HartId, PhysAddr, StateVisitor};
 
-use crate::fgmt::ChipFpu;
+use crate::fgmt::Group;
 use crate::smt::Histogram;
 use crate::{Observer, Shared};
 
@@ -69,9 +69,24 @@ pub(crate) trait TimedCore {
         now: Cycle,
         until: Cycle,
         most: u32,
-        fpus: &mut [ChipFpu],
+        groups: &mut [Group],
         shared: &mut Shared<'_, O>,
     ) -> (Cycle, Cycle);
+
+    /// The cycle `now`, whatever others do. Returns the first in which anything may happen again.
+    fn cycle<O: Observer>(
+        &mut self,
+        now: Cycle,
+        groups: &mut [Group],
+        shared: &mut Shared<'_, O>,
+    ) -> Cycle {
+        self.run(now, now, 1, groups, shared).1
+    }
+
+    /// Whether stores have performed of which other cores have not heard, and have to: they may have read the line.
+    fn has_performed(&self) -> bool {
+        false
+    }
 
     /// When its caches lose something by themselves, whoever sits there.
     fn loses_at(&self) -> Cycle;

@@ -35,9 +35,9 @@ pub struct Blocked {
 
 /// One hart: registers, program counter, privilege, CSRs.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Hart {
-    /// Its number in the machine.
-    pub id: HartId,
+    // What every instruction asks comes first, in few lines of a host's cache.
     /// Register slots of [`loiter_isa::Inst`]: x0..x31, f0..f31, and [`SINK`]. 256 long so that a
     /// slot number needs no bounds check.
     pub regs: [u64; 256],
@@ -45,6 +45,8 @@ pub struct Hart {
     pub pc: u64,
     /// Instructions retired since reset.
     pub retired: u64,
+    /// Its number in the machine.
+    pub id: HartId,
     /// Control and status registers, privilege included.
     pub csr: CsrFile,
     /// Whether it executes.

@@ -91,13 +91,13 @@ struct Interval {
 pub struct Accounts {
     // What every cycle of every context asks comes first.
     until: Cycle,
-    /// What the hart is doing, as far as instructions have retired.
-    activity: Activity,
     /// Instructions that have retired since `activity` last changed.
     present_instructions: u64,
     /// Charges since `row` last changed, which belong there: charging, which every cycle of every context does, looks
     /// up nothing. What was taken back may have been charged before that, so sums wrap on the way.
     present: [u64; SLOTS],
+    /// What the hart is doing, as far as instructions have retired.
+    activity: Activity,
     instructions: [u64; ACTIVITIES],
     /// Whose account it is.
     pub context: ContextId,
@@ -310,9 +310,15 @@ impl Accounts {
         debug_assert!(now >= self.until, "a cycle would be charged twice");
         debug_assert!(ready_at <= now);
         let ready = ready_at.max(self.until);
-        add(slot, ready.0 - self.until.0);
         add(Slot::NotSelected, now.0 - ready.0);
         add(Slot::Retired, 1);
+        // Where nothing is charged no further line of a host's cache is touched, and no branch asks whether there is. It comes
+        // last: the two before are one access to a host, and would wait for this one.
+        let slot = match ready == self.until {
+            true => Slot::NotSelected,
+            false => slot,
+        };
+        add(slot, ready.0 - self.until.0);
         self.until = Cycle(now.0 + 1);
     }
 

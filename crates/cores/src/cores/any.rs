@@ -5,7 +5,7 @@ use std::sync::Arc;
 use loiter_memory::Memory;
 use loiter_types::{ContextId, CoreId, Cycle};
 
-use crate::fgmt::{self, ChipFpu, FgmtParams};
+use crate::fgmt::{self, FgmtParams, Group};
 use crate::smt::{self, SmtParams};
 
 /// Parameters of a core. Cores that have the same share one copy: what all of them look at in each cycle is in a host's
@@ -57,11 +57,11 @@ impl CoreParams {
         contexts as usize
     }
 
-    /// The floating-point unit that cores may share.
-    pub(super) fn fpu(&self) -> ChipFpu {
+    /// What cores with these have in common.
+    pub(super) fn group(&self) -> Group {
         match self {
-            CoreParams::Fgmt(params) => ChipFpu::new(&params.fpu),
-            CoreParams::Smt(_) => ChipFpu::none(),
+            CoreParams::Fgmt(params) => Group::new(params),
+            CoreParams::Smt(_) => Group::none(),
         }
     }
 }

@@ -16,7 +16,7 @@ pub(crate) use run::DELIVERY_CYCLES;
 pub use run::Ran;
 pub use skip::Skipping;
 
-use crate::fgmt::ChipFpu;
+use crate::fgmt::Group;
 use crate::model::{Seat, TimedCore};
 use crate::smt::Histogram;
 use crate::{Observer, Shared};
@@ -38,8 +38,8 @@ pub struct CoreGroup {
 pub struct Cores {
     cores: Vec<AnyCore>,
     due: Schedule,
-    /// Of each group, the floating-point unit that its cores may share.
-    fpus: Vec<ChipFpu>,
+    /// What the cores of each group have in common.
+    groups: Vec<Group>,
     /// Core, and context within it, of each context of the system.
     contexts: Vec<(usize, usize)>,
     /// The context of each hart that sits in one.
@@ -79,7 +79,7 @@ impl Cores {
         Ok(Self {
             due: Schedule::new(cores.len()),
             skips: Skips::new(group_of),
-            fpus: groups.iter().map(|group| group.params.fpu()).collect(),
+            groups: groups.iter().map(|group| group.params.group()).collect(),
             seats: Vec::new(),
             cores,
             contexts,

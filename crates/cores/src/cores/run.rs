@@ -131,10 +131,10 @@ impl Cores {
                 return (now, self.due.next());
             }
         }
-        let fpus = &mut self.fpus;
+        let groups = &mut self.groups;
         shared.memory_goes_on = alone;
         let (last, mut next) =
-            each!(&mut self.cores[core], core => core.run(now, until, most, fpus, shared));
+            each!(&mut self.cores[core], core => core.run(now, until, most, groups, shared));
         shared.memory_goes_on = false;
         if std::mem::take(&mut shared.heard) {
             self.skips.forget(core, last);
@@ -177,10 +177,13 @@ impl Cores {
                         continue;
                     }
                 }
-                let fpus = &mut self.fpus;
-                let (_, mut next) =
-                    each!(&mut self.cores[core], core => core.run(now, now, 1, fpus, shared));
-                self.tell_of_stores(core);
+                let groups = &mut self.groups;
+                let (mut next, performed) = each!(&mut self.cores[core], core => {
+                    (core.cycle(now, groups, shared), core.has_performed())
+                });
+                if performed {
+                    self.tell_of_stores(core);
+                }
                 self.see_tables(core, now, shared);
                 if self.skips.looks(core, now) {
                     next = self.look(core, now, next, shared);

@@ -45,6 +45,8 @@ pub(super) struct Skips {
     until: Cycle,
     /// Of each core.
     watches: Vec<Watch>,
+    /// Of each core, the first cycle after which it is to be looked at: what every cycle asks lies together.
+    looks_at: Vec<Cycle>,
     /// Of each core, its group, and of each group, how many instructions a record of one of its cores is worth.
     groups: Vec<usize>,
     worth_instructions: Vec<u64>,
@@ -68,6 +70,7 @@ impl Skips {
             how: Skipping::Nothing,
             until: Cycle::NEVER,
             watches: (0..cores).map(|_| Watch::new()).collect(),
+            looks_at: vec![Cycle::NEVER; cores],
             groups,
             worth_instructions: vec![FIRST_WORTH_INSTRUCTIONS; kinds],
             skipped: vec![false; cores],
@@ -81,22 +84,32 @@ impl Skips {
     /// Whether `core` is to be looked at after cycle `now`.
     #[inline(always)]
     pub(super) fn looks(&self, core: usize, now: Cycle) -> bool {
-        self.how != Skipping::Nothing && self.watches[core].looks(now)
+        self.looks_at[core] <= now
     }
 
     /// The first cycle after which `core` is to be looked at, or before which its being skipped ends.
     #[inline(always)]
     pub(super) fn stops_at(&self, core: usize) -> Cycle {
-        match self.how {
-            Skipping::Nothing => Cycle::NEVER,
-            _ if self.skipped[core] => self.watches[core].from().min(self.ends[core]),
-            _ => self.watches[core].from(),
+        let looks_at = self.looks_at[core];
+        match self.skipped[core] {
+            true => looks_at.min(self.ends[core]),
+            false => looks_at,
         }
+    }
+
+    /// What is known of `core` may have changed.
+    fn note(&mut self, core: usize) {
+        self.looks_at[core] = match self.how {
+            Skipping::Nothing => Cycle::NEVER,
+            Skipping::Periods | Skipping::Proved => self.watches[core].from(),
+        };
     }
 
     /// Something has changed `core`.
     pub(super) fn forget(&mut self, core: usize, now: Cycle) {
-        self.watches[core].forget(now);
+        if self.watches[core].forget(now) {
+            self.note(core);
+        }
     }
 
     /// `core` is being skipped, or no more.
@@ -213,6 +226,9 @@ impl Cores {
                 .any(|core| matches!(core, AnyCore::Smt(_)));
         self.skips.how = if unseen { Skipping::Nothing } else { how };
         self.skips.until = until;
+        for core in 0..self.cores.len() {
+            self.skips.note(core);
+        }
     }
 
     /// Cycles of cores that have been passed over, or gone through and proved to be no others.
@@ -252,6 +268,18 @@ impl Cores {
     #[cold]
     #[inline(never)]
     pub(super) fn look<O: Observer>(
+        &mut self,
+        core: usize,
+        now: Cycle,
+        next: Cycle,
+        shared: &mut Shared<'_, O>,
+    ) -> Cycle {
+        let next = self.look_closely(core, now, next, shared);
+        self.skips.note(core);
+        next
+    }
+
+    fn look_closely<O: Observer>(
         &mut self,
         core: usize,
         now: Cycle,
@@ -357,10 +385,11 @@ impl Cores {
         let by_itself = repetition.record.deadline;
         let mut next = repetition.anchor.after(repetition.next).min(by_itself);
         watch.goes_on();
+        self.skips.note(core);
         while next < to {
-            let fpus = &mut self.fpus;
+            let groups = &mut self.groups;
             (_, next) = each!(&mut self.cores[core], core =>
-                core.run(next, to, u32::MAX, fpus, shared));
+                core.run(next, to, u32::MAX, groups, shared));
         }
         self.due.set(core, next);
     }

@@ -101,9 +101,6 @@ pub(super) struct Context {
     pub(super) ready_at: Cycle,
     /// First cycle in which it may issue without relying on a hit that is not confirmed.
     pub(super) firm_at: Cycle,
-    /// First cycle in which it is selected on the assumption that its load hits, although that has
-    /// missed.
-    pub(super) speculates_at: Cycle,
     /// When all of `operands` can be read.
     pub(super) operands_until: Cycle,
     pub(super) inst_pc: u64,
@@ -115,9 +112,6 @@ pub(super) struct Context {
     pub(super) code_page: u32,
     /// First byte of the line of the instruction cache that it fetches from.
     pub(super) fetch_line: u64,
-    /// Address space of its fetches, and the page whose translation it has for them.
-    pub(super) fetch_space: AddressSpace,
-    pub(super) fetch_page: u64,
     /// [`crate::Shared::code_generation`] when the page of `inst_pc` was translated; if there is none, the next instruction
     /// has to be.
     pub(super) generation: u64,
@@ -133,13 +127,17 @@ pub(super) struct Context {
     pub(super) translates: bool,
     /// Whether interrupts must be looked at before the next instruction, or a rest has ended.
     pub(super) check_interrupts: bool,
-    /// Memory has been told of the `lr` that ran last: its hart has not come here since.
-    pub(super) reserved: bool,
     /// Its hart is about to leave while others stay.
     pub(super) leaves: bool,
     pub(super) course: Course,
     // What every instruction asks comes first here too.
     pub(super) accounts: Accounts,
+    /// The page whose translation it has for its fetches, and their address space.
+    pub(super) fetch_page: u64,
+    pub(super) fetch_space: AddressSpace,
+    /// First cycle in which it is selected on the assumption that its load hits, although that has
+    /// missed.
+    pub(super) speculates_at: Cycle,
     // What loads and stores ask: a line.
     pub(super) stores: StoreBuffer,
     /// Where its data lie, if it is a load, store or atomic that can issue.
@@ -153,6 +151,8 @@ pub(super) struct Context {
     /// The same for the instruction that is being fetched.
     pub(super) fetch_granted: Granted,
     // What is rarely looked at.
+    /// Memory has been told of the `lr` that ran last: its hart has not come here since.
+    pub(super) reserved: bool,
     /// When each register slot can be read, with stall = "use".
     pub(super) operands: Box<[Cycle; 65]>,
     /// Slots that it can still lose so.

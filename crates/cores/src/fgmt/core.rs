@@ -10,11 +10,12 @@ use loiter_types::{ContextId, CoreId, Cycle, PhysAddr};
 use super::context::{Chance, Context, Waits};
 use super::counters::CoreCounters;
 use super::fills::Fills;
+use super::group::Group;
 use super::holes::Holes;
 use super::ownership::Port;
-use super::params::{CLASSES, FgmtParams, MAX_PIPES, Simple};
+use super::params::{CLASSES, FgmtParams, MAX_PIPES};
 use super::selection::Selection;
-use super::units::{ChipFpu, CoreUnits, LOAD_STORE, UNITS};
+use super::units::{CoreUnits, LOAD_STORE, UNITS};
 use crate::idle::{EVERYTHING, Idle, Loses};
 use crate::store_buffer::StoreBuffer;
 use crate::walker::{Ended, Walker};
@@ -27,8 +28,13 @@ pub(super) struct CoreState {
     /// When something happens that needs no slot: of lost caches, walks, fills and stores the first. [`CoreState::note_due`]
     /// keeps it.
     pub(super) due: Cycle,
+    /// The first cycle in which a slot or the load/store unit may be held. [`Core::look_at_holds`] finds out.
+    pub(super) holds_at: Cycle,
     /// What it has done that is more than reading its first level, but for what memory counts.
     pub(super) changes: u64,
+    /// Of an instruction line.
+    pub(super) fetch_line_bytes: u64,
+    pub(super) id: CoreId,
     /// Whether it has done nothing lately that memory, a device or anybody outside could see.
     pub(super) quiet: bool,
     /// `core.stall = "use"`.
@@ -37,15 +43,10 @@ pub(super) struct CoreState {
     pub(super) retracts: bool,
     /// `core.store_buffer_full_stops = "thread"`.
     pub(super) full_stops_thread: bool,
-    pub(super) id: CoreId,
-    /// Of an instruction line.
-    pub(super) fetch_line_bytes: u64,
     pub(super) params: Arc<FgmtParams>,
+    pub(super) counters: CoreCounters,
     /// Lines that have returned for loads.
     pub(super) fills: Fills,
-    pub(super) counters: CoreCounters,
-    /// For ALU operations, branches and jumps; for a branch the second entry is that of a taken one.
-    pub(super) simple: [[Simple; 2]; CLASSES],
     pub(super) units: CoreUnits,
     /// Stores that drain into the data cache, and requests without a miss register.
     pub(super) port: Port,
@@ -75,13 +76,11 @@ pub(crate) struct Core {
     pub(super) wait_costs_slot: bool,
     /// Which of them may be selected.
     pub(super) selection: Selection,
+    pub(super) state: CoreState,
     /// Slots that nobody can have.
     pub(super) holes: Holes,
-    pub(super) state: CoreState,
     /// By unit, the pipe that goes first when several want it.
     pub(super) favoured: [usize; UNITS],
-    /// When each context issued last; kept only for that.
-    pub(super) issued_at: Vec<Cycle>,
 }
 
 impl CoreState {
@@ -148,7 +147,6 @@ impl Core {
                 fetch_line_bytes: 1 << memory.fetch_line_log2(),
                 units: CoreUnits::new(&params.fpu, &params.core),
                 latency: params.latency.table(&params.wait),
-                simple: params.latency.simple_table(),
                 stall_on_use: params.core.stall == "use",
                 retracts: params.core.retract_cycles != 0,
                 full_stops_thread: params.core.store_buffer_full_stops == "thread",
@@ -158,6 +156,7 @@ impl Core {
                 fills: Fills::new(&params.core),
                 port: Port::new(owns_lines, line_bytes, contexts),
                 due: Cycle::NEVER,
+                holds_at: Cycle(0),
                 ended_walks: Vec::new(),
                 params: Arc::clone(params),
                 counters: CoreCounters::default(),
@@ -179,7 +178,6 @@ impl Core {
             holes: Holes::new(&params.core),
             favoured: [0; UNITS],
             wait_costs_slot: params.core.wait_costs_slot,
-            issued_at: vec![Cycle(0); contexts],
         }
     }
 
@@ -189,7 +187,7 @@ impl Core {
     pub(super) fn tick<O: Observer>(
         &mut self,
         now: Cycle,
-        fpu: &mut ChipFpu,
+        group: &mut Group,
         shared: &mut Shared<'_, O>,
     ) -> Cycle {
         debug_assert!(
@@ -204,10 +202,10 @@ impl Core {
         }
         if !self.shares_units {
             if let Some(chosen) = self.select(u64::MAX, now, shared) {
-                self.issue::<_, false>(chosen, now, fpu, shared);
+                self.issue::<_, false>(chosen, now, group, shared);
             }
         } else {
-            self.tick_pipes(now, fpu, shared);
+            self.tick_pipes(now, group, shared);
         }
         let next = Cycle(now.0 + 1);
         if self.selection.any_ready() {
@@ -240,55 +238,62 @@ impl Core {
     fn tick_pipes<O: Observer>(
         &mut self,
         now: Cycle,
-        fpu: &mut ChipFpu,
+        group: &mut Group,
         shared: &mut Shared<'_, O>,
     ) {
-        let memory_held = self.memory_held(now) || self.state.fills.urgent(now);
-        let mut taken = if memory_held { LOAD_STORE } else { 0 };
-        let mut clash = 0;
+        let (held, taken) = match self.state.holds_at <= now {
+            true => self.look_at_holds(now),
+            false => (0, 0),
+        };
+        let memory_held = taken != 0;
+        let (mut taken, mut clash) = (taken, 0);
         // Bits of contexts; those of later pipes have higher numbers.
         let mut selected = 0_u64;
-        let held = self.held(now);
         for pipe in 0..self.pipes {
             if held >> pipe & 1 != 0 {
                 continue;
             }
-            let group = self.selection.of_pipe(pipe);
-            if let Some(chosen) = self.select(group, now, shared) {
-                let wanted = self.wanted(chosen);
+            let contexts = self.selection.of_pipe(pipe);
+            if let Some(chosen) = self.select(contexts, now, shared) {
+                let wanted = self.wanted(chosen, group);
                 clash |= taken & wanted;
                 taken |= wanted;
                 selected |= 1 << chosen;
             }
         }
         if clash != 0 {
-            selected = self.settle_conflicts(now, memory_held, selected);
+            selected = self.settle_conflicts(now, memory_held, selected, group);
         }
         while selected != 0 {
             let chosen = selected.trailing_zeros() as usize;
             selected &= selected - 1;
             let class = self.contexts[chosen].class;
-            self.issue::<_, true>(chosen, now, fpu, shared);
+            self.issue::<_, true>(chosen, now, group, shared);
             self.take_slots(chosen, class, now);
         }
     }
 
     /// The units that the instruction of context `c`, which has been selected, wants.
     #[inline(always)]
-    fn wanted(&self, c: usize) -> u8 {
+    fn wanted(&self, c: usize, group: &Group) -> u8 {
         let context = &self.contexts[c];
-        let units = &self.state.units;
-        units.wanted(context.class, || context.moves_fp())
+        group.wanted(context.class, || context.moves_fp())
     }
 
     /// Takes the cycle from pipes that want what they cannot have. Returns which of the `selected` contexts remain.
     #[cold]
-    fn settle_conflicts(&mut self, now: Cycle, memory_held: bool, selected: u64) -> u64 {
+    fn settle_conflicts(
+        &mut self,
+        now: Cycle,
+        memory_held: bool,
+        selected: u64,
+        group: &Group,
+    ) -> u64 {
         let favoured = self.favoured;
         let mut wanted = [0; MAX_PIPES];
         let contexts = (0..self.contexts.len()).filter(|c| selected >> c & 1 == 1);
         for chosen in contexts.clone() {
-            wanted[chosen / self.contexts_per_pipe] = self.wanted(chosen);
+            wanted[chosen / self.contexts_per_pipe] = self.wanted(chosen, group);
         }
         let mut remain = selected;
         for chosen in contexts {
@@ -335,22 +340,23 @@ impl Core {
         &mut self,
         c: usize,
         now: Cycle,
-        fpu: &mut ChipFpu,
+        group: &mut Group,
         shared: &mut Shared<'_, O>,
     ) {
         let context = &mut self.contexts[c];
-        let next = context.issue(&mut self.state, now, fpu, shared);
+        let next = context.issue(&mut self.state, now, group, shared);
         if O::PIPELINE {
             context.tell_issued(&self.state, now, shared);
         }
-        if let Some(next) = next {
-            context.look_ahead(next, shared);
-        }
-        let (due, firm_at) = (context.due(), context.firm_at);
-        self.selection.issued::<SHARES>(c, due, firm_at);
-        if self.wait_costs_slot {
-            self.issued_at[c] = now;
-        }
+        let due = match next {
+            Some(next) => {
+                context.look_ahead(next, shared);
+                debug_assert_eq!(context.speculates_at, Cycle::NEVER);
+                context.ready_at
+            }
+            None => context.due(),
+        };
+        self.selection.issued::<SHARES>(c, due, context.firm_at);
     }
 
     /// The context of `group`, that of a pipe, that issues now: the least recently selected that can, the lower number
@@ -370,7 +376,7 @@ impl Core {
                 // What it has in its way has made it wait: look again among the others.
                 Chance::Waits => {
                     self.reschedule(best);
-                    if self.wait_costs_slot && self.waits_since_now(best, now) {
+                    if self.wait_costs_slot && self.waits_since_now(best) {
                         self.state.counters.wait_slots += 1;
                         return None;
                     }
@@ -383,14 +389,14 @@ impl Core {
         }
     }
 
-    /// Whether `now` is the first cycle in which context `c`, which waits, has the instruction that does, and
+    /// Whether this is the first cycle in which context `c`, which waits, has the instruction that does, and
     /// selection did not know that it would.
     #[cold]
-    fn waits_since_now(&self, c: usize, now: Cycle) -> bool {
+    fn waits_since_now(&self, c: usize) -> bool {
         let context = &self.contexts[c];
         let known_late = matches!(context.slot, Slot::Dependence | Slot::UnitBusy)
             || matches!(context.waits, Waits::StoreEntry);
-        known_late && self.issued_at[c].after(1) == now
+        known_late && self.selection.has_issued_before(c)
     }
 
     /// When context `c` may be selected, as far as selection knows.

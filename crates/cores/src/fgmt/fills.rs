@@ -100,7 +100,6 @@ impl Fills {
     }
 
     /// Whether loads and stores make room in this cycle, as a line has tried for too long.
-    #[inline(always)]
     pub(super) fn urgent(&self, now: Cycle) -> bool {
         if self.urgent_cycles == 0 {
             return false;
@@ -152,7 +151,10 @@ impl Core {
     /// A returned line tries to fill.
     #[cold]
     pub(super) fn fill(&mut self, now: Cycle) {
-        let Some(Fill { seat, fp, .. }) = self.state.fills.try_fill(now) else {
+        let fill = self.state.fills.try_fill(now);
+        // As long as a line tries, loads and stores may have to make room.
+        self.state.holds_at = self.state.holds_at.min(now);
+        let Some(Fill { seat, fp, .. }) = fill else {
             self.state.counters.fill_waits += 1;
             return;
         };

@@ -7,6 +7,7 @@ use loiter_types::{Cycle, StateVisitor};
 
 use super::core::Core;
 use super::params::{CoreParams, MAX_PIPES};
+use super::units::LOAD_STORE;
 
 /// The slots of a core that are taken ahead of time.
 #[derive(Debug)]
@@ -81,19 +82,21 @@ impl Holes {
 }
 
 impl Core {
-    /// The pipes that have no slot in this cycle, as bits.
-    #[inline(always)]
-    pub(super) fn held(&mut self, now: Cycle) -> u8 {
-        if self.holes.next > now {
-            return 0;
-        }
-        self.holes.of(now)
-    }
-
-    /// Whether an atomic that issued before still keeps the load/store unit.
-    #[inline(always)]
-    pub(super) fn memory_held(&self, now: Cycle) -> bool {
-        self.holes.memory_free > now
+    /// The pipes that have no slot in this cycle, as bits, and the load/store unit if nobody can have it: an atomic that issued
+    /// before still keeps it, or a line has to fill.
+    #[cold]
+    pub(super) fn look_at_holds(&mut self, now: Cycle) -> (u8, u8) {
+        let held = match self.holes.next > now {
+            true => 0,
+            false => self.holes.of(now),
+        };
+        let by_atomic = self.holes.memory_free > now;
+        let memory_held = by_atomic || self.state.fills.urgent(now);
+        self.state.holds_at = match by_atomic {
+            true => now.after(1),
+            false => self.holes.next.max(now.after(1)),
+        };
+        (held, if memory_held { LOAD_STORE } else { 0 })
     }
 
     /// The instruction of `class` that context `c` has just issued takes slots of its pipe.
@@ -118,6 +121,7 @@ impl Core {
         if at > now {
             let pipe = c / self.contexts_per_pipe;
             self.state.counters.hole_slots += u64::from(self.holes.take(pipe, at));
+            self.state.holds_at = self.state.holds_at.min(at);
         }
     }
 
@@ -130,5 +134,6 @@ impl Core {
             self.state.counters.hole_slots += u64::from(self.holes.take(pipe, now.after(later)));
         }
         self.holes.memory_free = now.after(self.holes.atomic_slots);
+        self.state.holds_at = self.state.holds_at.min(now.after(1));
     }
 }

@@ -10,7 +10,7 @@ use loiter_types::{Cycle, HartId, PhysAddr};
 
 use super::context::{Context, DataAddr, Waits};
 use super::core::CoreState;
-use super::units::ChipFpu;
+use super::group::Group;
 use crate::shared::Before;
 use crate::store_buffer::{Forward, StoreBuffer};
 use crate::walker::Granted;
@@ -99,7 +99,7 @@ impl Context {
         &mut self,
         core: &mut CoreState,
         now: Cycle,
-        fpu: &mut ChipFpu,
+        group: &mut Group,
         shared: &mut Shared<'_, O>,
     ) -> Option<u64> {
         if self.probes {
@@ -113,7 +113,7 @@ impl Context {
         core.counters.speculative_issues += u64::from(self.firm_at > now);
         self.refetch();
         if self.is_simple() {
-            return Some(self.execute_simple(core, now, shared));
+            return Some(self.execute_simple(core, now, group, shared));
         }
         let plain = if self.class == Class::Load {
             core.fills.memory_slot(Class::Load, now);
@@ -124,7 +124,7 @@ impl Context {
             core.fills.memory_slot(Class::Store, now);
             self.issue_store(core, now, shared)
         } else {
-            self.issue_other(core, now, fpu, shared)
+            self.issue_other(core, now, group, shared)
         };
         plain.then(|| shared.harts[self.hart_index()].pc)
     }
@@ -136,11 +136,11 @@ impl Context {
         &mut self,
         core: &mut CoreState,
         now: Cycle,
-        fpu: &mut ChipFpu,
+        group: &mut Group,
         shared: &mut Shared<'_, O>,
     ) -> bool {
         if self.class != Class::Atomic {
-            return self.execute(core, now, self.class, fpu, shared);
+            return self.execute(core, now, self.class, group, shared);
         }
         core.quiet = false;
         core.changes += 1;
@@ -416,6 +416,7 @@ impl Context {
         &mut self,
         core: &mut CoreState,
         now: Cycle,
+        group: &Group,
         shared: &mut Shared<'_, O>,
     ) -> u64 {
         let hart = &mut shared.harts[self.hart_index()];
@@ -424,7 +425,7 @@ impl Context {
         let next = hart.run_simple(&self.inst, self.inst_pc, after);
         hart.pc = next;
         hart.retired += 1;
-        let cost = &core.simple[self.class as usize][usize::from(next != after)];
+        let cost = &group.simple[self.class as usize][usize::from(next != after)];
         core.counters.branches += u64::from(cost.branches);
         core.counters.branches_taken += u64::from(cost.branches_taken);
         let known = Cycle(now.0 + u64::from(cost.confirmed));
@@ -441,7 +442,7 @@ impl Context {
         core: &mut CoreState,
         now: Cycle,
         class: Class,
-        fpu: &mut ChipFpu,
+        group: &mut Group,
         shared: &mut Shared<'_, O>,
     ) -> bool {
         core.quiet = false;
@@ -481,7 +482,9 @@ impl Context {
             Class::FpAdd | Class::FpMul | Class::FpFma | Class::FpMove
         );
         if flow == Flow::Next {
-            let start = core.units.start(class, self.seat, now, cycles, fpu);
+            let start = core
+                .units
+                .start(class, self.seat, now, cycles, &mut group.fpu);
             cycles += start.since(now);
             if !(core.stall_on_use && pipelined) {
                 self.accounts.charge(start, Slot::UnitBusy);

@@ -34,6 +34,7 @@ mod context;
 mod core;
 mod counters;
 mod fills;
+mod group;
 mod holes;
 mod issue;
 mod model;
@@ -52,5 +53,5 @@ mod walk;
 
 pub(crate) use self::core::Core;
 pub use self::counters::CoreCounters;
+pub(crate) use self::group::Group;
 pub use self::params::{CoreParams, FgmtParams, FpuParams, LatencyParams};
-pub(crate) use self::units::ChipFpu;

@@ -9,7 +9,7 @@ use loiter_types::{CounterVisitor, Cycle, PhysAddr, StateVisitor};
 
 use super::context::{NO_LINE, Waits};
 use super::core::Core;
-use super::units::ChipFpu;
+use super::group::Group;
 use crate::cores::DELIVERY_CYCLES;
 use crate::idle::Loses;
 use crate::model::{Seat, TimedCore};
@@ -84,16 +84,16 @@ impl TimedCore for Core {
         mut now: Cycle,
         until: Cycle,
         most: u32,
-        fpus: &mut [ChipFpu],
+        groups: &mut [Group],
         shared: &mut Shared<'_, O>,
     ) -> (Cycle, Cycle) {
-        let fpu = &mut fpus[self.group];
+        let group = &mut groups[self.group];
         let mut left = most;
         let mut ends = until;
         // Something may have happened before.
         self.state.quiet = false;
         loop {
-            let mut next = self.tick(now, fpu, shared);
+            let mut next = self.tick(now, group, shared);
             left -= 1;
             if O::ACTIVE || !self.state.quiet {
                 self.state.quiet = true;
@@ -122,6 +122,16 @@ impl TimedCore for Core {
             }
             now = next;
         }
+    }
+
+    #[inline(never)]
+    fn cycle<O: Observer>(
+        &mut self,
+        now: Cycle,
+        groups: &mut [Group],
+        shared: &mut Shared<'_, O>,
+    ) -> Cycle {
+        self.tick(now, &mut groups[self.group], shared)
     }
 
     fn loses_at(&self) -> Cycle {

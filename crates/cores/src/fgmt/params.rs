@@ -226,6 +226,24 @@ pub(super) struct Simple {
     pub(super) branches_taken: u8,
 }
 
+impl Simple {
+    /// Costs nothing.
+    pub(super) const FREE: Simple = Simple {
+        cycles: 0,
+        confirmed: 0,
+        slot: Slot::Executing,
+        branches: 0,
+        branches_taken: 0,
+    };
+}
+
+impl FpuParams {
+    /// Whether loads and stores of its registers take a core's place in a unit of the chip.
+    pub(super) fn takes_place(&self) -> bool {
+        self.shared_by == "chip" && self.moves_registers
+    }
+}
+
 impl LatencyParams {
     /// Latency by class, for the classes whose latency is one number.
     pub(super) fn table(&self, wait: &WaitParams) -> [u64; CLASSES] {
@@ -253,10 +271,8 @@ impl LatencyParams {
     pub(super) fn simple_table(&self) -> [[Simple; 2]; CLASSES] {
         let simple = |cycles: u64, slot| Simple {
             cycles: cycles as u32,
-            confirmed: 0,
             slot,
-            branches: 0,
-            branches_taken: 0,
+            ..Simple::FREE
         };
         let branch = |cycles, taken| Simple {
             confirmed: self.branch_confirmed_cycles as u32,
@@ -264,7 +280,7 @@ impl LatencyParams {
             branches_taken: taken,
             ..simple(cycles, Slot::Branch)
         };
-        let mut table = [[simple(0, Slot::Executing); 2]; CLASSES];
+        let mut table = [[Simple::FREE; 2]; CLASSES];
         table[Class::Alu as usize] = [simple(self.alu_cycles, Slot::Executing); 2];
         table[Class::Jump as usize] = [simple(self.jump_cycles, Slot::Branch); 2];
         table[Class::Branch as usize] = [

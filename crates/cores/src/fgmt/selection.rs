@@ -4,11 +4,11 @@
 use loiter_types::{Cycle, StateVisitor};
 
 use super::context::Context;
-use super::params::{CoreParams, MAX_PIPES};
+use super::params::CoreParams;
 use super::turns::Turns;
 
 /// Cycles ahead for which contexts have bits.
-const AHEAD: usize = 16;
+const AHEAD: usize = 8;
 const NEVER: u64 = u64::MAX;
 /// Bits of a word.
 const MOST_CONTEXTS: usize = 64;
@@ -45,15 +45,19 @@ pub(super) struct Selection {
     /// Who was selected in this cycle and lets others go first in the next, and who does in this one.
     selected: u64,
     yielding: u64,
+    /// Who has issued in this cycle, and in the one before.
+    issued: u64,
+    issued_before: u64,
     /// All that `core.alternates` concerns.
     alternating: u64,
     /// Not before this cycle there is something to be done about later cycles.
     look_at: u64,
+    /// The contexts of the first pipe, and how many they are.
+    first_pipe: u64,
+    contexts_per_pipe: u32,
     turns: Turns,
     /// By cycle modulo their number.
     coming: [Coming; AHEAD],
-    /// The contexts of each pipe.
-    of_pipe: [u64; MAX_PIPES],
     /// Who may be selected from a later cycle on, and the first of these cycles.
     later: u64,
     later_at: u64,
@@ -74,12 +78,12 @@ impl Selection {
             unconfirmed: 0,
             selected: 0,
             yielding: 0,
+            issued: 0,
+            issued_before: 0,
             alternating: if params.alternates { u64::MAX } else { 0 },
             turns: Turns::new(contexts, params.selection_lag_cycles),
-            of_pipe: std::array::from_fn(|pipe| {
-                let first = u64::MAX >> (64 - group);
-                first.checked_shl((pipe * group) as u32).unwrap_or(0)
-            }),
+            first_pipe: u64::MAX >> (64 - group),
+            contexts_per_pipe: group as u32,
             coming: [Coming::default(); AHEAD],
             later: 0,
             later_at: NEVER,
@@ -93,7 +97,7 @@ impl Selection {
     /// The contexts of `pipe`.
     #[inline(always)]
     pub(super) fn of_pipe(&self, pipe: usize) -> u64 {
-        self.of_pipe[pipe % MAX_PIPES]
+        self.first_pipe << (pipe as u32 * self.contexts_per_pipe % 64)
     }
 
     /// When context `c` may be selected.
@@ -114,6 +118,7 @@ impl Selection {
         self.ready |= ready;
         self.unconfirmed &= !firm;
         self.yielding = std::mem::take(&mut self.selected);
+        self.issued_before = std::mem::take(&mut self.issued);
         self.turns.begin(now.0);
         if self.look_at <= now.0 {
             self.look_at_later();
@@ -130,7 +135,7 @@ impl Selection {
             self.unconfirmed &= !firm;
         }
         self.turns.pass_over(self.now, passed);
-        self.selected = 0;
+        (self.selected, self.issued) = (0, 0);
     }
 
     #[cold]
@@ -258,6 +263,7 @@ impl Selection {
     #[inline(always)]
     pub(super) fn issued<const SHARES: bool>(&mut self, c: usize, at: Cycle, firm: Cycle) {
         self.selected(c);
+        self.issued |= 1 << c;
         debug_assert!(SHARES || self.ready >> c & 1 != 0);
         if SHARES && self.ready >> c & 1 == 0 {
             // Another pipe has put it off meanwhile.
@@ -272,6 +278,12 @@ impl Selection {
     pub(super) fn selected(&mut self, c: usize) {
         self.selected |= 1 << c & self.alternating;
         self.turns.select(c, self.now);
+    }
+
+    /// Whether context `c` has issued in the cycle before.
+    #[inline(always)]
+    pub(super) fn has_issued_before(&self, c: usize) -> bool {
+        self.issued_before >> c & 1 != 0
     }
 
     /// Whether a context may be selected already.
@@ -298,9 +310,12 @@ impl Selection {
             unconfirmed,
             selected,
             yielding: _,
+            issued,
+            issued_before: _,
             alternating: _,
+            first_pipe: _,
+            contexts_per_pipe: _,
             turns,
-            of_pipe: _,
             coming,
             later,
             later_at,
@@ -312,6 +327,7 @@ impl Selection {
         let mut through = Cycle(*now);
         visitor.instant(&mut through);
         visitor.value(*selected);
+        visitor.value(*issued);
         turns.shows_state(*now, visitor);
         if visitor.moves() == 0 {
             return;

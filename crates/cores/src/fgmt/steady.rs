@@ -26,7 +26,6 @@ impl Core {
             shares_units: _,
             favoured,
             wait_costs_slot: _,
-            issued_at,
         } = self;
         memory.visit_state(state.id, visitor);
         state.shows_state(visitor);
@@ -36,13 +35,9 @@ impl Core {
         selection.shows_state(contexts, visitor);
         holes.shows_state(visitor);
         favoured.iter().for_each(|&pipe| visitor.value(pipe as u64));
-        for (at, context) in issued_at.iter_mut().zip(contexts.iter()) {
-            if context.is_active() {
-                // Whether it was the last cycle.
-                let mut next = at.after(1);
-                visitor.cycle(&mut next);
-                *at = Cycle(next.0 - 1);
-            }
+        if visitor.moves() != 0 {
+            // It says when to look.
+            state.holds_at = Cycle(0);
         }
     }
 
@@ -162,13 +157,14 @@ impl CoreState {
             fetch_line_bytes: _,
             units,
             latency: _,
-            simple: _,
             itlb,
             dtlb,
             walker,
             fills,
             port,
             due,
+            // It follows from what holds.
+            holds_at: _,
             ended_walks: _,
             params: _,
             stall_on_use: _,

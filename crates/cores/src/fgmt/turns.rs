@@ -25,7 +25,9 @@ const SELECTED: [(u64, u64); MOST_PACKED] = {
 #[repr(C)]
 pub(super) struct Turns {
     /// `core.selection_lag_cycles`.
-    lag: u64,
+    lag: u32,
+    /// Cycles of which `past` keeps the order, less one: at least as many as the lag, and a power of two.
+    kept: u32,
     /// For each context a byte: itself, and those that were selected longer ago. So whose turn it is takes no branch: it
     /// changes from cycle to cycle and cannot be predicted.
     order: u64,
@@ -55,7 +57,8 @@ impl Turns {
             unheard: [0; KEPT],
         };
         Self {
-            lag,
+            lag: lag as u32,
+            kept: (lag as u32).next_power_of_two() - 1,
             order,
             past: [order; KEPT],
             wide: (contexts > MOST_PACKED).then(|| Box::new(wide())),
@@ -66,9 +69,16 @@ impl Turns {
     #[inline(always)]
     pub(super) fn begin(&mut self, now: u64) {
         if let Some(wide) = &mut self.wide {
-            return wide.hear(now.wrapping_sub(self.lag));
+            return wide.hear(now.wrapping_sub(self.lag.into()));
         }
-        self.past[now.wrapping_sub(1) as usize % KEPT] = self.order;
+        let before = self.kept_at(now.wrapping_sub(1));
+        self.past[before] = self.order;
+    }
+
+    /// Where the order at the end of `cycle` is kept.
+    #[inline(always)]
+    fn kept_at(&self, cycle: u64) -> usize {
+        (cycle as u32 & self.kept) as usize % KEPT
     }
 
     /// `passed` cycles have passed without a selection since `last` began.
@@ -76,11 +86,13 @@ impl Turns {
         let kept = passed.min(KEPT as u64);
         if let Some(wide) = &mut self.wide {
             // The later ones hear of nothing.
-            (1..=kept).for_each(|ahead| wide.hear((last + ahead).wrapping_sub(self.lag)));
+            let lag = u64::from(self.lag);
+            (1..=kept).for_each(|ahead| wide.hear((last + ahead).wrapping_sub(lag)));
             return;
         }
         for ahead in passed - kept..passed {
-            self.past[(last + ahead) as usize % KEPT] = self.order;
+            let at = self.kept_at(last + ahead);
+            self.past[at] = self.order;
         }
     }
 
@@ -104,7 +116,7 @@ impl Turns {
             return wide.first(among);
         }
         // Of each context of `among`: itself and those before it. Only of the first it is alone.
-        let heard = self.past[now.wrapping_sub(self.lag) as usize % KEPT];
+        let heard = self.past[self.kept_at(now.wrapping_sub(self.lag.into()))];
         let ahead = heard & among.wrapping_mul(LOWEST);
         let itself = 0x8040_2010_0804_0201;
         let others = ahead ^ itself;
@@ -116,22 +128,24 @@ impl Turns {
     pub(super) fn shows_state(&mut self, now: u64, visitor: &mut impl StateVisitor) {
         let Self {
             lag,
+            kept,
             order,
             past,
             wide,
         } = self;
-        let by = visitor.moves() as usize % KEPT;
-        let kept = |ago: u64| now.wrapping_sub(ago) as usize % KEPT;
+        let lag = u64::from(*lag);
         if let Some(wide) = wide {
             let Wide { order, unheard } = &mut **wide;
             order.iter().for_each(|&row| visitor.value(row));
-            (0..*lag).for_each(|ago| visitor.value(unheard[kept(ago)]));
-            unheard.rotate_right(by);
+            let kept = |ago: u64| now.wrapping_sub(ago) as usize % KEPT;
+            (0..lag).for_each(|ago| visitor.value(unheard[kept(ago)]));
+            unheard.rotate_right(visitor.moves() as usize % KEPT);
             return;
         }
         visitor.value(*order);
-        (1..*lag).for_each(|ago| visitor.value(past[kept(ago)]));
-        past.rotate_right(by);
+        let last = *kept as usize;
+        (1..lag).for_each(|ago| visitor.value(past[now.wrapping_sub(ago) as usize & last]));
+        past[..=last].rotate_right(visitor.moves() as usize & last);
     }
 }
 

@@ -158,14 +158,14 @@ impl Serial {
     }
 }
 
-/// The load/store unit, as [`CoreUnits::wanted`] names it.
+/// The load/store unit, as [`super::group::Group::wanted`] names it.
 pub(super) const LOAD_STORE: u8 = 1;
 
-const FLOATING_POINT: u8 = 2;
+pub(super) const FLOATING_POINT: u8 = 2;
 const MULTIPLIER: u8 = 4;
 const DIVIDER: u8 = 8;
 
-/// Units that [`CoreUnits::wanted`] tells apart.
+/// Units that [`super::group::Group::wanted`] tells apart.
 pub(super) const UNITS: usize = 4;
 
 /// The units of one core.
@@ -175,8 +175,6 @@ pub(super) struct CoreUnits {
     per_chip: bool,
     /// Whether loads and stores of its registers take the core's place there.
     moves_registers: bool,
-    /// What instructions of each class want of those that pipes share.
-    wanted: [u8; CLASSES],
     integer_mul_busy_cycles: u64,
     add_busy_cycles: u64,
     fp_mul_busy_cycles: u64,
@@ -194,7 +192,8 @@ pub(super) struct CoreUnits {
     fp_multiplier_free: Cycle,
 }
 
-fn wanted_by_class(does_integer: bool) -> [u8; CLASSES] {
+/// By class, what an instruction wants of the units that pipes share.
+pub(super) fn wanted_by_class(does_integer: bool) -> [u8; CLASSES] {
     let integer = if does_integer { FLOATING_POINT } else { 0 };
     let mut wanted = [0; CLASSES];
     for class in [Class::Load, Class::Store, Class::Atomic] {
@@ -221,7 +220,6 @@ impl CoreUnits {
         let Self {
             per_chip: _,
             moves_registers: _,
-            wanted: _,
             integer_mul_busy_cycles: _,
             add_busy_cycles: _,
             fp_mul_busy_cycles: _,
@@ -244,8 +242,7 @@ impl CoreUnits {
     pub(super) fn new(params: &FpuParams, core: &CoreParams) -> Self {
         Self {
             per_chip: params.shared_by == "chip",
-            moves_registers: params.shared_by == "chip" && params.moves_registers,
-            wanted: wanted_by_class(params.does_integer),
+            moves_registers: params.takes_place(),
             integer_mul_busy_cycles: params.integer_mul_busy_cycles,
             add_busy_cycles: params.add_busy_cycles,
             fp_mul_busy_cycles: params.mul_busy_cycles,
@@ -258,18 +255,6 @@ impl CoreUnits {
             adder_free: Cycle(0),
             fp_multiplier_free: Cycle(0),
         }
-    }
-
-    /// The units, one bit each, of which the pipes of a core can give one instruction of `class` a
-    /// cycle between them. `fp_register` says that a load or store moves a floating-point register.
-    #[inline(always)]
-    pub(super) fn wanted(&self, class: Class, fp_register: impl FnOnce() -> bool) -> u8 {
-        let wanted = self.wanted[class as usize];
-        let may_move = self.moves_registers && matches!(class, Class::Load | Class::Store);
-        if may_move && fp_register() {
-            return wanted | FLOATING_POINT;
-        }
-        wanted
     }
 
     /// The first cycle in which an operation of `class` can be sent to its unit.

@@ -52,12 +52,6 @@ impl Core {
         }
     }
 
-    /// Stores have performed of which other cores have not heard.
-    #[inline(always)]
-    pub(crate) fn has_performed(&self) -> bool {
-        !self.state.performed.is_empty()
-    }
-
     /// Those stores.
     pub(crate) fn take_performed(&mut self) -> Vec<PerformedStore> {
         std::mem::take(&mut self.state.performed)

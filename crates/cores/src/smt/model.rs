@@ -11,7 +11,7 @@ use super::context::{Fetch, Oldest};
 use super::core::{Core, Event};
 use super::counters::{Histogram, ModeGroup};
 use super::squash;
-use crate::fgmt::ChipFpu;
+use crate::fgmt::Group;
 use crate::idle::Loses;
 use crate::model::{Seat, TimedCore};
 use crate::store_buffer::Forward;
@@ -85,7 +85,7 @@ impl TimedCore for Core {
         mut now: Cycle,
         until: Cycle,
         most: u32,
-        _: &mut [ChipFpu],
+        _: &mut [Group],
         shared: &mut Shared<'_, O>,
     ) -> (Cycle, Cycle) {
         let mut left = most;
@@ -99,6 +99,10 @@ impl TimedCore for Core {
             }
             now = next;
         }
+    }
+
+    fn has_performed(&self) -> bool {
+        !self.state.performed.is_empty()
     }
 
     fn loses_at(&self) -> Cycle {

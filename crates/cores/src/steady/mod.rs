@@ -157,24 +157,21 @@ impl Watch {
         }
     }
 
-    /// Whether the core is to be looked at after cycle `now`.
-    #[inline(always)]
-    pub(crate) fn looks(&self, now: Cycle) -> bool {
-        self.from <= now
-    }
-
     /// The first cycle after which the core is to be looked at.
     #[inline(always)]
     pub(crate) fn from(&self) -> Cycle {
         self.from
     }
 
-    /// Something from outside has changed the core, or may have.
-    pub(crate) fn forget(&mut self, now: Cycle) {
+    /// Something from outside has changed the core, or may have. Returns whether it is to be looked at in another cycle.
+    #[inline]
+    pub(crate) fn forget(&mut self, now: Cycle) -> bool {
         self.began = None;
-        if !matches!(self.phase, Phase::Waits) {
+        let looked = !matches!(self.phase, Phase::Waits);
+        if looked {
             self.wait(now, FIRST_WAIT_CYCLES);
         }
+        looked
     }
 
     fn wait(&mut self, now: Cycle, cycles: u64) {
