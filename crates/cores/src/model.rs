@@ -102,14 +102,15 @@ pub(crate) trait TimedCore {
     /// by itself. When it is never, and memory has nothing to deliver either, every hart can be detached.
     fn drain<O: Observer>(&mut self, now: Cycle, shared: &mut Shared<'_, O>) -> Cycle;
 
-    /// An access of context `c` performs, or a store is acknowledged: the value moves now.
+    /// An access of context `c` performs, or a store is acknowledged: the value moves now. Returns whether that may change when
+    /// anything happens in the core.
     fn respond<O: Observer>(
         &mut self,
         c: usize,
         response: Response,
         now: Cycle,
         shared: &mut Shared<'_, O>,
-    );
+    ) -> bool;
 
     /// The core has lost `line`: harts that watch it wake, and loads that have read it are replayed.
     fn lost<O: Observer>(&mut self, line: u64, shared: &mut Shared<'_, O>);

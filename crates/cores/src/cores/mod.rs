@@ -197,9 +197,15 @@ impl Cores {
                 if self.skip() {
                     self.see_access(&response.request, now, shared);
                 }
-                each!(&mut self.cores[core], core => core.respond(c, response, now, shared));
-                self.tell_of_stores(core);
-                self.roused(core, c, now);
+                let (changes, performed) = each!(&mut self.cores[core], core => {
+                    (core.respond(c, response, now, shared), core.has_performed())
+                });
+                if performed {
+                    self.tell_of_stores(core);
+                }
+                if changes {
+                    self.roused(core, c, now);
+                }
             }
             // Another core reads it: values stay what they are.
             Told::Lost {

@@ -182,9 +182,10 @@ impl Core {
     }
 
     /// One cycle: every pipe selects a context and issues its instruction. Returns the first cycle in
-    /// which a context may issue again.
+    /// which a context may issue again. `ALONE` says that this core runs for many cycles in a row, which is how a core with one
+    /// pipe is run fast; on a chip whose cores all work, it is one with several.
     #[inline(always)]
-    pub(super) fn tick<O: Observer>(
+    pub(super) fn tick<O: Observer, const ALONE: bool>(
         &mut self,
         now: Cycle,
         group: &mut Group,
@@ -204,6 +205,8 @@ impl Core {
             if let Some(chosen) = self.select(u64::MAX, now, shared) {
                 self.issue::<_, false>(chosen, now, group, shared);
             }
+        } else if ALONE {
+            self.tick_pipes_apart(now, group, shared);
         } else {
             self.tick_pipes(now, group, shared);
         }
@@ -233,36 +236,45 @@ impl Core {
         self.state.note_due();
     }
 
+    /// As [`Core::tick_pipes`], where registers of a host are for cores without such pipes.
+    #[inline(never)]
+    fn tick_pipes_apart<O: Observer>(
+        &mut self,
+        now: Cycle,
+        group: &mut Group,
+        shared: &mut Shared<'_, O>,
+    ) {
+        self.tick_pipes(now, group, shared);
+    }
+
     /// Every pipe selects before any issues, so that pipes which want one unit meet. For each unit a favour says which
     /// pipe goes first; one that finds a unit taken loses its cycle, and the favour moves on.
+    #[inline(always)]
     fn tick_pipes<O: Observer>(
         &mut self,
         now: Cycle,
         group: &mut Group,
         shared: &mut Shared<'_, O>,
     ) {
-        let (held, taken) = match self.state.holds_at <= now {
+        let (held, memory_held) = match self.state.holds_at <= now {
             true => self.look_at_holds(now),
             false => (0, 0),
         };
-        let memory_held = taken != 0;
-        let (mut taken, mut clash) = (taken, 0);
+        let (mut taken, mut clash) = (memory_held, 0);
         // Bits of contexts; those of later pipes have higher numbers.
         let mut selected = 0_u64;
-        for pipe in 0..self.pipes {
-            if held >> pipe & 1 != 0 {
-                continue;
-            }
-            let contexts = self.selection.of_pipe(pipe);
-            if let Some(chosen) = self.select(contexts, now, shared) {
+        let mut of_pipe = self.selection.first_pipe();
+        for _ in 0..self.pipes {
+            if let Some(chosen) = self.select(of_pipe & !held, now, shared) {
                 let wanted = self.wanted(chosen, group);
                 clash |= taken & wanted;
                 taken |= wanted;
                 selected |= 1 << chosen;
             }
+            of_pipe = of_pipe.wrapping_shl(self.contexts_per_pipe as u32);
         }
         if clash != 0 {
-            selected = self.settle_conflicts(now, memory_held, selected, group);
+            selected = self.settle_conflicts(now, memory_held != 0, selected, group);
         }
         while selected != 0 {
             let chosen = selected.trailing_zeros() as usize;
@@ -290,48 +302,32 @@ impl Core {
         group: &Group,
     ) -> u64 {
         let favoured = self.favoured;
-        let mut wanted = [0; MAX_PIPES];
-        let contexts = (0..self.contexts.len()).filter(|c| selected >> c & 1 == 1);
-        for chosen in contexts.clone() {
-            wanted[chosen / self.contexts_per_pipe] = self.wanted(chosen, group);
+        // By pipe, the context and what its instruction wants; nothing, if none is selected.
+        let mut chosen = [(0, 0); MAX_PIPES];
+        let mut of_pipe = self.selection.first_pipe();
+        for pipe in &mut chosen[..self.pipes] {
+            if selected & of_pipe != 0 {
+                let c = (selected & of_pipe).trailing_zeros() as usize;
+                *pipe = (c, self.wanted(c, group));
+            }
+            of_pipe = of_pipe.wrapping_shl(self.contexts_per_pipe as u32);
         }
         let mut remain = selected;
-        for chosen in contexts {
-            let pipe = chosen / self.contexts_per_pipe;
-            let lost = self.lost_to_another(pipe, &wanted, &favoured);
-            if lost == 0 && !(memory_held && wanted[pipe] & LOAD_STORE != 0) {
+        for (pipe, &(c, wanted)) in chosen[..self.pipes].iter().enumerate() {
+            let lost = lost_to_another(pipe, &chosen[..self.pipes], &favoured);
+            if lost == 0 && !(memory_held && wanted & LOAD_STORE != 0) {
                 continue;
             }
-            remain &= !(1 << chosen);
-            self.contexts[chosen].stall(now, now.after(1), Slot::UnitBusy);
-            self.reschedule(chosen);
+            remain &= !(1 << c);
+            self.contexts[c].stall(now, now.after(1), Slot::UnitBusy);
+            self.reschedule(c);
             self.state.counters.pipe_conflicts += 1;
             if lost != 0 {
                 let unit = lost.trailing_zeros() as usize;
-                self.favoured[unit] = (favoured[unit] + 1) % self.pipes;
+                self.favoured[unit] = next_of(favoured[unit], self.pipes);
             }
         }
         remain
-    }
-
-    /// The unit that `pipe` wants and another has in this cycle, or nothing.
-    fn lost_to_another(
-        &self,
-        pipe: usize,
-        wanted: &[u8; MAX_PIPES],
-        favoured: &[usize; UNITS],
-    ) -> u8 {
-        for other in (0..self.pipes).filter(|&other| other != pipe) {
-            let both = wanted[pipe] & wanted[other];
-            if both != 0 {
-                let first = favoured[both.trailing_zeros() as usize];
-                let turn = |pipe| (pipe + self.pipes - first) % self.pipes;
-                if turn(other) < turn(pipe) {
-                    return both & both.wrapping_neg();
-                }
-            }
-        }
-        0
     }
 
     /// Issues the instruction of context `c`, which has been selected. `SHARES` says whether others may have put it off since.
@@ -411,4 +407,33 @@ impl Core {
         let context = &self.contexts[c];
         self.selection.set(c, context.due(), context.firm_at);
     }
+}
+
+/// The pipe after `pipe`.
+fn next_of(pipe: usize, pipes: usize) -> usize {
+    match pipe + 1 == pipes {
+        true => 0,
+        false => pipe + 1,
+    }
+}
+
+/// The unit that `pipe` wants and another has in this cycle, or nothing. Of each pipe there is a context, and what its
+/// instruction wants.
+fn lost_to_another(pipe: usize, chosen: &[(usize, u8)], favoured: &[usize; UNITS]) -> u8 {
+    let (_, wanted) = chosen[pipe];
+    for (other, &(_, others)) in chosen.iter().enumerate() {
+        let both = wanted & others;
+        if other == pipe || both == 0 {
+            continue;
+        }
+        let first = favoured[both.trailing_zeros() as usize];
+        let turn = |pipe: usize| match pipe >= first {
+            true => pipe - first,
+            false => pipe + chosen.len() - first,
+        };
+        if turn(other) < turn(pipe) {
+            return both & both.wrapping_neg();
+        }
+    }
+    0
 }

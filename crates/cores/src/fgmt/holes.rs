@@ -82,14 +82,17 @@ impl Holes {
 }
 
 impl Core {
-    /// The pipes that have no slot in this cycle, as bits, and the load/store unit if nobody can have it: an atomic that issued
-    /// before still keeps it, or a line has to fill.
+    /// The contexts whose pipes have no slot in this cycle, as bits, and the load/store unit if nobody can have it: an atomic that
+    /// issued before still keeps it, or a line has to fill.
     #[cold]
-    pub(super) fn look_at_holds(&mut self, now: Cycle) -> (u8, u8) {
-        let held = match self.holes.next > now {
+    pub(super) fn look_at_holds(&mut self, now: Cycle) -> (u64, u8) {
+        let pipes = match self.holes.next > now {
             true => 0,
             false => self.holes.of(now),
         };
+        let of_pipe = |pipe| self.selection.first_pipe() << (pipe * self.contexts_per_pipe);
+        let held = (0..self.pipes).filter(|pipe| pipes >> pipe & 1 != 0);
+        let held = held.map(of_pipe).fold(0, |all, of_pipe| all | of_pipe);
         let by_atomic = self.holes.memory_free > now;
         let memory_held = by_atomic || self.state.fills.urgent(now);
         self.state.holds_at = match by_atomic {

@@ -93,7 +93,7 @@ impl TimedCore for Core {
         // Something may have happened before.
         self.state.quiet = false;
         loop {
-            let mut next = self.tick(now, group, shared);
+            let mut next = self.tick::<_, true>(now, group, shared);
             left -= 1;
             if O::ACTIVE || !self.state.quiet {
                 self.state.quiet = true;
@@ -131,7 +131,7 @@ impl TimedCore for Core {
         groups: &mut [Group],
         shared: &mut Shared<'_, O>,
     ) -> Cycle {
-        self.tick(now, &mut groups[self.group], shared)
+        self.tick::<_, false>(now, &mut groups[self.group], shared)
     }
 
     fn loses_at(&self) -> Cycle {
@@ -162,12 +162,15 @@ impl TimedCore for Core {
         response: Response,
         now: Cycle,
         shared: &mut Shared<'_, O>,
-    ) {
+    ) -> bool {
         let context = &mut self.contexts[c];
-        context.respond(&mut self.state, response, now, shared);
+        if !context.respond(&mut self.state, response, now, shared) {
+            return false;
+        }
         if self.state.units.fp_waits_for(c) && self.contexts[c].waits == Waits::Time {
             self.fp_data_arrive(c, self.contexts[c].ready_at);
         }
+        true
     }
 
     fn lost<O: Observer>(&mut self, line: u64, shared: &mut Shared<'_, O>) {

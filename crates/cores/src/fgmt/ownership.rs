@@ -220,8 +220,8 @@ impl Context {
         self.drain_from(core, now.after(1));
     }
 
-    /// A store has left the buffer.
-    pub(super) fn store_left(&mut self, now: Cycle) {
+    /// A store has left the buffer. Returns whether the context has waited for that.
+    pub(super) fn store_left(&mut self, now: Cycle) -> bool {
         let satisfied = match self.waits {
             Waits::StoreEntry => true,
             Waits::Drain => self.stores.is_empty(),
@@ -230,6 +230,7 @@ impl Context {
         if satisfied {
             self.unblock(now);
         }
+        satisfied
     }
 
     /// An atomic issues: it performs at once if the core has its line. `lr` only reads, so that whoever of several is

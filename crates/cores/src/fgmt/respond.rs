@@ -43,8 +43,9 @@ impl Core {
         for told in all.drain(..) {
             if let Told::Performs(response) = told {
                 let c = response.request.context.index() - first;
-                self.respond(c, response, now, shared);
-                next = next.min(self.roused(c, now));
+                if self.respond(c, response, now, shared) {
+                    next = next.min(self.roused(c, now));
+                }
             }
         }
         *shared.told = all;
@@ -55,13 +56,14 @@ impl Core {
 }
 
 impl Context {
+    /// Returns whether that may change when it, or its core, is due.
     pub(super) fn respond<O: Observer>(
         &mut self,
         core: &mut CoreState,
         response: Response,
         now: Cycle,
         shared: &mut Shared<'_, O>,
-    ) {
+    ) -> bool {
         let done = response.done;
         match response.request.kind {
             RequestKind::Fetch => {
@@ -94,13 +96,15 @@ impl Context {
                 let store = self.stores.perform();
                 let hart = self.seated();
                 shared.perform_stores(hart, store.parts(), now);
+                return false;
             }
             RequestKind::Acknowledge => {
                 self.stores.acknowledge();
                 self.send_stores(core, now, shared);
-                self.store_left(now);
+                return self.store_left(now);
             }
         }
+        true
     }
 
     /// A blocking access performs: its instruction runs, and the context continues when the response is

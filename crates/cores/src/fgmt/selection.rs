@@ -42,19 +42,19 @@ pub(super) struct Selection {
     ready: u64,
     /// Contexts that may be selected, or will be, and rely on a hit that is not confirmed.
     unconfirmed: u64,
-    /// Who was selected in this cycle and lets others go first in the next, and who does in this one.
-    selected: u64,
-    yielding: u64,
     /// Who has issued in this cycle, and in the one before.
     issued: u64,
     issued_before: u64,
+    /// Who was selected in this cycle and has lost its slot.
+    lost: u64,
+    /// Who lets others go first in this cycle.
+    yielding: u64,
     /// All that `core.alternates` concerns.
     alternating: u64,
     /// Not before this cycle there is something to be done about later cycles.
     look_at: u64,
-    /// The contexts of the first pipe, and how many they are.
+    /// The contexts of the first pipe.
     first_pipe: u64,
-    contexts_per_pipe: u32,
     turns: Turns,
     /// By cycle modulo their number.
     coming: [Coming; AHEAD],
@@ -76,14 +76,13 @@ impl Selection {
             now: 0,
             ready: 0,
             unconfirmed: 0,
-            selected: 0,
-            yielding: 0,
             issued: 0,
             issued_before: 0,
+            lost: 0,
+            yielding: 0,
             alternating: if params.alternates { u64::MAX } else { 0 },
             turns: Turns::new(contexts, params.selection_lag_cycles),
             first_pipe: u64::MAX >> (64 - group),
-            contexts_per_pipe: group as u32,
             coming: [Coming::default(); AHEAD],
             later: 0,
             later_at: NEVER,
@@ -94,10 +93,10 @@ impl Selection {
         }
     }
 
-    /// The contexts of `pipe`.
+    /// The contexts of the first pipe; those of the next one follow.
     #[inline(always)]
-    pub(super) fn of_pipe(&self, pipe: usize) -> u64 {
-        self.first_pipe << (pipe as u32 * self.contexts_per_pipe % 64)
+    pub(super) fn first_pipe(&self) -> u64 {
+        self.first_pipe
     }
 
     /// When context `c` may be selected.
@@ -117,8 +116,9 @@ impl Selection {
         let Coming { ready, firm } = std::mem::take(&mut self.coming[slot]);
         self.ready |= ready;
         self.unconfirmed &= !firm;
-        self.yielding = std::mem::take(&mut self.selected);
         self.issued_before = std::mem::take(&mut self.issued);
+        let selected = self.issued_before | std::mem::take(&mut self.lost);
+        self.yielding = selected & self.alternating;
         self.turns.begin(now.0);
         if self.look_at <= now.0 {
             self.look_at_later();
@@ -135,7 +135,7 @@ impl Selection {
             self.unconfirmed &= !firm;
         }
         self.turns.pass_over(self.now, passed);
-        (self.selected, self.issued) = (0, 0);
+        (self.issued, self.lost) = (0, 0);
     }
 
     #[cold]
@@ -259,11 +259,11 @@ impl Selection {
         Some(self.turns.first(among, self.now))
     }
 
-    /// As [`Selection::set`] and [`Selection::selected`], of a context that [`Selection::choose`] has returned in this cycle.
+    /// As [`Selection::set`], of a context that issues, and that [`Selection::choose`] has returned in this cycle.
     #[inline(always)]
     pub(super) fn issued<const SHARES: bool>(&mut self, c: usize, at: Cycle, firm: Cycle) {
-        self.selected(c);
         self.issued |= 1 << c;
+        self.turns.select(c, self.now);
         debug_assert!(SHARES || self.ready >> c & 1 != 0);
         if SHARES && self.ready >> c & 1 == 0 {
             // Another pipe has put it off meanwhile.
@@ -273,10 +273,9 @@ impl Selection {
         self.confirm(c, at, firm);
     }
 
-    /// Context `c` has had the slot of this cycle: selection hears of it.
-    #[inline(always)]
-    pub(super) fn selected(&mut self, c: usize) {
-        self.selected |= 1 << c & self.alternating;
+    /// Context `c` has had the slot of this cycle for nothing: selection hears of it.
+    pub(super) fn selected_in_vain(&mut self, c: usize) {
+        self.lost |= 1 << c;
         self.turns.select(c, self.now);
     }
 
@@ -308,13 +307,12 @@ impl Selection {
             // They follow from when contexts may issue, and the present cycle.
             ready,
             unconfirmed,
-            selected,
-            yielding: _,
             issued,
             issued_before: _,
+            lost,
+            yielding: _,
             alternating: _,
             first_pipe: _,
-            contexts_per_pipe: _,
             turns,
             coming,
             later,
@@ -326,8 +324,8 @@ impl Selection {
         } = self;
         let mut through = Cycle(*now);
         visitor.instant(&mut through);
-        visitor.value(*selected);
         visitor.value(*issued);
+        visitor.value(*lost);
         turns.shows_state(*now, visitor);
         if visitor.moves() == 0 {
             return;

@@ -388,7 +388,7 @@ impl Core {
             self.reschedule(c);
             if now.after(self.state.params.core.selection_lag_cycles) < known_at {
                 // Selection hears of it before it is taken back.
-                self.selection.selected(c);
+                self.selection.selected_in_vain(c);
             }
             return;
         }

@@ -137,7 +137,7 @@ impl TimedCore for Core {
         response: Response,
         now: Cycle,
         shared: &mut Shared<'_, O>,
-    ) {
+    ) -> bool {
         let Core { state, contexts } = self;
         let context = &mut contexts[c];
         let tag = response.request.tag;
@@ -167,6 +167,7 @@ impl TimedCore for Core {
             context.tell_arrived(state, tag, now, shared);
         }
         self.hear_own_stores();
+        true
     }
 
     fn lost<O: Observer>(&mut self, line: u64, shared: &mut Shared<'_, O>) {
