@@ -74,7 +74,7 @@ pub(crate) trait TimedCore {
     ) -> (Cycle, Cycle);
 
     /// The cycle `now`, whatever others do. Returns the first in which anything may happen again.
-    fn cycle<O: Observer>(
+    fn run_one<O: Observer>(
         &mut self,
         now: Cycle,
         groups: &mut [Group],

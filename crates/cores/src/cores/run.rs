@@ -179,7 +179,7 @@ impl Cores {
                 }
                 let groups = &mut self.groups;
                 let (mut next, performed) = each!(&mut self.cores[core], core => {
-                    (core.cycle(now, groups, shared), core.has_performed())
+                    (core.run_one(now, groups, shared), core.has_performed())
                 });
                 if performed {
                     self.tell_of_stores(core);

@@ -125,7 +125,7 @@ impl TimedCore for Core {
     }
 
     #[inline(never)]
-    fn cycle<O: Observer>(
+    fn run_one<O: Observer>(
         &mut self,
         now: Cycle,
         groups: &mut [Group],

@@ -127,7 +127,6 @@ impl Context {
         if self.fetch == Fetch::Handler {
             return Served::Fetched(self.fetch_handler(core, now, most));
         }
-        core.predictors.set_mode(c, self.mode);
         let begin = self.tail;
         let mut pc = self.fetch_pc;
         if !self.fetch_translated(c, core, now, (pc, VirtAddr(pc)), shared) {
@@ -300,6 +299,7 @@ impl Context {
         let n = self.tail;
         let seq = core.next_seq;
         if let Some(branch) = branch {
+            core.predictors.set_mode(c, self.mode);
             let prediction = match known_next {
                 Some(next) => Prediction {
                     taken: branch != BranchKind::Conditional || next != next_pc,
