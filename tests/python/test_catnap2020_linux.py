@@ -9,8 +9,9 @@ import pytest
 from linux_guest import loiter_
 from loiter import energy, images, resources
 from loiter.images import tools
+from loiter.studies import catnap2020
 from loiter.studies.catnap2020 import linux, torture, torture_findings
-from loiter.studies.catnap2020.grid import CORES, LONG, SHORT
+from loiter.studies.catnap2020.grid import CORES, LONG, ON_LINUX, SHORT
 from loiter.studies.catnap2020.torture import ALL, AUTOMATIC, LIST, NONE, Cell, Tortured
 
 SCALE = torture.SCALES["default"]
@@ -140,3 +141,22 @@ class TestHere:
         )
         assert done.returncode in (0, 1), done.stderr.decode()
         return done.stdout.decode().split()
+
+
+@pytest.mark.parametrize(
+    ("there", "scale", "exhibits"),
+    [
+        (True, "default", ON_LINUX),
+        (True, "quick", (torture_findings.EXHIBIT,)),
+        (False, "default", ()),
+        (False, "quick", ()),
+    ],
+)
+def test_with_the_image_all_of_linux_is_run_but_programs_at_the_quick_scale(
+    there: bool, scale: str, exhibits: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linux, "is_there", lambda: there)
+    assert tuple(catnap2020._on_linux(None, scale)) == exhibits
+    for named in ON_LINUX:
+        assert catnap2020._on_linux(named, scale) == [named], "who names one has its image built"
+    assert catnap2020._on_linux("figure_9", scale) == []

@@ -50,7 +50,8 @@ fn waits(mut core: Spinner, worth: &mut u64, waits: u64, cycles: u64) -> (u32, u
         core.changes = wait;
         for _ in 0..cycles {
             core.now = core.now.after(1);
-            if watch.looks(core.now) && watch.look(core.now, core.now.after(1), worth, &mut core) {
+            if watch.from() <= core.now && watch.look(core.now, core.now.after(1), worth, &mut core)
+            {
                 found += 1;
                 break;
             }

@@ -77,7 +77,7 @@ class Catnap2020:
             )
 
         jobs = [job(cell) for cell in _cells(scale, exhibit)]
-        exhibits = _on_linux(exhibit)
+        exhibits = _on_linux(exhibit, scale)
         tortures = torture.cells(torture.SCALES[scale]) if torture_findings.EXHIBIT in exhibits else []
         mixed = mixes.cells_of(mixes.SCALES[scale], [name for name in exhibits if name in mixes.EXHIBITS])
         of_linux: list[torture.Cell | mixes.Cell] = [*tortures, *mixed]
@@ -101,19 +101,21 @@ class Catnap2020:
         return _with_linux(bare, results, scale, exhibit)
 
 
-def _on_linux(exhibit: str | None) -> list[str]:
+def _on_linux(exhibit: str | None, scale: str) -> list[str]:
     """The exhibits on Linux that are wanted. Without the image only who names one has it built. Those of programs take
-    longer than all others, and are for who names them."""
-    if exhibit is None:
-        return [torture_findings.EXHIBIT] if linux.is_there() else []
-    return [exhibit] if exhibit in grid.ON_LINUX else []
+    longer than all others: at the quick scale they are for who names them."""
+    if exhibit is not None:
+        return [exhibit] if exhibit in grid.ON_LINUX else []
+    if not linux.is_there():
+        return []
+    return [torture_findings.EXHIBIT] if scale == "quick" else list(grid.ON_LINUX)
 
 
 def _with_linux(bare: Findings, results: Mapping[str, Result], scale: str, exhibit: str | None) -> Findings:
-    exhibits = _on_linux(exhibit)
+    exhibits = _on_linux(exhibit, scale)
     missing = exhibit is None and not exhibits
     note = f"not measured: no image: {linux.BUILD}" if missing else f"not measured: not in --figure {exhibit}"
-    of_programs = "not measured: only with --figure" if exhibit is None else note
+    of_programs = "not measured at this scale: only with --figure" if exhibit is None and not missing else note
     found = _mixed(bare, mixes.Mixed(results, mixes.SCALES[scale]), exhibits, of_programs)
     if missing:
         warning = f"nothing of Linux is measured, since its image is not there. To build it: {linux.BUILD}"
