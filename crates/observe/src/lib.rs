@@ -18,6 +18,7 @@ mod probe;
 pub mod profile;
 mod recorder;
 mod recorders;
+mod wait_time;
 
 pub use accounts::{Accounts, Change, Slot};
 pub use activity::{Activity, CodeKind, Course, Doing, Mode, Purpose};
@@ -28,3 +29,4 @@ pub use recorder::{
     LockReads, Mark, MarkKind, Moment, OTHER_LOCKS, ProbeObserver, Recorder, Report, Silent,
 };
 pub use recorders::Recorders;
+pub use wait_time::WaitTime;

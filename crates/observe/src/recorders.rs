@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::probe::Probe;
 use crate::recorder::{Moment, ProbeObserver, Recorder};
+use crate::wait_time::WaitTime;
 
 /// One recorder, or one for each guest, which knows harts by their numbers in the guest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -13,23 +14,7 @@ pub struct Recorders {
     /// Of each hart its guest, and its number there; none where there are no guests.
     owners: Vec<(usize, HartId)>,
     /// Of each hart of a guest.
-    waits: Vec<Waits>,
-}
-
-/// How long a virtual CPU has waited for locks while a CPU executed it.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-struct Waits {
-    /// Whether a CPU executes it.
-    executes: bool,
-    /// While it does and waits for a lock, since when.
-    since: Option<Cycle>,
-    cycles: u64,
-}
-
-impl Waits {
-    fn ends(&mut self, now: Cycle) {
-        self.cycles += self.since.take().map_or(0, |since| now.since(since));
-    }
+    waits: Vec<WaitTime>,
 }
 
 impl Default for Recorders {
@@ -49,7 +34,7 @@ impl Recorders {
         let guests = owners.iter().map(|(guest, _)| guest + 1).max();
         Self {
             of_guests: vec![Recorder::default(); guests.unwrap_or(1)],
-            waits: vec![Waits::default(); owners.len()],
+            waits: vec![WaitTime::default(); owners.len()],
             owners,
         }
     }
@@ -69,25 +54,19 @@ impl Recorders {
 
     /// A CPU begins to execute the virtual CPU `hart`.
     pub fn begins(&mut self, hart: HartId, now: Cycle) {
-        let spins = self.is_spinning(hart);
-        let waits = &mut self.waits[hart.index()];
-        waits.executes = true;
-        waits.since = spins.then_some(now);
+        let waits = self.is_spinning(hart);
+        self.waits[hart.index()].begins(waits, now);
     }
 
     /// A CPU ceases to.
     pub fn stops(&mut self, hart: HartId, now: Cycle) {
-        let waits = &mut self.waits[hart.index()];
-        waits.ends(now);
-        waits.executes = false;
+        self.waits[hart.index()].stops(now);
     }
 
     /// Cycles in which CPUs executed the virtual CPU `hart` while it waited for a lock, up to `now`.
     #[must_use]
     pub fn spinning_cycles(&self, hart: HartId, now: Cycle) -> u64 {
-        let mut waits = self.waits[hart.index()];
-        waits.ends(now);
-        waits.cycles
+        self.waits[hart.index()].cycles(now)
     }
 
     #[inline(always)]
@@ -103,10 +82,7 @@ impl ProbeObserver for Recorders {
         let recorder = &mut self.of_guests[guest];
         let stops = recorder.probe(Moment { hart, ..moment }, probe);
         if let Some(waits) = self.waits.get_mut(moment.hart.index()) {
-            match recorder.is_spinning(hart) && waits.executes {
-                true => waits.since = waits.since.or(Some(moment.cycle)),
-                false => waits.ends(moment.cycle),
-            }
+            waits.changes(recorder.is_spinning(hart), moment.cycle);
         }
         stops
     }

@@ -3,7 +3,7 @@
 use loiter_hart::{Extensions, HostCall, HostCallError};
 use loiter_machine::Machine;
 use loiter_observe::Recorders;
-use loiter_types::HartId;
+use loiter_types::{Cycle, HartId};
 
 use crate::debug::GuestInspectors;
 use crate::error::Error;
@@ -66,9 +66,33 @@ impl System {
         }
         let harts = (0..system.harts.len()).map(HartId::new);
         let owners: Vec<_> = harts.map(|hart| system.machine.guest_of(hart)).collect();
-        let guests = owners.iter().map(|guest| guest.0).collect();
-        system.guest_inspectors = GuestInspectors::new(inspectors, guests);
+        system.guest_inspectors = GuestInspectors::new(inspectors, owners.clone());
         system.recorders = Recorders::of_guests(owners);
         Ok(system)
+    }
+
+    /// A CPU begins to execute the virtual CPU `hart`.
+    pub(crate) fn begins(&mut self, hart: HartId, now: Cycle) {
+        self.recorders.begins(hart, now);
+        if let Some((lock_stats, number)) = self.guest_inspectors.lock_stats(hart) {
+            lock_stats.begins(number, now);
+        }
+    }
+
+    /// The CPU ceases to.
+    pub(crate) fn stops(&mut self, hart: HartId, now: Cycle) {
+        self.recorders.stops(hart, now);
+        if let Some((lock_stats, number)) = self.guest_inspectors.lock_stats(hart) {
+            lock_stats.stops(number, now);
+        }
+    }
+
+    /// Cycles in which CPUs executed the virtual CPU `hart` while it waited for a lock, up to `now`: between probes, and in
+    /// lock functions of a kernel whose locks are followed.
+    pub(crate) fn spinning_cycles(&self, hart: HartId, now: Cycle) -> u64 {
+        match self.guest_inspectors.lock_stats_of(hart) {
+            Some((lock_stats, number)) => lock_stats.spinning_cycles(number, now),
+            None => self.recorders.spinning_cycles(hart, now),
+        }
     }
 }

@@ -295,7 +295,8 @@ impl System {
             pc: self.harts[hart.index()].pc - PROBE_BYTES,
         };
         if let Some(inspector) = &mut self.inspector {
-            inspector.probe(moment, &probe);
+            let (_, hart) = self.machine.guest_of(hart);
+            inspector.probe(Moment { hart, ..moment }, &probe);
         }
         self.recorders.probe(moment, probe);
         ends

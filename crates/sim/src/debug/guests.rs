@@ -6,18 +6,22 @@ use loiter_observe::{Moment, Probe};
 use loiter_types::{Cycle, HartId};
 
 use super::inspector::{Inspector, Watcher};
+use super::lock_stats::LockStats;
 
 /// The inspectors of guests, and whose hart is whose.
 #[derive(Default)]
 pub(crate) struct GuestInspectors {
     inspectors: Vec<Option<Box<Inspector>>>,
-    /// Of each hart, the number of its guest.
-    owners: Vec<usize>,
+    /// Of each hart its guest, and its number there.
+    owners: Vec<(usize, HartId)>,
 }
 
 impl GuestInspectors {
     /// `owners` are the guests of all harts.
-    pub(crate) fn new(inspectors: Vec<Option<Box<Inspector>>>, owners: Vec<usize>) -> Self {
+    pub(crate) fn new(
+        inspectors: Vec<Option<Box<Inspector>>>,
+        owners: Vec<(usize, HartId)>,
+    ) -> Self {
         Self { inspectors, owners }
     }
 
@@ -41,15 +45,29 @@ impl GuestInspectors {
     pub(crate) fn timing_begins(&mut self, now: Cycle, harts: &[Hart]) {
         for (guest, inspector) in self.inspectors.iter_mut().enumerate() {
             let own = harts.iter().zip(&self.owners);
-            let own = own.filter(|&(_, &owner)| owner == guest);
+            let own = own.filter(|&(_, &(owner, _))| owner == guest);
             if let Some(inspector) = inspector {
                 inspector.timing_changes(true, now, own.map(|(hart, _)| hart));
             }
         }
     }
 
+    /// Who follows the locks of the guest of `hart`, if anybody does, and the number that the hart has there.
+    pub(crate) fn lock_stats(&mut self, hart: HartId) -> Option<(&mut LockStats, HartId)> {
+        let (_, number) = *self.owners.get(hart.index())?;
+        Some((self.of(hart)?.lock_stats.as_mut()?, number))
+    }
+
+    /// The same, to be looked at.
+    pub(crate) fn lock_stats_of(&self, hart: HartId) -> Option<(&LockStats, HartId)> {
+        let (guest, number) = *self.owners.get(hart.index())?;
+        let inspector = self.inspectors[guest].as_deref()?;
+        Some((inspector.lock_stats.as_ref()?, number))
+    }
+
     fn of(&mut self, hart: HartId) -> Option<&mut Inspector> {
-        self.inspectors[self.owners[hart.index()]].as_deref_mut()
+        let (guest, _) = self.owners[hart.index()];
+        self.inspectors[guest].as_deref_mut()
     }
 }
 
@@ -89,8 +107,9 @@ impl InstructionObserver for GuestInspectors {
 
 impl Watcher for GuestInspectors {
     fn probe(&mut self, moment: Moment, probe: &Probe) {
+        let (_, hart) = self.owners[moment.hart.index()];
         if let Some(inspector) = self.of(moment.hart) {
-            inspector.probe(moment, probe);
+            inspector.probe(Moment { hart, ..moment }, probe);
         }
     }
 

@@ -298,7 +298,7 @@ impl Watcher for Inspector {
     fn probe(&mut self, moment: Moment, probe: &Probe) {
         self.arrivals.probe(probe);
         if let Some(lock_stats) = &mut self.lock_stats {
-            lock_stats.probe(probe);
+            lock_stats.probe(&moment, probe);
         }
         if let Some(pipeline) = &mut self.pipeline {
             pipeline.probe(probe);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use loiter_hart::{Hart, Privilege, Retired};
 use loiter_isa::Class;
-use loiter_observe::{Claim, Locks, Moment, Owner, Probe};
+use loiter_observe::{Claim, Locks, Moment, Owner, Probe, WaitTime};
 use loiter_types::{Cycle, HartId, PAGE_BYTES};
 
 use super::lock_functions::{Done, Kind, LOCK_FUNCTIONS, LockFunction};
@@ -36,6 +36,29 @@ struct Call {
     began: Moment,
 }
 
+impl Call {
+    /// Whether its hart spins until it has the lock.
+    fn spins(&self) -> bool {
+        self.kind != Kind::Sleeping && self.done == Done::Acquired
+    }
+}
+
+/// What a hart that is a virtual CPU waits for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waits {
+    /// Calls in which it spins: interrupts nest.
+    calls: u32,
+    /// Whether it has passed the probe of an acquire that has not ended.
+    passed_acquire: bool,
+    time: WaitTime,
+}
+
+impl Waits {
+    fn are_some(&self) -> bool {
+        self.calls > 0 || self.passed_acquire
+    }
+}
+
 /// Follows calls of lock functions and counts.
 pub(crate) struct LockStats {
     functions: HashMap<u64, LockFunction>,
@@ -47,6 +70,8 @@ pub(crate) struct LockStats {
     pages: Filter,
     /// By hart: what it has of the locks whose releases are stores.
     held: Vec<Vec<Claim>>,
+    /// By hart.
+    waits: Vec<Waits>,
     /// Whether releases of spin locks are inline, and those of locks with readers.
     spin_is_inline: bool,
     read_write_is_inline: bool,
@@ -88,6 +113,7 @@ impl LockStats {
             addresses,
             pages,
             held: vec![Vec::new(); harts],
+            waits: vec![Waits::default(); harts],
             spin_is_inline: lacks("_raw_spin_unlock") || lacks("_raw_spin_unlock_irq"),
             read_write_is_inline: ["_raw_read_unlock", "_raw_write_unlock"]
                 .iter()
@@ -103,12 +129,40 @@ impl LockStats {
     }
 
     /// A probe passes.
-    pub(crate) fn probe(&mut self, probe: &Probe) {
+    pub(crate) fn probe(&mut self, moment: &Moment, probe: &Probe) {
         match probe {
             Probe::RoiBegin(_) => self.locks.begin_region(),
             Probe::RoiEnd(_) => self.locks.end_region(),
+            Probe::Acquire(_) => self.wait(moment, |waits| waits.passed_acquire = true),
+            Probe::Acquired(_) => self.wait(moment, |waits| waits.passed_acquire = false),
             _ => {}
         }
+    }
+
+    /// What a hart waits for changes.
+    fn wait(&mut self, moment: &Moment, change: impl FnOnce(&mut Waits)) {
+        let waits = &mut self.waits[moment.hart.index()];
+        change(waits);
+        let are_some = waits.are_some();
+        waits.time.changes(are_some, moment.cycle);
+    }
+
+    /// A CPU begins to execute `hart`, a virtual CPU.
+    pub(crate) fn begins(&mut self, hart: HartId, now: Cycle) {
+        let waits = &mut self.waits[hart.index()];
+        let are_some = waits.are_some();
+        waits.time.begins(are_some, now);
+    }
+
+    /// The CPU ceases to.
+    pub(crate) fn stops(&mut self, hart: HartId, now: Cycle) {
+        self.waits[hart.index()].time.stops(now);
+    }
+
+    /// Cycles in which CPUs executed `hart`, a virtual CPU, while it waited for a lock: in a function that spins until it has
+    /// it, or as its probes say.
+    pub(crate) fn spinning_cycles(&self, hart: HartId, now: Cycle) -> u64 {
+        self.waits[hart.index()].time.cycles(now)
     }
 
     /// Whether what `hart` executes in the page of `pc` is of interest.
@@ -171,7 +225,7 @@ impl LockStats {
             // It has begun before, and an interrupt has come.
             Some(known) if known.claim == call.claim => return,
             // One that has not returned is forgotten.
-            Some(_) => {}
+            Some(&forgotten) => self.spin_ends(forgotten, call.began.cycle),
             None if self.calls.len() >= MOST_CALLS => return,
             None => {
                 self.addresses.insert(key.0);
@@ -179,13 +233,28 @@ impl LockStats {
             }
         }
         self.calls.insert(key, call);
+        if call.spins() {
+            self.wait(&call.began, |waits| waits.calls += 1);
+        }
         if call.done != Done::AcquiredIfTrue {
             self.locks.acquire(call.began, call.claim);
         }
     }
 
+    /// A call is over, whether or not it has returned.
+    fn spin_ends(&mut self, call: Call, now: Cycle) {
+        if call.spins() {
+            let moment = Moment {
+                cycle: now,
+                ..call.began
+            };
+            self.wait(&moment, |waits| waits.calls -= 1);
+        }
+    }
+
     /// A call returns `value`.
     fn returns(&mut self, mut moment: Moment, call: Call, value: u64) {
+        self.spin_ends(call, moment.cycle);
         let value = value as u32;
         match call.done {
             Done::AcquiredIfZero if value != 0 => return self.locks.abandoned(call.claim),

@@ -147,7 +147,7 @@ pub(crate) fn execute(
     budget: u64,
 ) -> Executed {
     let mut cycles = 0;
-    system.recorders.begins(hart, at);
+    system.begins(hart, at);
     loop {
         let (took, left) = burst(system, loops, hart, at.after(cycles), budget - cycles);
         cycles += took;
@@ -156,7 +156,7 @@ pub(crate) fn execute(
             left => left,
         };
         if let Some(left) = left {
-            system.recorders.stops(hart, at.after(cycles));
+            system.stops(hart, at.after(cycles));
             return Executed { cycles, left };
         }
     }

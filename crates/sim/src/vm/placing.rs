@@ -67,7 +67,7 @@ impl Host {
             };
             if can_change {
                 let vcpu = &self.vcpus[n];
-                let spinning = self.system.recorders.spinning_cycles(vcpu.hart, self.now);
+                let spinning = self.system.spinning_cycles(vcpu.hart, self.now);
                 members.push(Member {
                     vcpu: VcpuId::new(n),
                     cpu,

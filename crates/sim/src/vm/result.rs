@@ -176,7 +176,7 @@ impl Host {
             guest: guest.name.clone(),
             hart: vcpu.number.0,
             run_cycles: counts.run,
-            spinning_cycles: self.system.recorders.spinning_cycles(vcpu.hart, self.now),
+            spinning_cycles: self.system.spinning_cycles(vcpu.hart, self.now),
             steal_cycles: counts.runnable,
             blocked_cycles: counts.blocked,
             over_cycle: is_over.then_some(vcpu.since().0),

@@ -84,7 +84,7 @@ impl Host {
             }
             let hart = self.vcpus[vcpu.index()].hart;
             timing.seat(&mut self.system, hart, ContextId::new(id.index()), now);
-            self.system.recorders.begins(hart, now);
+            self.system.begins(hart, now);
             self.cpus[id.index()].seated = Some(vcpu);
         }
     }
@@ -151,7 +151,7 @@ impl Host {
         (cpu.seated, cpu.leaves) = (None, false);
         let is_found = std::mem::take(&mut cpu.is_found);
         let hart = self.vcpus[vcpu.index()].hart;
-        self.system.recorders.stops(hart, now);
+        self.system.stops(hart, now);
         let called = self.system.harts[hart.index()].called.take();
         if cpu.current != Some(vcpu) {
             return;

@@ -370,3 +370,50 @@ fn locks_are_followed_by_guest_as_on_the_reference_engine() {
         }
     }
 }
+
+/// Of a guest of two harts on so many CPUs: of each virtual CPU the cycles that it ran, those of them that count as spinning,
+/// and the sum of its waits for locks.
+fn waits_of(name: Option<&str>, cpus: u64) -> Vec<[u64; 3]> {
+    let run_us = 400 * SLICE / CLOCK_MHZ;
+    let file = file(cpus, run_us, FREE, "", &[(2, "")]);
+    let timing = name.map(|name| {
+        let timing = Timing::new(name, machine(name).timing(), Cycle(0));
+        timing.expect("a machine").expect("one with timing")
+    });
+    let systems = vec![(followed(2, 2_000), false)];
+    let mut host = Host::new(file, systems, timing).expect("a guest that fits");
+    let result = run(&mut host);
+    let waits = |hart| {
+        let rows = result.guests[0].locks.iter();
+        rows.filter(|row| row.hart == hart)
+            .map(|row| row.wait_sum_cycles)
+            .sum()
+    };
+    let vcpus = result.vcpus.iter();
+    vcpus
+        .map(|row| [row.run_cycles, row.spinning_cycles, waits(row.hart)])
+        .collect()
+}
+
+#[test]
+fn waits_in_lock_functions_of_a_kernel_are_spinning_while_a_cpu_executes_them() {
+    let mut interrupted = 0;
+    for name in [None, Some("t1"), Some("symmetry")] {
+        let each_its_own = waits_of(name, 2);
+        assert_eq!(each_its_own.len(), 2);
+        for [run, spinning, waits] in each_its_own {
+            assert!(run > spinning && spinning > 0, "{name:?}");
+            assert_eq!(spinning, waits, "{name:?}");
+        }
+        // Who waits for a turn meanwhile does not spin.
+        for [run, spinning, waits] in waits_of(name, 1) {
+            assert!(
+                run > spinning && spinning > 0 && spinning <= waits,
+                "{name:?}"
+            );
+            interrupted += u32::from(spinning < waits);
+        }
+    }
+    // On some machine a turn ends in a wait.
+    assert!(interrupted >= 2, "{interrupted}");
+}
