@@ -447,3 +447,31 @@ def test_a_linux_guest_finds_files_beside_its_command(tmp_path: Path) -> None:
     missing = loiter_("vm", "host.toml", cwd=tmp_path)
     assert missing.returncode == 2
     assert "guest work: put: files/input.txt: No such file" in message(missing)
+
+
+def test_what_a_linux_guest_waits_for_locks_shows_where_its_locks_are_followed(tmp_path: Path) -> None:
+    images.ensure("debian", err())
+    forks = "for i in 1 2 3 4; do (for j in 1 2 3 4 5; do /bin/true; done) & done; wait"
+    host = f"""
+[host]
+cpus = 4
+memory_mib = 512
+run_us = 4_000_000
+
+[[guests]]
+name = "work"
+image = "debian"
+harts = 4
+memory_mib = 512
+command = "{forks}"
+"""
+    spun = {}
+    for followed in (False, True):
+        (tmp_path / "host.toml").write_text(host + ("lock_stats = true\n" if followed else ""))
+        done = loiter_("vm", "host.toml", "--json", cwd=tmp_path)
+        assert done.returncode == 0, message(done)
+        told = json.loads(done.stdout)
+        spun[followed] = [(row["spinning_cycles"], row["run_cycles"]) for row in told["vcpus"]]
+    assert [spinning for spinning, _ in spun[False]] == [0] * 4
+    assert all(0 < spinning < run for spinning, run in spun[True])
+    assert [run for _, run in spun[False]] == [run for _, run in spun[True]], "the guest runs as without"

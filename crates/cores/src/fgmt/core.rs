@@ -182,10 +182,10 @@ impl Core {
     }
 
     /// One cycle: every pipe selects a context and issues its instruction. Returns the first cycle in
-    /// which a context may issue again. `ALONE` says that this core runs for many cycles in a row, which is how a core with one
-    /// pipe is run fast; on a chip whose cores all work, it is one with several.
+    /// which a context may issue again. With `PIPES_APART`, which is for a loop over cycles, what pipes do that share units is a
+    /// function of its own: the loop's registers of a host are for cores with one pipe.
     #[inline(always)]
-    pub(super) fn tick<O: Observer, const ALONE: bool>(
+    pub(super) fn tick<O: Observer, const PIPES_APART: bool>(
         &mut self,
         now: Cycle,
         group: &mut Group,
@@ -205,7 +205,7 @@ impl Core {
             if let Some(chosen) = self.select(u64::MAX, now, shared) {
                 self.issue::<_, false>(chosen, now, group, shared);
             }
-        } else if ALONE {
+        } else if PIPES_APART {
             self.tick_pipes_apart(now, group, shared);
         } else {
             self.tick_pipes(now, group, shared);
@@ -236,7 +236,7 @@ impl Core {
         self.state.note_due();
     }
 
-    /// As [`Core::tick_pipes`], where registers of a host are for cores without such pipes.
+    /// As [`Core::tick_pipes`], as a function of its own.
     #[inline(never)]
     fn tick_pipes_apart<O: Observer>(
         &mut self,
