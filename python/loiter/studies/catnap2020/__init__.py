@@ -58,7 +58,8 @@ class Catnap2020:
     )
     exhibits = grid.EXHIBITS
     scales: Mapping[str, str] = {
-        name: f"{scale.description}; {mixes.SCALES[name].description}" for name, scale in SCALES.items()
+        name: f"{scale.description}; {mixes.SCALES[name].description}{', only by --figure' if name == 'quick' else ''}"
+        for name, scale in SCALES.items()
     }
 
     def plan(self, engine: Engine, scale: str, exhibit: str | None) -> list[Job]:
