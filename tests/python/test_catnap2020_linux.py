@@ -114,10 +114,10 @@ class TestHere:
 
     def test_locktorture_finds_nothing_while_selections_change(self) -> None:
         directory = "cd /sys/module"
-        torture = "echo '4 500' > locktorture/parameters/begin"
+        begin = "echo '4 500' > locktorture/parameters/begin"
         change = "echo $each > loiter_catnap/parameters/selection; sleep 0.01"
         script = (
-            f"{directory}; {linux.write('loiter_catnap', 'list', torture.SITE)}; {torture}; "
+            f"{directory}; {linux.write('loiter_catnap', 'list', torture.SITE)}; {begin}; "
             f"for each in {' '.join(linux.SELECTIONS)} none; do {change}; done; "
             "dmesg | grep -c 'Start of test'; dmesg | grep -c -E 'WARNING|BUG|!!!'"
         )

@@ -312,7 +312,7 @@ class TestKernel:
         assert refused.returncode != 0
 
     def test_a_build_beside_a_rival_is_checked(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setitem(grid.SCALES, "quick", replace(TINY, run_us=5_000_000))
+        monkeypatch.setitem(grid.SCALES, "quick", replace(TINY, published_us=5_000_000))
         order = Order(studies.load(grid.PAPER), "quick", "waits", 1, tmp_path / "out", "loiter study run friebel2008")
         outcome = carry_out(order, engines.load(), Console(file=io.StringIO()))
         outcome.raise_failures()
