@@ -19,8 +19,7 @@ from loiter.results import Result
 HARTS, ROUNDS = 5, 100
 # Classes that the program contends for: the table of files, the directory, its entry and the file system.
 CONTENDED = ("&newf->file_lock", "&type->i_mutex_dir_key", "&dentry->d_lock", "&sbinfo->stat_lock")
-# A miss of unknown cause: a wait of the kernel's that is longer than any of ours (docs/locks.md).
-LONGER_IN_THE_KERNEL = {("queued", "&dentry->d_lock")}
+SEMAPHORES = ("&type->i_mutex_dir_key",)
 
 # As kernel/locking/lockdep_proc.c prints it, with narrower columns.
 RULE = "-" * 100
@@ -163,10 +162,7 @@ class TestBeside:
             assert abs(kernel.bounces - ours.bounces) <= max(1, kernel.bounces // 100), name
         assert pairs["&newf->file_lock"][1].acquisitions == (HARTS - 1) * (2 * ROUNDS + 2 * ROUNDS // 4)
 
-    def test_contentions_and_times_differ_by_what_lockdep_does_within_a_call(
-        self, found: Result, kernel: lock_stat.Kernel
-    ) -> None:
-        (kernel_name,) = (name for name, each in lock_stat.KERNELS.items() if each == kernel)
+    def test_contentions_and_times_differ_by_what_lockdep_does_within_a_call(self, found: Result) -> None:
         pairs = lock_stat.held_against(found)
         for name in CONTENDED:
             kernels, ours = pairs[name]
@@ -175,10 +171,15 @@ class TestBeside:
             # A call begins before the attempt, by less than that. The times in which one may begin and contend are as
             # long as a call and a section.
             most = kernels.waits.count * (1 + within / (within + ours.holds.mean))
-            assert 0 < kernels.waits.count <= ours.waits.count <= most, name
+            # A semaphore that nobody has but for which somebody waits is not to be had by an attempt either
+            # (kernel/locking/rwsem.c, rwsem_write_trylock): the kernel counts that, and it takes longer.
+            longer = ours.free.total - ours.free.count * ours.free.least
+            unowned = longer // kernels.waits.least if name in SEMAPHORES else 0
+            assert 0 < kernels.waits.count <= ours.waits.count + unowned, name
+            assert ours.waits.count <= most, name
             # The kernel measures from after the attempt to before the return ...
             assert 0 < ours.waits.mean - kernels.waits.mean < 1.5 * within, name
-            assert (ours.waits.most > kernels.waits.most) is ((kernel_name, name) not in LONGER_IN_THE_KERNEL), name
+            assert ours.waits.most > kernels.waits.most, name
             # ... and a section from before the attempt, where it need not wait.
             assert 0 < kernels.holds.mean - ours.holds.mean < 1.5 * within, name
 
