@@ -24,7 +24,7 @@ from loiter.studies.friebel2008.statements import Judge
 from loiter.studies.runner import Order, carry_out
 
 # With such work outside, the virtual CPUs of a guest do not lose their CPUs at the same time.
-TINY = Scale(2, 6_000, 2_000, 21_000, 4, 2, 2, 1_000_000, 1_000_000, (16,), (1, 2), (1, 2, 4))
+TINY = Scale(2, 6_000, 2_000, 21_000, 4, 2, 2, 1_000_000, 1_000_000, (16,), (1, 2), (1, 2, 4), 2)
 
 
 def name_of(case: Case) -> str:
@@ -39,7 +39,7 @@ class Told(Measured):
     """What the paper has measured, a hundredth as long; `changed` has what a test has of its own, by lock and mode."""
 
     def __init__(self, changed: dict[tuple[str, str], Times | Waits] | None = None) -> None:
-        super().__init__({})
+        super().__init__({}, TINY)
         self._changed = changed or {}
 
     def times(self, case: Case, number: int = 0) -> Times:
@@ -145,6 +145,50 @@ def test_guests_on_linux_have_as_many_numbers_of_address_spaces_as_the_published
     assert set(others) < set(grid.fences())
     assert all(case.label.endswith(".asid16") for case in others)
     assert len({case.label for case in cases}) == len(set(cases))
+
+
+def test_repetitions_begin_evenly_over_a_slice() -> None:
+    once = grid.mode(BUILD, TICKET, YIELDING)
+    again = [case for case in grid.cases(TINY, "results", [BUILD]) if replace(case, repetition=0) == once]
+    assert [case.repetition for case in again] == [0, 1]
+    files = [case.file(TINY) for case in again]
+    assert files[1] == files[0].replace("\nmount", "\nsleep 0.015\nmount", 1) != files[0]
+    assert "run_us = 1000000" in files[1]
+    longest = grid.mode(BUILD, TICKET, PREEMPTED)
+    assert [case.repetition for case in grid.cases(TINY, "results", [BUILD, SECTIONS]) if case.lock == TICKET].count(
+        1
+    ) == 2
+    assert replace(longest, repetition=1) not in grid.cases(TINY, "results", [BUILD])
+
+
+def test_what_is_said_is_the_mean_of_repetitions_with_the_least_and_the_greatest() -> None:
+    class Twice(Told):
+        """Of two repetitions, of which the second has other times and other waits."""
+
+        def repetitions(self, case: Case) -> list[Case]:
+            return [replace(case, repetition=n) for n in range(2)]
+
+        def times(self, case: Case, number: int = 0) -> Times:
+            return Measured.times(self, case, number)
+
+        def times_of(self, case: Case, number: int = 0) -> Times:
+            times = Told.times(self, case)
+            return replace(times, wall=times.wall * (1 + case.repetition), yields=case.repetition)
+
+    found = Twice()
+    case = grid.mode(BUILD, grid.TEST_AND_SET, PREEMPTED)
+    times = found.times(case)
+    assert (times.wall, times.guest, times.yields, times.over) == (522.0, 1173.0, 0.5, True)
+    assert found.spread(case, lambda each: each.wall) == (348.0, 696.0)
+    assert [row[2] for row in findings.results(found, BUILD).rows][1] == "522 (348 to 696)"
+    judge = Judge(found, BUILD)
+    gained, gains = judge.gains(lambda each: each.wall)
+    assert gained == pytest.approx(100 * (1 - 334.4 / 348.0))
+    assert gains == pytest.approx((gained, gained))
+    points = {each.id: each for each in statements.points(judge, "results", "")}
+    assert points["result.tas.preempted.spinning_percent"].interval == pytest.approx((100 * 90 / 1173,) * 2)
+    given_up = Twice({(grid.TEST_AND_SET, PREEMPTED): replace(Told().times(case), over=False)})
+    assert not given_up.times(case).over
 
 
 def test_a_contended_lock_stands_beside_the_build() -> None:

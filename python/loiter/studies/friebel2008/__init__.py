@@ -28,7 +28,8 @@ class Friebel2008:
         "test-and-set locks; what it built is run and checked. Harts have no numbers of address spaces, as the "
         "published processors had none. Sweeps are of one lock on bare metal. A waiter that yields calls the host, "
         "which runs another virtual CPU of the guest in the published order. Native is a guest alone on a host that "
-        "costs nothing."
+        "costs nothing. Builds as published are repeated, but the longest one: their guests rest before they work, so "
+        "that they begin at other places of a slice. What is said of them is the mean, with the least and the greatest."
     )
     legend = (
         "The published machine runs at 2.2 GHz with shadow paging, which a guest here has not, and builds a kernel in "
@@ -50,7 +51,7 @@ class Friebel2008:
 
     def evaluate(self, results: Mapping[str, Result], scale: str, exhibit: str | None) -> Findings:
         """Histograms, tables, sweeps, and what they say of the statements."""
-        found = Measured(results)
+        found = Measured(results, SCALES[scale])
         judge = Judge(found, _loads()[-1])
         return Findings(
             points=statements.points(judge, exhibit, self.citation),

@@ -27,7 +27,12 @@ def _mode(case: Case) -> str:
     return YIELDING if case.after_log2 else PREEMPTED if case.rivals else ALONE
 
 
-def _ms(cycles: Mapping[int, int]) -> dict[int, float]:
+def count(of: float) -> str:
+    """Of something, in the mean of runs."""
+    return f"{of:,.0f}" if of == round(of) else f"{of:,.1f}"
+
+
+def _ms(cycles: Mapping[int, float]) -> dict[int, float]:
     return {log2: n / (1000 * grid.CLOCK_MHZ) for log2, n in cycles.items()}
 
 
@@ -39,7 +44,7 @@ def _histogram(
     title = f"Waits for locks by {by}: {grid.LOADS[load]}"
     caption = (
         f"Test-and-set; waits of 2^n up to 2^(n+1) cycles for locks that were not free. A slice is of "
-        f"2^{grid.SLICE_LOG2} cycles."
+        f"2^{grid.SLICE_LOG2} cycles. In the mean of repetitions; linked is the first."
     )
     runs = {(name, float(log2)): grid.mode(load, TEST_AND_SET, name).label for name in waits for log2 in bins}
     return Curves(f"waits_{by}_{load}", title, caption, "log2 of the cycles", unit, curves, runs=runs)
@@ -52,8 +57,8 @@ def waits(found: Measured, load: str) -> Grid:
         each = found.waits(grid.mode(load, TEST_AND_SET, name))
         long = sum(each.long().values())
         second = f"2^{each.second_mode}" if long else ""
-        acquires = "" if load == grid.BUILD else f"{found.acquires(grid.mode(load, TEST_AND_SET, name)):,}"
-        numbers = (f"{each.count:,}", f"2^{each.mode}", f"{each.share_below(16):.1f}", f"{long:,}", second)
+        acquires = "" if load == grid.BUILD else count(found.acquires(grid.mode(load, TEST_AND_SET, name)))
+        numbers = (count(each.count), f"2^{each.mode}", f"{each.share_below(16):.1f}", count(long), second)
         rows.append((name, acquires, *numbers, f"{each.time_share():.1f}"))
     near = grid.SLICE_LOG2 - 2
     columns = (
@@ -67,7 +72,8 @@ def waits(found: Measured, load: str) -> Grid:
         "their share of the time, %",
     )
     caption = (
-        f"Test-and-set, {grid.LOADS[load]}. Waits are for a lock that was not free; how many were, Linux does not show."
+        f"Test-and-set, {grid.LOADS[load]}. Waits are for a lock that was not free; how many were, Linux does not "
+        "show. Counts are of a run, in the mean of repetitions."
     )
     return Grid(f"waits_{load}", "Waits for locks", caption, columns, tuple(rows))
 
@@ -77,14 +83,24 @@ def results(found: Measured, load: str) -> Grid:
     rows = []
     for lock in LOCKS:
         for name in (ALONE, PREEMPTED, YIELDING):
-            times = found.times(grid.mode(load, lock, name))
-            rows.append((_NAMES[lock], name, *_ours(times), *_published(lock, name)))
+            case = grid.mode(load, lock, name)
+            wall, *others = _ours(found.times(case))
+            rows.append((_NAMES[lock], name, f"{wall}{_span(found, case)}", *others, *_published(lock, name)))
     columns = (
         *("lock", "mode", "wall, ms", "guest, ms", "spinning, ms", "spinning, %"),
         *("published: wall, s", "guest, s", "spinning, s", "spinning, %"),
     )
-    caption = f"{grid.LOADS[load]}. > : not done when the run was given up."
+    caption = f"{grid.LOADS[load]}. > : not done when the run was given up. {_MEANS}"
     return Grid(f"results_{load}", "What preemption costs and yielding saves", caption, columns, tuple(rows), words=2)
+
+
+_MEANS = "Means of repetitions; in brackets from the least to the greatest."
+
+
+def _span(found: Measured, case: Case) -> str:
+    """From the least to the greatest wall time of repetitions."""
+    span = found.spread(case, lambda times: times.wall)
+    return f" ({span[0]:,.0f} to {span[1]:,.0f})" if span else ""
 
 
 def _ours(times: Times) -> tuple[str, ...]:
@@ -211,7 +227,7 @@ def queued(found: Measured) -> Grid:
     for case in grid.queued():
         times = found.times(case)
         load = grid.LOADS[case.load]
-        rows.append((load, _NAMES[case.lock], _mode(case), *_ours(times), f"{times.yields:,}", f"{times.slept:,}"))
+        rows.append((load, _NAMES[case.lock], _mode(case), *_ours(times), count(times.yields), count(times.slept)))
     columns = ("load", "lock", "mode", "wall, ms", "guest, ms", "spinning, ms", "spinning, %", "yields", "sleeps")
     caption = (
         "On a kernel with queued spin locks. A waiter of a para-virtual one looks "
@@ -226,7 +242,7 @@ def fences(found: Measured) -> Grid:
     for case in grid.fences():
         times, calls = found.times(case), found.calls(case)
         total = sum(calls.cycles.values()) / (1000 * grid.CLOCK_MHZ)
-        numbers = (f"{calls.count:,}", f"{total:,.0f}", f"{sum(calls.long().values()):,}")
+        numbers = (count(calls.count), f"{total:,.0f}", count(sum(calls.long().values())))
         rows.append((str(case.asid_bits), grid.FENCES[case.fences], _mode(case), *_ours(times), *numbers))
     columns = (
         *("ASID bits", "fences by", "mode", "wall, ms", "guest, ms", "spinning, ms", "spinning, %"),
@@ -244,8 +260,8 @@ def more_cpus(found: Measured, scale: Scale) -> Grid:
     rows = []
     for case in grid.more_cpus(scale):
         times, waits, calls = found.times(case), found.waits(case), found.calls(case)
-        cpus, counts = str(scale.enlarged(case.times).cpus), (f"{each.count:,}" for each in (waits, calls))
-        long = (f"{sum(each.long().values()):,}" for each in (waits, calls))
+        cpus, counts = str(scale.enlarged(case.times).cpus), (count(each.count) for each in (waits, calls))
+        long = (count(sum(each.long().values())) for each in (waits, calls))
         rows.append((cpus, _mode(case), *_ours(times), *counts, *long))
     near = grid.SLICE_LOG2 - 2
     columns = (
@@ -261,7 +277,7 @@ def contended(found: Measured) -> Grid:
     rows = []
     for case in grid.contended():
         times, waits = found.times(case), found.waits(case)
-        numbers = (f"{waits.count:,}", f"{waits.count / times.guest:.2f}", f"{sum(waits.long().values()):,}")
+        numbers = (count(waits.count), f"{waits.count / times.guest:.2f}", count(sum(waits.long().values())))
         rows.append((grid.LOADS[case.load], _NAMES[case.lock], _mode(case), *_ours(times), *numbers))
     columns = (
         *("load", "lock", "mode", "wall, ms", "guest, ms", "spinning, ms", "spinning, %"),
@@ -298,7 +314,7 @@ def choice(found: Measured) -> Grid:
     rows = []
     for policy in grid.CHOICES:
         times = found.times(Case(grid.SECTIONS, TICKET, policy, grid.AFTER_LOG2))
-        rows.append((policy, *_ours(times), f"{times.yields:,}", f"{times.helped:,}"))
+        rows.append((policy, *_ours(times), count(times.yields), count(times.helped)))
     columns = ("policy", "wall, ms", "guest, ms", "spinning, ms", "spinning, %", "yields", "helped")
     caption = f"One ticket lock on bare metal, waiters that yield after 2^{grid.AFTER_LOG2} cycles."
     return Grid("choice", "Who runs instead of a waiter that yields", caption, columns, tuple(rows))

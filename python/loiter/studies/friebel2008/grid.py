@@ -89,6 +89,8 @@ class Scale:
     guests: tuple[int, ...]
     times: tuple[int, ...]
     """As many CPUs, and as much to build, as that of these."""
+    repetitions: int
+    """Of a build as published, which begin at other places of a slice."""
 
     @property
     def description(self) -> str:
@@ -104,9 +106,9 @@ class Scale:
 
 
 SCALES = {
-    "quick": Scale(4, 20_000, 2_000, 20_000, 8, 8, 8, 3_000_000, 3_000_000, (10, 16, 22), (1, 2, 4), (1, 2, 4)),
+    "quick": Scale(4, 20_000, 2_000, 20_000, 8, 8, 8, 3_000_000, 3_000_000, (10, 16, 22), (1, 2, 4), (1, 2, 4), 2),
     "default": Scale(
-        16, 100_000, 2_000, 80_000, 64, 32, 32, 5_000_000, 300_000_000, tuple(range(10, 23, 2)), (1, 2, 3, 4), (1, 2)
+        16, 100_000, 2_000, 80_000, 64, 32, 32, 5_000_000, 300_000_000, tuple(range(10, 23, 2)), (1, 2, 3, 4), (1, 2), 5
     ),
 }
 
@@ -131,17 +133,24 @@ class Case:
     """The CPUs, virtual and not, and the build, of those of the scale."""
     asid_bits: int = ASID_BITS
     """Of the numbers of address spaces of a guest on Linux."""
+    repetition: int = 0
+    """Which of several that differ in where in a slice the guest begins to work."""
 
     @property
     def label(self) -> str:
         """Its name, for people and for the result directory."""
+        again = f".again{self.repetition}" if self.repetition else ""
         if self.native:
-            return f"{self.load}.{self.lock}.native"
+            return f"{self.load}.{self.lock}.native{again}"
         load = f"{self.load}+{self.beside}" if self.beside else self.load
         load = load if self.fences == SBI else f"{load}.{self.fences}"
         larger = f".times{self.times}" if self.times > 1 else ""
         larger += f".asid{self.asid_bits}" if self.asid_bits != ASID_BITS else ""
-        return f"{load}.{self.lock}.{self.policy}.after{self.after_log2}.rivals{self.rivals}{larger}"
+        return f"{load}.{self.lock}.{self.policy}.after{self.after_log2}.rivals{self.rivals}{larger}{again}"
+
+    def rests_us(self, scale: Scale) -> int:
+        """How long the guest sleeps before it works: repetitions are evenly spread over a slice."""
+        return self.repetition * SLICE_US // scale.repetitions
 
     @property
     def on_linux(self) -> bool:
@@ -162,7 +171,7 @@ class Case:
         rivals = "".join(_rival(number, scale) for number in range(self.rivals))
         costs = "switch_cycles = 0\ncall_cycles = 0" if self.native else ""
         memory_mib = build.MEMORY_MIB * (2 if self.beside else 1) + 64 * self.rivals
-        run_us = scale.published_us if self in modes(BUILD) else scale.run_us
+        run_us = scale.published_us if replace(self, repetition=0) in modes(BUILD) else scale.run_us
         return _HOST.format(scale=scale, case=self, memory_mib=memory_mib, run_us=run_us, costs=costs) + work + rivals
 
 
@@ -204,6 +213,8 @@ def command(case: Case, load: str, scale: Scale) -> str:
     chosen = build.choices(case.lock, after_ns, LOOKS if case.lock == PARAVIRTUAL else 0)
     if case.fences != SBI:
         chosen.append(build.choice("fences", case.fences))
+    if case.repetition:
+        chosen.append(f"sleep {case.rests_us(scale) / 1e6}")
     if load == WEB:
         return web.command(scale.clients, chosen)
     return mix.command(scale.cpus, chosen) if load == MIX else build.command(scale.units, scale.jobs, chosen)
@@ -255,9 +266,9 @@ def cases(scale: Scale, exhibit: str, loads: Iterable[str]) -> list[Case]:
     }
     for load in loads:
         if exhibit == "waits":
-            found += [mode(load, TEST_AND_SET, name) for name in MODES]
+            found += repeated(scale, [mode(load, TEST_AND_SET, name) for name in MODES])
         elif exhibit in ("results", "efficiency"):
-            found += modes(load)
+            found += repeated(scale, modes(load))
         elif load == BUILD and exhibit in of_build:
             found += of_build[exhibit]()
     if exhibit == "threshold":
@@ -267,6 +278,17 @@ def cases(scale: Scale, exhibit: str, loads: Iterable[str]) -> list[Case]:
     elif exhibit == "choice":
         found = [Case(SECTIONS, TICKET, choice, AFTER_LOG2) for choice in CHOICES]
     return list(dict.fromkeys(found))
+
+
+def repeated(scale: Scale, once: Iterable[Case]) -> list[Case]:
+    """The same with their repetitions: of the build, but where waiters for ticket locks never yield, which takes longer
+    than all else."""
+    longest = mode(BUILD, TICKET, PREEMPTED)
+    return [
+        replace(case, repetition=n)
+        for case in once
+        for n in range(scale.repetitions if case.load == BUILD and case != longest else 1)
+    ]
 
 
 def queued() -> list[Case]:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 
 from loiter.engine import Json
 from loiter.errors import RunFault
 from loiter.results import Result
-from loiter.studies.friebel2008.grid import CLOCK_MHZ, SLICE_LOG2, Case
+from loiter.studies.friebel2008.grid import CLOCK_MHZ, SLICE_LOG2, Case, Scale
 
 _MS = CLOCK_MHZ * 1000
 CALLS = "loiter_calls"
 """Stands for a lock where the guest's kernel waits until other CPUs have executed a function."""
+
+
+def _is_lock(symbol: str) -> bool:
+    return symbol != CALLS
 
 
 @dataclass(frozen=True)
@@ -34,9 +39,9 @@ class Times:
     idle: float
     over: bool
     """Whether the guest has done its work."""
-    yields: int
-    helped: int
-    slept: int
+    yields: float
+    helped: float
+    slept: float
     """Times that a virtual CPU slept until it was kicked."""
 
     @property
@@ -44,16 +49,23 @@ class Times:
         """Of the guest's time."""
         return 100 * self.spinning / self.guest
 
+    @classmethod
+    def mean(cls, of: Sequence[Times]) -> Times:
+        """Of several runs; over only if all are."""
+        names = (each.name for each in fields(cls) if each.name != "over")
+        means = {name: statistics.fmean(getattr(times, name) for times in of) for name in names}
+        return cls(over=all(times.over for times in of), **means)
+
 
 @dataclass(frozen=True)
 class Waits:
-    """The waits of a run, by the log2 of their cycles."""
+    """The waits of a run, or in the mean of several, by the log2 of their cycles."""
 
-    counts: Mapping[int, int]
-    cycles: Mapping[int, int]
+    counts: Mapping[int, float]
+    cycles: Mapping[int, float]
 
     @property
-    def count(self) -> int:
+    def count(self) -> float:
         """All."""
         return sum(self.counts.values())
 
@@ -66,7 +78,7 @@ class Waits:
         """Per cent of the waits that are shorter than 2^log2 cycles."""
         return 100 * sum(n for at, n in self.counts.items() if at < log2) / self.count if self.count else 100.0
 
-    def long(self, log2: int = SLICE_LOG2 - 2) -> dict[int, int]:
+    def long(self, log2: int = SLICE_LOG2 - 2) -> dict[int, float]:
         """Those of 2^log2 cycles and more."""
         return {at: n for at, n in self.counts.items() if at >= log2}
 
@@ -85,16 +97,31 @@ class Waits:
 class Measured:
     """The runs of a scale."""
 
-    def __init__(self, results: Mapping[str, Result]) -> None:
+    def __init__(self, results: Mapping[str, Result], scale: Scale) -> None:
         self._results = results
+        self._scale = scale
         self._times: dict[tuple[Case, int], Times] = {}
 
     def _work(self, case: Case, number: int = 0) -> Json:
         work: Json = self._results[case.label].manifest["guests"][number]
         return work
 
+    def repetitions(self, case: Case) -> list[Case]:
+        """All runs of a case."""
+        each = (replace(case, repetition=n) for n in range(self._scale.repetitions))
+        return [one for one in each if one.label in self._results]
+
     def times(self, case: Case, number: int = 0) -> Times:
-        """Of the guest that works, or the one beside it. One on Linux that is done and has not said so has failed."""
+        """In the mean of the repetitions, of the guest that works, or the one beside it."""
+        return Times.mean([self.times_of(one, number) for one in self.repetitions(case)])
+
+    def spread(self, case: Case, value: Callable[[Times], float]) -> tuple[float, float] | None:
+        """From the least to the greatest of the repetitions, if there are any."""
+        found = [value(self.times_of(one)) for one in self.repetitions(case)]
+        return (min(found), max(found)) if len(found) > 1 else None
+
+    def times_of(self, case: Case, number: int = 0) -> Times:
+        """Of one run. A guest on Linux that is done and has not said so has failed."""
         if (case, number) not in self._times:
             self._times[case, number] = self._read(case, number)
         return self._times[case, number]
@@ -108,7 +135,7 @@ class Measured:
         others = [row for row in result.rows("vcpus") if row["guest"] != work["name"]]
         cpus = result.rows("cpus")
         return Times(
-            wall=(work["over_cycle"] if over else result.cycles) / _MS,
+            wall=(work["over_cycle"] if over else result.cycles) / _MS - case.rests_us(self._scale) / 1000,
             guest=_sum(mine, "run_cycles"),
             spinning=_sum(mine, "spinning_cycles"),
             rivals=_sum(others, "run_cycles"),
@@ -123,27 +150,33 @@ class Measured:
 
     def waits(self, case: Case) -> Waits:
         """Of the guest that works, those for locks that were not free, and that have ended. Linux shows no others."""
-        return self._waits(case, lambda symbol: symbol != CALLS, "" if case.on_linux else "contended_")
+        return self._waits(self.repetitions(case), _is_lock, _which(case))
 
-    def acquires(self, case: Case) -> int:
+    def waits_of_each(self, case: Case) -> list[Waits]:
+        """The same of each repetition."""
+        return [self._waits([run], _is_lock, _which(case)) for run in self.repetitions(case)]
+
+    def acquires(self, case: Case) -> float:
         """How many times it had a lock, free or not. On Linux, where only others show, nobody knows."""
-        return self._waits(case, lambda symbol: symbol != CALLS).count
+        return self._waits(self.repetitions(case), _is_lock).count
 
     def calls(self, case: Case) -> Waits:
         """Its waits until other CPUs have executed a function."""
-        return self._waits(case, lambda symbol: symbol == CALLS)
+        return self._waits(self.repetitions(case), lambda symbol: symbol == CALLS)
 
-    def _waits(self, case: Case, wanted: Callable[[str], bool], which: str = "") -> Waits:
+    def _waits(self, runs: Sequence[Case], wanted: Callable[[str], bool], which: str = "") -> Waits:
         counts, cycles = Counter[int](), Counter[int]()
-        for row in self._results[case.label].rows("waits"):
-            if row["guest"] == self._work(case)["name"] and wanted(row["lock_symbol"]):
-                counts[row["log2_cycles"]] += row[f"{which}waits"]
-                cycles[row["log2_cycles"]] += row[f"{which}wait_cycles"]
-        return Waits(+counts, +cycles)
+        for run in runs:
+            for row in self._results[run.label].rows("waits"):
+                if row["guest"] == self._work(run)["name"] and wanted(row["lock_symbol"]):
+                    counts[row["log2_cycles"]] += row[f"{which}waits"]
+                    cycles[row["log2_cycles"]] += row[f"{which}wait_cycles"]
+        means = ({log2: n / len(runs) for log2, n in sorted(each.items()) if n} for each in (counts, cycles))
+        return Waits(*means)
 
     def row(self, case: Case) -> dict[str, str | float]:
         """One line of the study's own table."""
-        times, waits = self.times(case), self.waits(case)
+        times, waits = self.times_of(case), self._waits([case], _is_lock, _which(case))
         facts: dict[str, str | float] = {
             "run": case.label,
             "load": case.load,
@@ -163,6 +196,10 @@ class Measured:
             "waits_mode_log2": waits.mode,
             "waits_below_2_16_percent": waits.share_below(16),
         }
+
+
+def _which(case: Case) -> str:
+    return "" if case.on_linux else "contended_"
 
 
 def _sum(rows: list[Json], name: str) -> float:

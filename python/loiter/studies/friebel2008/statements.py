@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from loiter import reference
 from loiter.studies.base import Point, Statement, Tolerance, judged
 from loiter.studies.friebel2008 import grid
-from loiter.studies.friebel2008.findings import gain
+from loiter.studies.friebel2008.findings import count, gain
 from loiter.studies.friebel2008.grid import ALONE, NATIVE, PREEMPTED, TEST_AND_SET, TICKET, YIELDING
 from loiter.studies.friebel2008.measured import Measured, Times, Waits
 
@@ -49,12 +49,29 @@ class Judge:
         """Its waits."""
         return self._found.waits(grid.mode(self._load, TEST_AND_SET, name))
 
+    def spread(self, lock: str, name: str, value: Callable[[Times], float]) -> tuple[float, float] | None:
+        """Of repetitions."""
+        return self._found.spread(grid.mode(self._load, lock, name), value)
+
+    def gains(self, value: Callable[[Times], float]) -> tuple[float, tuple[float, float] | None]:
+        """What yielding saves of a time with test-and-set locks, in per cent, and of repetitions that begin alike."""
+        cases = [grid.mode(self._load, TEST_AND_SET, name) for name in (PREEMPTED, YIELDING)]
+        runs = zip(*map(self._found.repetitions, cases), strict=True)
+        each = [gain(*(value(self._found.times_of(run)) for run in pair)) for pair in runs]
+        return gain(*(value(self._found.times(case)) for case in cases)), _interval(each)
+
+    def places(self, value: Callable[[Waits], float]) -> tuple[float, float] | None:
+        """Of repetitions, natively."""
+        return _interval(
+            [value(each) for each in self._found.waits_of_each(grid.mode(self._load, TEST_AND_SET, NATIVE))]
+        )
+
     def native_waits_short(self) -> Judgement:
         """Most waits are of about 2^12 cycles, and as many as published are shorter than 2^16."""
         native = self.waits(NATIVE)
         published = _published("wait_histogram.native_share_at_most_2_16_percent")
         near = abs(native.mode - _published("wait_histogram.native_mode_log2")) <= 1
-        told = f"most at 2^{native.mode}, {native.share_below(16):.1f} % below 2^16, of {native.count:,}"
+        told = f"most at 2^{native.mode}, {native.share_below(16):.1f} % below 2^16, of {count(native.count)}"
         return near and native.share_below(16) >= published - LITTLE_PERCENT, told
 
     def guest_alone_as_native(self) -> Judgement:
@@ -74,7 +91,7 @@ class Judge:
         apart = max(abs(alone.share_below(n) - preempted.share_below(n)) for n in range(grid.SLICE_LOG2 - 2))
         near = abs(preempted.second_mode - grid.SLICE_LOG2) <= 1
         told = (
-            f"{before} waits from 2^{grid.SLICE_LOG2 - 2} alone, {long} preempted ({few:.2f} %), most at "
+            f"{count(before)} waits from 2^{grid.SLICE_LOG2 - 2} alone, {count(long)} preempted ({few:.2f} %), most at "
             f"2^{preempted.second_mode}, a slice being 2^{grid.SLICE_LOG2}; the others' shares differ by at most "
             f"{apart:.1f} points"
         )
@@ -98,7 +115,8 @@ class Judge:
         spins = self.times(TEST_AND_SET, YIELDING).spinning_percent
         at_threshold = [self.waits(name).counts.get(grid.AFTER_LOG2, 0) for name in (PREEMPTED, YIELDING)]
         told = (
-            f"{before} long waits, then {after}; at 2^{grid.AFTER_LOG2} {at_threshold[0]}, then {at_threshold[1]}; "
+            f"{count(before)} long waits, then {count(after)}; at 2^{grid.AFTER_LOG2} {count(at_threshold[0])}, then "
+            f"{count(at_threshold[1])}; "
             f"spinning {self.times(TEST_AND_SET, PREEMPTED).spinning_percent:.2f} %, then {spins:.2f} %"
         )
         return before > 0 and after == 0 and spins < LITTLE_PERCENT and at_threshold[1] > at_threshold[0], told
@@ -179,29 +197,34 @@ def points(judge: Judge, exhibit: str | None, source: str) -> list[Point]:
     def spins(lock: str, name: str, tolerance: float) -> Point:
         key = f"result.{'tas' if lock == TEST_AND_SET else 'ticket'}.{name}.spinning_percent"
         ours = judge.times(lock, name).spinning_percent if tables else None
-        return Point(key, "%", ours, _published(key), source, "", Tolerance(tolerance))
+        spread = judge.spread(lock, name, lambda times: times.spinning_percent) if tables else None
+        return Point(key, "%", ours, _published(key), source, "", Tolerance(tolerance), interval=spread)
 
-    def place(key: str, unit: str, value: Callable[[], float], tolerance: float) -> Point:
+    def place(key: str, unit: str, value: Callable[[Waits], float], tolerance: float) -> Point:
         key = f"wait_histogram.{key}"
-        return Point(key, unit, value() if histogram else None, _published(key), source, "", Tolerance(tolerance))
+        ours, spread = (value(judge.waits(NATIVE)), judge.places(value)) if histogram else (None, None)
+        return Point(key, unit, ours, _published(key), source, "", Tolerance(tolerance), interval=spread)
 
-    found = [
-        place("native_mode_log2", "log2 cycles", lambda: judge.waits(NATIVE).mode, 1),
-        place("native_share_at_most_2_16_percent", "%", lambda: judge.waits(NATIVE).share_below(16), 1),
+    def gains(name: str, value: Callable[[Times], float]) -> Point:
+        key = f"result.tas.gain.{name}"
+        ours, spread = judge.gains(value) if tables else (None, None)
+        return Point(key, "%", ours, _published(key), source, "", Tolerance(3.6), interval=spread)
+
+    return [
+        place("native_mode_log2", "log2 cycles", lambda waits: waits.mode, 1),
+        place("native_share_at_most_2_16_percent", "%", lambda waits: waits.share_below(16), 1),
         spins(TEST_AND_SET, ALONE, 1),
         spins(TEST_AND_SET, PREEMPTED, 3.6),
         spins(TEST_AND_SET, YIELDING, 1),
         spins(TICKET, PREEMPTED, 9.3),
         spins(TICKET, YIELDING, 4.6),
+        gains("guest_percent", lambda times: times.guest),
+        gains("wall_percent", lambda times: times.wall),
     ]
-    gains: dict[str, float | None] = dict.fromkeys(("guest_percent", "wall_percent"))
-    if tables:
-        before, after = (judge.times(TEST_AND_SET, name) for name in (PREEMPTED, YIELDING))
-        gains = {"guest_percent": gain(before.guest, after.guest), "wall_percent": gain(before.wall, after.wall)}
-    for name, ours in gains.items():
-        key = f"result.tas.gain.{name}"
-        found.append(Point(key, "%", ours, _published(key), source, "", Tolerance(3.6)))
-    return found
+
+
+def _interval(each: Sequence[float]) -> tuple[float, float] | None:
+    return (min(each), max(each)) if len(each) > 1 else None
 
 
 def _published(key: str) -> float:
