@@ -21,10 +21,12 @@ from loiter.errors import Fault, RunFault, UserFault
 from loiter.machines import Machine
 from loiter.programs import Placement, Program
 from loiter.runs.request import Request
+from loiter.systems.request import Disk
 
 GUEST_MACHINE = "virt"
 """What guests see of their machine is this, with the harts, memory and clock of the file."""
 _STEP_SECONDS = 0.1
+_SECTOR_BYTES = 512
 TABLES = ("vcpus", "cpus", "waits")
 TIMED_TABLES = ("counters", "accounts", "activities", "histograms")
 """What timing cores have counted."""
@@ -195,6 +197,19 @@ def _put(file: HostFile, guest: Json) -> list[Path]:
     return found
 
 
+def _own_disk(file: HostFile, guest: Json) -> Disk | None:
+    """The disk beside that of the image: a path counts from the file's folder."""
+    if not guest["disk"]:
+        return None
+    path = file.path.parent / guest["disk"]
+    if not path.is_file() or path.stat().st_size == 0:
+        problem = "is empty" if path.is_file() else "is no file" if path.exists() else "No such file"
+        raise UserFault(f"{file.path}: guest {guest['name']}: disk: {path}: {problem}")
+    # As the simulator takes a file whose end is within a sector.
+    sectors = -(-path.stat().st_size // _SECTOR_BYTES)
+    return Disk(path, sectors * _SECTOR_BYTES, guest["disk_writable"])
+
+
 def _add_linux(
     engine: Engine, vm: Vm, file: HostFile, number: int, machine: Machine, stack: contextlib.ExitStack, console: Console
 ) -> Callable[[bool], None]:
@@ -204,12 +219,13 @@ def _add_linux(
     from loiter.systems import program as linux
 
     guest = file.guests[number]
-    if guest["disk"]:
-        raise UserFault(f"guest {guest['name']}: a guest with an image has no disk beside that of the image yet.")
-    files = _put(file, guest)
+    files, own = _put(file, guest), _own_disk(file, guest)
     image = linux.image(guest["image"], [], guest["harts"], console)
     # A kernel asks when it boots what its host does for it.
     boot = replace(prepared.request(machine, guest["harts"], image, guest["append"] or None), is_virtual=True)
+    if own is not None:
+        # What boots is kept for all disks that are as large: an empty one, which gives way to the guest's.
+        boot = replace(boot, disks=(*boot.disks, Disk(bytes=own.bytes)))
     prepared.restore(engine, boot, lambda: None, lambda session: None)
     symbols = () if image.system_map is None else (image.system_map,)
     vm.add_snapshot(prepared.snapshot(engine, boot), replace(boot, symbols=symbols).native())
@@ -218,6 +234,8 @@ def _add_linux(
 
     def begin(is_new: bool) -> None:
         vm.replace_disk(number, prepared.ARCHIVE_DISK, put.disk())
+        if own is not None:
+            vm.replace_disk(number, prepared.FIRST_OWN_DISK, own.native())
         if is_new:
             vm.push_input(number, agent.TALK, agent.GO)
 

@@ -409,14 +409,15 @@ def test_a_file_that_is_not_there_and_a_disk_of_two_are_mistakes(tmp_path: Path)
     done = loiter_("vm", "none.toml", cwd=tmp_path)
     assert done.returncode == 2
     assert "none.toml" in message(done)
-    file = write(tmp_path)
-    disk = 'disk = "d.img"\n'
-    file.write_text(
-        file.read_text().replace("memory_mib = 64\n", f"memory_mib = 64\n{disk}") + "disk_writable = true\n"
+    guests = "".join(
+        f'\n[[guests]]\nname = "{name}"\nimage = "debian"\ncommand = "true"\ndisk = "{disk}"\n'
+        for name, disk in (("work", "d.img"), ("other", "./d.img"))
     )
-    done = loiter_("vm", str(file), cwd=tmp_path)
+    (tmp_path / "d.img").write_text("x")
+    (tmp_path / "host.toml").write_text(f"[host]\ncpus = 1\nmemory_mib = 512\nrun_us = 1\n{guests}disk_writable = true\n")
+    done = loiter_("vm", "host.toml", cwd=tmp_path)
     assert done.returncode == 2
-    assert "guests work and rival have one disk" in message(done)
+    assert "guests work and other have one disk" in message(done)
 
 
 LINUX = """
@@ -447,6 +448,51 @@ def test_a_linux_guest_finds_files_beside_its_command(tmp_path: Path) -> None:
     missing = loiter_("vm", "host.toml", cwd=tmp_path)
     assert missing.returncode == 2
     assert "guest work: put: files/input.txt: No such file" in message(missing)
+
+
+DISK = "first\n" + 300 * "text\n"
+
+
+def with_a_disk(tmp_path: Path, command: str, *, writable: bool = False) -> Path:
+    images.ensure("debian", err())
+    disk, host = tmp_path / "d.img", tmp_path / "host.toml"
+    disk.write_text(DISK)
+    text = LINUX.replace(
+        'put = "files/input.txt files/folder"', f'disk = "d.img"\ndisk_writable = {str(writable).lower()}'
+    )
+    host.write_text(text.replace("cat input.txt folder/other.txt", command))
+    return disk
+
+
+@pytest.mark.parametrize("writable", [False, True])
+def test_a_linux_guest_has_a_disk_beside_that_of_its_image(tmp_path: Path, writable: bool) -> None:
+    change = "printf other | dd of=/dev/vdc conv=notrunc,fsync status=none"
+    disk = with_a_disk(tmp_path, f"blockdev --getsize64 /dev/vdc; {change}; head -n 2 /dev/vdc", writable=writable)
+    done = loiter_("vm", "host.toml", "--json", cwd=tmp_path)
+    assert done.returncode == 0, message(done)
+    # 1,506 bytes are three sectors.
+    assert json.loads(done.stdout)["linux"]["work"]["stdout"] == "1536\nother\ntext\n"
+    assert disk.read_text() == (DISK.replace("first", "other") if writable else DISK)
+    disk.write_text("")
+    empty = loiter_("vm", "host.toml", cwd=tmp_path)
+    assert (empty.returncode, "guest work: disk: d.img: is empty" in message(empty)) == (2, True), message(empty)
+    disk.unlink()
+    missing = loiter_("vm", "host.toml", cwd=tmp_path)
+    assert (missing.returncode, "guest work: disk: d.img: No such file" in message(missing)) == (2, True)
+
+
+def test_what_a_guest_has_written_to_its_disk_is_in_a_snapshot(tmp_path: Path) -> None:
+    change = "printf other | dd of=/dev/vdc conv=notrunc,fsync status=none"
+    disk = with_a_disk(tmp_path, f"{change}; sleep 1; head -n 2 /dev/vdc")
+    saved = loiter_("vm", "host.toml", "--save", "half.snap", "--at", "600000", "--json", cwd=tmp_path)
+    assert saved.returncode == 0, message(saved)
+    assert json.loads(saved.stdout)["linux"]["work"]["stdout"] == ""
+    rest = loiter_("vm", "host.toml", "--from", "half.snap", "--json", cwd=tmp_path)
+    assert json.loads(rest.stdout)["linux"]["work"]["stdout"] == "other\ntext\n", message(rest)
+    disk.write_text(DISK.replace("text", "word"))
+    other = loiter_("vm", "host.toml", "--from", "half.snap", cwd=tmp_path)
+    assert other.returncode == 2
+    assert "its disk of guest work is d.img of 1506 bytes" in message(other)
 
 
 def test_what_a_linux_guest_waits_for_locks_shows_where_its_locks_are_followed(tmp_path: Path) -> None:

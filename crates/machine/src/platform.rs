@@ -140,6 +140,12 @@ impl Platform {
         !self.console.is_empty() || self.devices.has_console_output()
     }
 
+    /// What it is made of.
+    #[must_use]
+    pub fn config(&self) -> &MachineConfig {
+        &self.config
+    }
+
     /// Puts another disk in the place of disk `number`: as large, and with nothing written to it yet. A driver that has read the
     /// old one may remember its contents.
     ///

@@ -276,20 +276,22 @@ impl Session {
 }
 
 fn disks(config: &MachineConfig) -> Result<Vec<FileIdentity>, Error> {
-    let identify = |(disk, role): (&DiskConfig, char)| {
-        let role = format!("vd{role}");
-        match &disk.path {
-            Some(path) => {
-                FileIdentity::sampled(&role, Path::new(path)).map_err(|error| gone(path, &error))
-            }
-            None => Ok(FileIdentity::none(&role)),
-        }
-    };
+    let identify = |(disk, role): (&DiskConfig, char)| identity(&format!("vd{role}"), disk);
     config.disks.iter().zip('a'..).map(identify).collect()
 }
 
+/// Which file a disk is of that is called `role`.
+pub(crate) fn identity(role: &str, disk: &DiskConfig) -> Result<FileIdentity, Error> {
+    match &disk.path {
+        Some(path) => {
+            FileIdentity::sampled(role, Path::new(path)).map_err(|error| gone(path, &error))
+        }
+        None => Ok(FileIdentity::none(role)),
+    }
+}
+
 /// What differs between as many disks, in words.
-fn other_disks(theirs: &[FileIdentity], ours: &[FileIdentity]) -> Option<String> {
+pub(crate) fn other_disks(theirs: &[FileIdentity], ours: &[FileIdentity]) -> Option<String> {
     let say = |disk: &FileIdentity| match &*disk.name {
         "" => "no file".to_owned(),
         name => format!("{name} of {} bytes, {}", disk.bytes, disk.hash),

@@ -28,6 +28,8 @@ from loiter.systems.watch import Watch
 # Room for what goes in; nothing is stored but what is there.
 ARCHIVE_BYTES = 4 << 30
 ARCHIVE_DISK = 1
+# Further ones, if there are any.
+FIRST_OWN_DISK = 2
 SERIAL = 0
 
 _PORTS = 3
@@ -75,6 +77,7 @@ def key(engine: Engine, boot: Boot) -> str:
             "network": boot.network,
             "seed": boot.seed,
             "virtual": boot.is_virtual,
+            "own_disks": [disk.bytes for disk in boot.disks[FIRST_OWN_DISK:]],
         }
     )
 

@@ -27,6 +27,10 @@ class Disk:
     bytes: int | None = None
     writable: bool = False
 
+    def native(self) -> Json:
+        """As the simulator reads it."""
+        return {"path": _absolute(self.path), "bytes": self.bytes, "writable": self.writable}
+
 
 @dataclass(frozen=True)
 class Boot:
@@ -63,14 +67,7 @@ class Boot:
             "kernel": _absolute(self.kernel),
             "initrd": _absolute(self.initrd),
             "bootargs": self.bootargs,
-            "disks": [
-                {
-                    "path": _absolute(disk.path),
-                    "bytes": disk.bytes,
-                    "writable": disk.writable,
-                }
-                for disk in self.disks
-            ],
+            "disks": [disk.native() for disk in self.disks],
             "ports": self.ports,
             "network": self.network,
             "seed": self.seed,

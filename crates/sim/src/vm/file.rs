@@ -213,6 +213,19 @@ impl VmFile {
     }
 
     fn check_disks(&self, path: &Path) -> Result<(), String> {
+        for guest in &self.guests {
+            let name = &guest.name;
+            if !guest.disk.is_empty() && guest.image.is_empty() {
+                return Err(format!(
+                    "guest {name}: a disk is for an image; a program sees none"
+                ));
+            }
+            if guest.disk.is_empty() && guest.disk_writable {
+                return Err(format!(
+                    "guest {name}: disk_writable is said of a disk; name its file in disk"
+                ));
+            }
+        }
         let folder = path.parent().unwrap_or(Path::new(""));
         let disks = self.guests.iter().filter(|guest| !guest.disk.is_empty());
         let disks: Vec<(&GuestParams, PathBuf)> = disks

@@ -92,8 +92,9 @@ fn a_disk_that_is_written_is_one_guests_own() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("vm.toml");
     std::fs::write(folder.path().join("d.img"), "x").unwrap();
+    let image = "image = \"debian\"\ncommand = \"true\"\n";
     let both = |writable: bool| {
-        let first = format!("program = \"p\"\ndisk = \"d.img\"\ndisk_writable = {writable}\n");
+        let first = format!("{image}disk = \"d.img\"\ndisk_writable = {writable}\n");
         let text = GOOD.replacen("program = \"p\"\n", &first, 1) + "disk = \"./d.img\"\n";
         VmFile::read(path.to_str().unwrap(), &text)
     };
@@ -103,6 +104,14 @@ fn a_disk_that_is_written_is_one_guests_own() {
         &message,
         &["guests a and b have one disk", "d.img", "writable"],
     );
+}
+
+#[test]
+fn who_cannot_have_a_disk_is_told() {
+    let program = instead("program = \"p\"", "program = \"p\"\ndisk = \"d.img\"");
+    assert_has(&program, &["guest a", "a disk is for an image"]);
+    let nothing = with("disk_writable = true");
+    assert_has(&nothing, &["guest b", "disk_writable", "name its file"]);
 }
 
 #[test]

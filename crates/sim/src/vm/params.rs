@@ -81,7 +81,7 @@ params! {
         put: text = "",
         /// Words for the kernel.
         append: text = "",
-        /// The file of a disk, beside that of the image.
+        /// The file of a disk, beside that of the image: `/dev/vdc`.
         disk: text = "",
         /// Whether what the guest writes to the disk goes to its file.
         disk_writable: bool = false,

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use loiter_hart::SavedHart;
 use loiter_machine::snapshot::{
-    Hardware, Header, Snapshot, SnapshotError, SnapshotWriter, StateHash, StateHasher,
+    FileIdentity, Hardware, Header, Snapshot, SnapshotError, SnapshotWriter, StateHash, StateHasher,
 };
 use loiter_machine::{MachineState, WatchesState};
 use loiter_observe::Recorders;
@@ -22,6 +22,7 @@ use super::guest::End;
 use super::host::Host;
 use super::vcpu::{Cpu, Vcpu};
 use crate::error::Error;
+use crate::snapshot::{identity, other_disks};
 
 /// The section with the state of a host.
 const HOST: &str = "host";
@@ -98,19 +99,19 @@ impl Host {
             recorders: self.system.recorders.clone(),
         };
         let fail = |fault| SnapshotError::new(Path::new(path), fault);
-        let mut writer = SnapshotWriter::new(self.header());
+        let mut writer = SnapshotWriter::new(self.header()?);
         writer.state(HOST, &state).map_err(fail)?;
         writer.ram(&machine.ram).map_err(fail)?;
         Ok(writer.write(Path::new(path))?)
     }
 
-    fn header(&self) -> Header {
+    fn header(&self) -> Result<Header, Error> {
         let names: Vec<_> = self
             .guests
             .iter()
             .map(|guest| guest.name.as_str())
             .collect();
-        Header {
+        Ok(Header {
             loiter: env!("CARGO_PKG_VERSION").into(),
             description: format!("a host of the guests {}", names.join(", ")),
             machine: "host".into(),
@@ -120,8 +121,20 @@ impl Host {
             instructions: self.system.instructions(),
             state_hash: self.state_hash(),
             booted: Vec::new(),
-            disks: Vec::new(),
-        }
+            disks: self.disks()?,
+        })
+    }
+
+    /// The disks that guests have beside those of their images, below what they have written to them.
+    fn disks(&self) -> Result<Vec<FileIdentity>, Error> {
+        let guests = self.guests.iter().zip(&self.file.guests);
+        let own = guests.filter(|(_, its)| !its.disk.is_empty());
+        own.filter_map(|(guest, its)| {
+            let config = self.system.machine.platform(guest.number()).config();
+            let disk = config.disks.last()?;
+            Some(identity(&format!("of guest {}", its.name), disk))
+        })
+        .collect()
     }
 
     fn state_hash(&self) -> StateHash {
@@ -158,6 +171,9 @@ impl Host {
             return Err(snapshot
                 .other_machine(format!("its {key} is another one"))
                 .into());
+        }
+        if let Some(differences) = other_disks(&snapshot.header().disks, &self.disks()?) {
+            return Err(snapshot.other_machine(differences).into());
         }
         let system = &mut self.system;
         let counts = [
