@@ -414,7 +414,9 @@ def test_a_file_that_is_not_there_and_a_disk_of_two_are_mistakes(tmp_path: Path)
         for name, disk in (("work", "d.img"), ("other", "./d.img"))
     )
     (tmp_path / "d.img").write_text("x")
-    (tmp_path / "host.toml").write_text(f"[host]\ncpus = 1\nmemory_mib = 512\nrun_us = 1\n{guests}disk_writable = true\n")
+    (tmp_path / "host.toml").write_text(
+        f"[host]\ncpus = 1\nmemory_mib = 512\nrun_us = 1\n{guests}disk_writable = true\n"
+    )
     done = loiter_("vm", "host.toml", cwd=tmp_path)
     assert done.returncode == 2
     assert "guests work and other have one disk" in message(done)
@@ -521,3 +523,46 @@ command = "{forks}"
     assert [spinning for spinning, _ in spun[False]] == [0] * 4
     assert all(0 < spinning < run for spinning, run in spun[True])
     assert [run for _, run in spun[False]] == [run for _, run in spun[True]], "the guest runs as without"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("machine", ["", "t1"])
+def test_an_oracle_knows_the_locks_of_linux_and_its_guest_spins_less(tmp_path: Path, machine: str) -> None:
+    images.ensure("debian", err())
+    forks = "for i in 1 2 3 4; do (for j in 1 2 3 4 5; do /bin/true; done) & done; wait"
+    found = {}
+    for policy in ("nobody", "oracle"):
+        (tmp_path / "host.toml").write_text(f"""
+[host]
+cpus = 4
+machine = "{machine}"
+memory_mib = 1024
+run_us = 3_000_000
+[scheduler]
+slice_us = 3000
+[helping]
+policy = "{policy}"
+[[guests]]
+name = "work"
+image = "debian"
+harts = 4
+memory_mib = 512
+lock_stats = true
+command = "{forks}"
+[[guests]]
+name = "rival"
+program = "virtual"
+arguments = "task.pausing_rival=0,1,2"
+harts = 3
+memory_mib = 64
+background = true
+""")
+        done = loiter_("vm", "host.toml", "--json", cwd=tmp_path, limit_seconds=600)
+        assert done.returncode == 0, message(done)
+        told = json.loads(done.stdout)
+        mine = [row for row in told["vcpus"] if row["guest"] == "work"]
+        found[policy] = [sum(row[name] for row in mine) for name in ("run_cycles", "spinning_cycles")]
+        assert told["guests"][0]["over_cycle"] is not None, "the guest has done its work"
+    (run, spinning), (run_with, spinning_with) = found["nobody"], found["oracle"]
+    assert 0 < spinning_with < spinning / 2
+    assert run_with < run
