@@ -304,3 +304,15 @@ def test_an_interrupt_while_the_live_line_is_drawn_takes_it_away(monkeypatch: py
     with pytest.raises(KeyboardInterrupt), line:
         line.update(lambda: "half way")
     assert terminal.written == "\r\x1b[Khalf way\r\x1b[K"
+
+
+def test_a_run_says_how_long_cores_were_in_which_idle_state(tmp_path: Path) -> None:
+    placed = ("--place", "add=0", "--place", "spin_wrs_nto=1,2,3")
+    named = ("--set", "idle.state1_name=light")
+    done = loiter_("run", "-m", "server", "spinloops", *placed, *named, "--", "iterations=100", cwd=tmp_path)
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("idle states"))
+    name, share, *rest = line.split()[2:]
+    assert (name, " ".join(rest)) == ("light", "of the cycles of all cores")
+    # All of its 112 cores but the two of the four contexts that run something.
+    assert 100 * 110 / 112 >= float(share.rstrip("%")) > 90
+    assert "idle states" not in loiter_("run", "-m", "t1", "hello", cwd=tmp_path).stdout

@@ -12,9 +12,13 @@ from rich.table import Table
 
 from loiter import sampling
 from loiter.cli.options import out
+from loiter.counts import Absent, Counts
 from loiter.engine import Json
 from loiter.results import regions
 from loiter.runs.request import Request
+
+IDLE_STATES = (1, 2, 3)
+"""Those that a machine may have (`[idle]`)."""
 
 
 def show_console(result: Json) -> None:
@@ -46,6 +50,8 @@ def _facts(request: Request, result: Json, written: Path | None) -> Table:
     table.add_row("ended by", f"{result['exit']['reason']}, code {result['exit']['code']}")
     table.add_row("cycles", f"{cycles:,}{time}")
     table.add_row("instructions", f"{instructions:,} ({_rate(request, instructions, cycles)})")
+    if asleep := _idle_states(request, result):
+        table.add_row("idle states", asleep)
     if samples := result[sampling.TABLE]:
         table.add_row("samples", sampling.describe(sampling.summary(samples)))
     for words in _regions(result):
@@ -65,6 +71,24 @@ def _rate(request: Request, instructions: int, cycles: int) -> str:
     rate, cores = (instructions / cycles if cycles else 0.0), request.machine.cores
     whole = f"{rate:.3f} a cycle"
     return whole if cores == 1 else f"{whole} of all {cores} cores, {rate / cores:.3f} of one"
+
+
+def _idle_states(request: Request, result: Json) -> str:
+    """How long cores were in their idle states, by the names that these have."""
+    counts = Counts(result)
+    names = {each.key: each.value for each in request.machine.parameters}
+    cycles = {n: _cycles_in(counts, n) for n in IDLE_STATES}
+    shares = {n: f"{in_it / counts.core_cycles:.1%}" for n, in_it in cycles.items() if in_it}
+    found = ", ".join(f"{names.get(f'idle.state{n}_name', f'state {n}')} {share}" for n, share in shares.items())
+    return f"{found} of the cycles of all cores" if found else ""
+
+
+def _cycles_in(counts: Counts, state: int) -> int:
+    try:
+        return counts.counter(f"state{state}_cycles", "idle")
+    except Absent:
+        # The reference engine has no cores.
+        return 0
 
 
 def _regions(result: Json) -> Iterator[tuple[str, str]]:
