@@ -563,6 +563,14 @@ background = true
         mine = [row for row in told["vcpus"] if row["guest"] == "work"]
         found[policy] = [sum(row[name] for row in mine) for name in ("run_cycles", "spinning_cycles")]
         assert told["guests"][0]["over_cycle"] is not None, "the guest has done its work"
+        if machine:
+            # The kernel's waits by its functions, and naps of its waiters, are about what its lock functions take.
+            waits = sum(
+                row["cycles"]
+                for row in told["timed"]["activities"]
+                if row["activity"] in ("spinning", "acquiring", "napping")
+            )
+            assert found[policy][1] / 2 < waits < found[policy][1] * 2
     (run, spinning), (run_with, spinning_with) = found["nobody"], found["oracle"]
     assert 0 < spinning_with < spinning / 2
     assert run_with < run

@@ -48,6 +48,14 @@ impl CodeMarks {
         self.0.push((range, mark));
     }
 
+    /// Marks what `other` does, which is of another memory: `place` says where its addresses lie in this one.
+    pub fn add_all(&mut self, other: &Self, place: impl Fn(PhysAddr) -> PhysAddr) {
+        for (range, mark) in &other.0 {
+            let begin = place(PhysAddr(range.start)).0;
+            self.add(begin..begin + (range.end - range.start), *mark);
+        }
+    }
+
     /// Marks the half-words `slots` of a decoded page that begins at `base`.
     fn paint(&self, base: u64, page: &mut [Inst], slots: RangeInclusive<usize>) {
         let begin = base + 2 * *slots.start() as u64;
@@ -108,6 +116,12 @@ impl CodeCache {
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// What code carries.
+    #[must_use]
+    pub fn marks(&self) -> &CodeMarks {
+        &self.marks
     }
 
     /// Code carries `marks` from now on, and no others.

@@ -123,3 +123,23 @@ fn the_version_tells_of_every_change() {
     code.set_marks(CodeMarks::default());
     assert_ne!(code.version(), forgotten);
 }
+
+/// Of two memories that become parts of one, marks are at the places that these have there.
+#[test]
+fn marks_of_a_memory_go_where_it_lies() {
+    let mut of_first = CodeMarks::default();
+    of_first.add(RAM_BASE..RAM_BASE + 4, 1);
+    let mut of_second = CodeMarks::default();
+    of_second.add(RAM_BASE + PAGE..RAM_BASE + PAGE + 4, 2);
+    let mut all = CodeMarks::default();
+    all.add_all(&of_first, |addr| addr);
+    all.add_all(&of_second, |addr| PhysAddr(addr.0 + 2 * PAGE));
+    let mut machine = machine(4);
+    let mut code = CodeCache::with_room(4);
+    code.set_marks(all);
+    let marks = [0, 1, 2, 3].map(|page| {
+        let addr = PhysAddr(RAM_BASE + page * PAGE);
+        code.fetch(&mut machine, addr).expect("code").mark()
+    });
+    assert_eq!(marks, [1, 0, 0, 2]);
+}

@@ -1,6 +1,6 @@
 //! A system whose harts are those of several guests.
 
-use loiter_hart::{Extensions, HostCall, HostCallError};
+use loiter_hart::{CodeMarks, Extensions, HostCall, HostCallError};
 use loiter_machine::Machine;
 use loiter_observe::Recorders;
 use loiter_types::{Cycle, HartId};
@@ -50,20 +50,23 @@ impl System {
                 )));
             }
             machines.push(guest.machine);
-            parts.push((guest.harts, guest.symbols, guest.now));
+            parts.push((guest.harts, guest.symbols, guest.now, guest.code));
             inspectors.push(guest.inspector);
         }
         let machine = Machine::host(machines)?;
         let mut system = Self::empty(machine, clock_hz, cycles_per_tick);
         system.symbols.clear();
-        for (guest, (mut harts, symbols, now)) in parts.into_iter().enumerate() {
+        let mut marks = CodeMarks::default();
+        for (guest, (mut harts, symbols, now, code)) in parts.into_iter().enumerate() {
             let partition = system.machine.platform(guest).partition();
+            marks.add_all(code.marks(), |addr| partition.place(addr));
             for hart in &mut harts {
                 hart.join(HartId::new(system.harts.len()), partition, now);
                 system.harts.push(hart.clone());
             }
             system.symbols.extend(symbols);
         }
+        system.code.set_marks(marks);
         let harts = (0..system.harts.len()).map(HartId::new);
         let owners: Vec<_> = harts.map(|hart| system.machine.guest_of(hart)).collect();
         system.guest_inspectors = GuestInspectors::new(inspectors, owners.clone());

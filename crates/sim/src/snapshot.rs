@@ -21,6 +21,7 @@ use crate::request::BootRequest;
 use crate::session::{Session, mark_waiting};
 use crate::symbols::Symbols;
 use crate::system::System;
+use crate::waiting::WaitingTable;
 
 const SYSTEM: &str = "system";
 const MACHINE: &str = "machine";
@@ -80,6 +81,11 @@ impl Origin {
             booted,
             request: request.cloned(),
         }
+    }
+
+    /// The table of waiting code that was asked for.
+    pub(crate) fn waiting(&self) -> Option<&WaitingTable> {
+        self.request.as_ref()?.waiting.as_ref()
     }
 
     fn files(&self) -> Result<Vec<FileIdentity>, Error> {

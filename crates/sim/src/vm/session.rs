@@ -104,7 +104,16 @@ impl Vm {
     /// # Errors
     /// One with another clock than the host; one whose locks are to be followed, without symbols of them.
     pub fn add_session(&mut self, session: Session) -> Result<(), Error> {
-        self.add(session.system, true)
+        let Session {
+            mut system, origin, ..
+        } = session;
+        // Without time, nobody asks which code waits.
+        if self.machine.is_some()
+            && let Some(table) = origin.waiting()
+        {
+            system.mark_waiting(table)?;
+        }
+        self.add(system, true)
     }
 
     fn add(&mut self, mut system: System, is_driven: bool) -> Result<(), Error> {
