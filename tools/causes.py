@@ -104,7 +104,7 @@ def _experiment(entry: Mapping[str, Any]) -> Experiment:
         moves=tuple(entry.get("moves", ())),
         scale=entry.get("scale", TABLES),
         figure=entry.get("figure"),
-        changes=Changes(tuple(entry.get("set", ())), tuple(entry.get("argument", ()))),
+        changes=Changes(*(tuple(entry.get(each, ())) for each in ("set", "argument", "append"))),
         recorded=entry.get("recorded", {}),
     )
 

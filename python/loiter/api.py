@@ -262,14 +262,15 @@ def study(
     figure: str | None = None,
     changes: Sequence[str] = (),
     arguments: Sequence[str] = (),
+    append: Sequence[str] = (),
     out: str | Path | None = None,
     workers: int | None = None,
     quiet: bool = False,
 ) -> Outcome:
     """Runs a study: what is missing of its runs, its report in `out`, and what it found as frames.
 
-    `changes` to its machines, `[MACHINE:]KEY=VALUE`, and `arguments` of its programs make it an experiment. Where runs
-    fail, the outcome has those that did not, and `failures`.
+    `changes` to its machines, `[MACHINE:]KEY=VALUE`, `arguments` of its programs, and words for the kernels of what
+    runs on Linux (`append`) make it an experiment. Where runs fail, the outcome has those that did not, and `failures`.
     """
     import shlex
 
@@ -283,7 +284,7 @@ def study(
     found = studies.load(name)
     if scale not in found.scales:
         raise unknown("scale", scale, found.scales)
-    changed = Changes(tuple(changes), tuple(arguments))
+    changed = Changes(tuple(changes), tuple(arguments), tuple(append))
     directory = Path(out) if out is not None else Path("results") / changed.directory(f"{found.name}-{scale}")
     if directory.exists() and not directory.is_dir():
         raise UserFault(f"--out {directory}: a file of that name exists; name a directory.")

@@ -12,9 +12,12 @@ from rich.console import Console
 from loiter import studies
 from loiter.engine import Engine
 from loiter.errors import UserFault
+from loiter.runs.linux import LinuxRequest
+from loiter.runs.worker import Job
 from loiter.studies.cakarevic2008 import grid
 from loiter.studies.changes import Changes
 from loiter.studies.runner import Order, Outcome, carry_out
+from loiter.systems.request import Boot
 
 CLOCK = "system.clock_mhz=2000"
 
@@ -59,12 +62,27 @@ def test_a_change_without_a_machine_is_for_all(engine: Engine) -> None:
         (Changes(("t9:core.contexts=8",)), 'unknown machine of this study "t9"'),
         (Changes(("system.clok_mhz=1",)), "did you mean system.clock_mhz"),
         (Changes(("core.contexts=2",)), "cannot be changed"),
+        (Changes(appended=("nohlt",)), "--append nohlt: nothing that is to run here runs on Linux"),
     ],
 )
 def test_changes_that_cannot_be_made_are_refused(engine: Engine, changes: Changes, message: str) -> None:
     jobs = studies.load(grid.PAPER).plan(engine, "default", "table_1")
     with pytest.raises(UserFault, match=message):
         changes.apply(engine, jobs)
+
+
+def test_words_for_kernels_reach_what_runs_on_linux(engine: Engine) -> None:
+    (first, *_) = studies.load(grid.PAPER).plan(engine, "default", "table_1")
+    boot = Boot(first.request.machine, 1, Path("firmware"), Path("kernel"), None, "locktorture.pin_stride=4")
+    jobs = [first, Job("linux", LinuxRequest(boot, "true", "timing"))]
+    changed = Changes(appended=("locktorture.pin_stride=8", "nohlt"))
+    before, after = changed.apply(engine, jobs)
+    assert before == first
+    assert after.request.boot.bootargs == "locktorture.pin_stride=4 locktorture.pin_stride=8 nohlt"
+    assert changed.options() == ["--append", "locktorture.pin_stride=8", "--append", "nohlt"]
+    assert changed.directory("s") == "s+locktorture.pin_stride=8,nohlt"
+    with pytest.raises(UserFault, match="one word for the kernel"):
+        Changes(appended=("two words",)).check(engine)
 
 
 def test_experiments_have_directories_of_their_own() -> None:

@@ -72,6 +72,14 @@ def run(
             help="Add a word to the command line of the study's bare-metal programs. May be repeated.",
         ),
     ] = None,
+    appended: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--append",
+            metavar="WORD",
+            help="Add a word to the command line of the study's kernels, for what runs on Linux. May be repeated.",
+        ),
+    ] = None,
     out_directory: Annotated[
         Path | None,
         typer.Option(
@@ -82,14 +90,21 @@ def run(
     """Run a study and show its results beside the published ones.
 
     Finished runs are kept: after Ctrl-C, or when something changed, only what is missing is run again. With
-    [bold]--set[/] or [bold]--argument[/] the results are those of an experiment, and are marked so.
+    [bold]--set[/], [bold]--argument[/] or [bold]--append[/] the results are those of an experiment, and are marked so.
     """
     from loiter.report import terminal
 
     if json_file is not None and not json_file.parent.is_dir():
         raise UserFault(f"--json {json_file}: there is no directory {json_file.parent}.")
     outcome = api.study(
-        name, scale=scale, figure=figure, changes=sets or (), arguments=arguments or (), out=out_directory, workers=jobs
+        name,
+        scale=scale,
+        figure=figure,
+        changes=sets or (),
+        arguments=arguments or (),
+        append=appended or (),
+        out=out_directory,
+        workers=jobs,
     )
     if json_file is not None and outcome.findings is not None:
         save_text(json_file, outcome.points_json)

@@ -1,4 +1,5 @@
-"""What a person changes of a study's runs: overrides of its machines, and words on the command line of its programs.
+"""What a person changes of a study's runs: overrides of its machines, and words on the command lines of its programs
+and kernels.
 
 Such runs are experiments: they show what a rule or a workload does to the figures, and are not the study's figures.
 """
@@ -14,6 +15,7 @@ from loiter import machines
 from loiter.engine import Engine
 from loiter.errors import UserFault, unknown
 from loiter.machines import Machine
+from loiter.runs.linux import LinuxRequest
 from loiter.runs.request import Request
 from loiter.runs.worker import Job
 
@@ -23,24 +25,26 @@ _LONGEST_NAME = 100
 
 @dataclass(frozen=True)
 class Changes:
-    """`sets` are KEY=VALUE, of one machine only as MACHINE:KEY=VALUE; `arguments` are words of bare-metal programs."""
+    """`sets` are KEY=VALUE, of one machine only as MACHINE:KEY=VALUE; `arguments` are words of bare-metal programs, and
+    `appended` ones of the kernels of what runs on Linux, where the last word on something counts."""
 
     sets: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
+    appended: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.sets or self.arguments)
+        return bool(self.sets or self.arguments or self.appended)
 
     def options(self) -> list[str]:
         """As the command line has them."""
-        options = [("--set", each) for each in self.sets] + [("--argument", each) for each in self.arguments]
-        return [word for option in options for word in option]
+        named = (("--set", self.sets), ("--argument", self.arguments), ("--append", self.appended))
+        return [word for option, words in named for each in words for word in (option, each)]
 
     def directory(self, name: str) -> str:
         """Name of a directory for the runs of a study, apart from those without changes."""
         if not self:
             return name
-        words = re.sub(r"[^\w.,:=@-]", "-", ",".join([*self.sets, *self.arguments]))
+        words = re.sub(r"[^\w.,:=@-]", "-", ",".join([*self.sets, *self.arguments, *self.appended]))
         if len(words) > _LONGEST_NAME:
             words = hashlib.sha256(words.encode()).hexdigest()[:16]
         return f"{name}+{words}"
@@ -56,6 +60,8 @@ class Changes:
             name, _ = _split(each)
             if name is not None and name not in known:
                 raise unknown("machine of this study", name, known)
+        if self.appended and not any(isinstance(job.request, LinuxRequest) for job in jobs):
+            raise UserFault(f"--append {self.appended[0]}: nothing that is to run here runs on Linux.")
         changed: dict[str, Machine] = {}
         return [self._changed(engine, job, changed) for job in jobs]
 
@@ -72,6 +78,9 @@ class Changes:
         for each in self.arguments:
             if not re.fullmatch(r"\w+=\S+", each):
                 raise UserFault(f"--argument {each}: an argument of a program is written key=value.")
+        for each in self.appended:
+            if not re.fullmatch(r"\S+", each):
+                raise UserFault(f"--append {each!r}: one word for the kernel; give the option once for each.")
 
     def _changed(self, engine: Engine, job: Job, known: dict[str, Machine]) -> Job:
         request, before = job.request, job.request.machine
@@ -90,6 +99,9 @@ class Changes:
             if not isinstance(request, Request):
                 raise UserFault(f"--argument: {job.label} runs on Linux; its programs take no such words.")
             request = replace(request, arguments=(*request.arguments, *self.arguments))
+        if self.appended and isinstance(request, LinuxRequest):
+            words = " ".join([request.boot.bootargs, *self.appended])
+            request = replace(request, boot=replace(request.boot, bootargs=words))
         return replace(job, request=request)
 
 
