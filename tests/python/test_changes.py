@@ -81,8 +81,11 @@ def test_words_for_kernels_reach_what_runs_on_linux(engine: Engine) -> None:
     assert after.request.boot.bootargs == "locktorture.pin_stride=4 locktorture.pin_stride=8 nohlt"
     assert changed.options() == ["--append", "locktorture.pin_stride=8", "--append", "nohlt"]
     assert changed.directory("s") == "s+locktorture.pin_stride=8,nohlt"
+    two = Changes(appended=("two words",))
     with pytest.raises(UserFault, match="one word for the kernel"):
-        Changes(appended=("two words",)).check(engine)
+        two.check(engine)
+    with pytest.raises(UserFault, match="one word for the kernel"):
+        carry(engine, Path("nowhere"), two)
 
 
 def test_experiments_have_directories_of_their_own() -> None:

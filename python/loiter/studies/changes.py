@@ -75,6 +75,10 @@ class Changes:
             faults = [fault for preset in machines.names() if (fault := _fault(engine, preset, override)) is not None]
             if len(faults) == len(machines.names()):
                 raise faults[0]
+        self.check_words()
+
+    def check_words(self) -> None:
+        """Whether words are what they are to be: before anything is planned, which may build images."""
         for each in self.arguments:
             if not re.fullmatch(r"\w+=\S+", each):
                 raise UserFault(f"--argument {each}: an argument of a program is written key=value.")

@@ -101,6 +101,7 @@ class Order:
 
 def carry_out(order: Order, engine: Engine, console: Console) -> Outcome:
     """Runs what is missing and writes the report. Where runs failed, the outcome has what the others give."""
+    order.changes.check_words()
     jobs = order.changes.apply(engine, order.study.plan(engine, order.scale, order.exhibit))
     store = StudyStore(order.out / "runs", SharedStore(api.store_path()))
     results, failures = _run(order, jobs, store, engine, console)
