@@ -85,9 +85,7 @@ def test_this_machine_is_shown(command: Callable[..., Said]) -> None:
     costs = {each["name"]: each for each in found["instructions"]}
     assert {"pause", "fence", "compare_and_swap", "yield", "futex_wake_nobody"} <= set(costs)
     for cost in costs.values():
-        # Beside other programs the median of a yield is one of their slices.
-        assert 0 < cost["least_ns"] < 1e6
-        assert cost["least_ns"] <= cost["median_ns"]
+        assert 0 < cost["least_ns"] <= cost["median_ns"] < 1e6
     # A system call is longer than an addition.
     assert costs["yield"]["least_ns"] > 5 * costs["loop"]["least_ns"]
     for between in found["between"]:

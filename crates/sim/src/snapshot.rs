@@ -83,7 +83,7 @@ impl Origin {
         }
     }
 
-    /// The table of waiting code that was asked for.
+    /// The table of waiting code that its request names.
     pub(crate) fn waiting(&self) -> Option<&WaitingTable> {
         self.request.as_ref()?.waiting.as_ref()
     }

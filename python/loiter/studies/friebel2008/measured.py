@@ -117,8 +117,7 @@ class Measured:
 
     def spread(self, case: Case, value: Callable[[Times], float]) -> tuple[float, float] | None:
         """From the least to the greatest of the repetitions, if there are any."""
-        found = [value(self.times_of(one)) for one in self.repetitions(case)]
-        return (min(found), max(found)) if len(found) > 1 else None
+        return interval([value(self.times_of(one)) for one in self.repetitions(case)])
 
     def times_of(self, case: Case, number: int = 0) -> Times:
         """Of one run. A guest on Linux that is done and has not said so has failed."""
@@ -196,6 +195,11 @@ class Measured:
             "waits_mode_log2": waits.mode,
             "waits_below_2_16_percent": waits.share_below(16),
         }
+
+
+def interval(each: Sequence[float]) -> tuple[float, float] | None:
+    """From the least to the greatest of several."""
+    return (min(each), max(each)) if len(each) > 1 else None
 
 
 def _which(case: Case) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from loiter import reference
 from loiter.studies.base import Point, Statement, Tolerance, judged
 from loiter.studies.friebel2008 import grid
 from loiter.studies.friebel2008.findings import count, gain
 from loiter.studies.friebel2008.grid import ALONE, NATIVE, PREEMPTED, TEST_AND_SET, TICKET, YIELDING
-from loiter.studies.friebel2008.measured import Measured, Times, Waits
+from loiter.studies.friebel2008.measured import Measured, Times, Waits, interval
 
 LITTLE_PERCENT = 1.0
 """Of the guest's time: almost nothing."""
@@ -58,11 +58,11 @@ class Judge:
         cases = [grid.mode(self._load, TEST_AND_SET, name) for name in (PREEMPTED, YIELDING)]
         runs = zip(*map(self._found.repetitions, cases), strict=True)
         each = [gain(*(value(self._found.times_of(run)) for run in pair)) for pair in runs]
-        return gain(*(value(self._found.times(case)) for case in cases)), _interval(each)
+        return gain(*(value(self._found.times(case)) for case in cases)), interval(each)
 
     def places(self, value: Callable[[Waits], float]) -> tuple[float, float] | None:
         """Of repetitions, natively."""
-        return _interval(
+        return interval(
             [value(each) for each in self._found.waits_of_each(grid.mode(self._load, TEST_AND_SET, NATIVE))]
         )
 
@@ -221,10 +221,6 @@ def points(judge: Judge, exhibit: str | None, source: str) -> list[Point]:
         gains("guest_percent", lambda times: times.guest),
         gains("wall_percent", lambda times: times.wall),
     ]
-
-
-def _interval(each: Sequence[float]) -> tuple[float, float] | None:
-    return (min(each), max(each)) if len(each) > 1 else None
 
 
 def _published(key: str) -> float:
