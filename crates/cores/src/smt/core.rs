@@ -220,8 +220,9 @@ impl Core {
                 data_line_log2: memory.data_line_log2(),
                 owns_lines,
                 registers: Registers::new(
-                    31 * contexts + core.integer_registers as usize,
-                    32 * contexts + core.fp_registers as usize,
+                    contexts,
+                    core.integer_registers as usize,
+                    core.fp_registers as usize,
                 ),
                 queues: Queues::new([core.integer_queue_entries, core.fp_queue_entries]),
                 predictors,

@@ -7,6 +7,9 @@ pub(super) const ZERO: u16 = 0;
 /// No register: the destination of an instruction that has none.
 pub(super) const NONE: u16 = u16::MAX;
 
+/// Registers of the architecture that a context has in each file: all integer ones but x0, and all of floating point.
+const OF_CONTEXT: [usize; 2] = [31, 32];
+
 /// Which file a register is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum File {
@@ -31,12 +34,16 @@ pub(super) struct Registers {
     /// Queue entries that wait for it.
     waiters: Vec<Mask>,
     free: [Vec<u16>; 2],
+    /// How many of those are not for renaming: vacant contexts need them as soon as harts come.
+    reserved: [usize; 2],
     first_fp: u16,
 }
 
 impl Registers {
-    /// The two files, all registers free.
-    pub(super) fn new(integer: usize, fp: usize) -> Self {
+    /// The two files, with so many registers beside those of the architecture for each of `contexts`, all of them vacant.
+    pub(super) fn new(contexts: usize, integer: usize, fp: usize) -> Self {
+        let reserved = OF_CONTEXT.map(|count| contexts * count);
+        let (integer, fp) = (integer + reserved[0], fp + reserved[1]);
         let total = 1 + integer + fp;
         let first_fp = 1 + integer as u16;
         Self {
@@ -47,13 +54,29 @@ impl Registers {
                 (1..first_fp).rev().collect(),
                 (first_fp..total as u16).rev().collect(),
             ],
+            reserved,
             first_fp,
         }
     }
 
+    /// A hart comes into a vacant context, and takes the registers that are kept for it.
+    pub(super) fn unreserve(&mut self) {
+        for (reserved, count) in self.reserved.iter_mut().zip(OF_CONTEXT) {
+            *reserved -= count;
+        }
+    }
+
+    /// A context is vacant, and has given its registers back.
+    pub(super) fn reserve(&mut self) {
+        for (reserved, count) in self.reserved.iter_mut().zip(OF_CONTEXT) {
+            *reserved += count;
+        }
+    }
+
+    /// Whether there is one for renaming.
     #[inline(always)]
     pub(super) fn has_free(&self, file: File) -> bool {
-        !self.free[file as usize].is_empty()
+        self.free[file as usize].len() > self.reserved[file as usize]
     }
 
     /// Takes a free register whose value is to come.
@@ -115,5 +138,41 @@ impl Registers {
     pub(super) fn wake(&mut self, register: u16) -> Mask {
         self.ready[register as usize] = true;
         std::mem::take(&mut self.waiters[register as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As many registers for renaming as `registers` gives.
+    fn renames(registers: &mut Registers, file: File) -> usize {
+        let mut count = 0;
+        while registers.has_free(file) {
+            registers.take(file).expect("there is one");
+            count += 1;
+        }
+        count
+    }
+
+    #[test]
+    fn renaming_leaves_vacant_contexts_what_their_harts_will_need() {
+        for (file, count, renaming) in [(File::Integer, 31, 5), (File::Fp, 32, 7)] {
+            let mut registers = Registers::new(3, 5, 7);
+            registers.unreserve();
+            let first: Vec<_> = (0..count).map(|_| registers.take(file).unwrap()).collect();
+            assert_eq!(renames(&mut registers, file), renaming);
+            // The others come, one after the other.
+            for _ in 0..2 {
+                registers.unreserve();
+                assert!((0..count).all(|_| registers.take(file).is_some()));
+                assert_eq!(renames(&mut registers, file), 0);
+            }
+            assert_eq!(registers.take(file), None);
+            // And one leaves.
+            first.into_iter().for_each(|it| registers.release(it));
+            registers.reserve();
+            assert_eq!(renames(&mut registers, file), 0);
+        }
     }
 }

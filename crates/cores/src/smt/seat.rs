@@ -36,6 +36,7 @@ impl Core {
         context.hart_index = hart.id.index();
         let lost = state.idle.moves(c, now);
         state.loses(lost);
+        state.registers.unreserve();
         for slot in 1..SINK {
             let register = state.registers.take(File::of(slot));
             let register = register.expect("the files hold the registers of every context");
@@ -71,6 +72,7 @@ impl Core {
         for register in &mut context.map[1..usize::from(SINK)] {
             state.registers.release(std::mem::replace(register, ZERO));
         }
+        state.registers.reserve();
         state.walker.abandon(c);
         context.fetch_walks = false;
         context.data_walks.clear();
