@@ -186,7 +186,10 @@ impl Host {
             self.time_passes(CpuId::new(n), now);
         }
         self.now = now;
-        self.end_guest(guest, now, End::Failed(message));
+        // It may be over already: its other harts go on until they have left.
+        if self.guests[guest].over.is_none() {
+            self.end_guest(guest, now, End::Failed(message));
+        }
         Ok(now)
     }
 

@@ -283,7 +283,8 @@ fn a_guest_that_fails_or_is_killed_leaves_the_others_their_work() {
         stay: j stay";
     let fills = fills(5);
     for name in MACHINES {
-        let guests = [(1, ""), (1, ""), (1, "background = true")];
+        // Both harts of the first one fail, the second of them when the guest is over.
+        let guests = [(2, ""), (1, ""), (1, "background = true")];
         let mut host = timed(name, 2, "", &guests, &[FAILS, &fills, LOOP]);
         for _ in 0..3 {
             host.turn().unwrap();
