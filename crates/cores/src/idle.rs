@@ -20,6 +20,7 @@
 use loiter_hart::Nap;
 use loiter_memory::{Caches, Emptied, Flush, FlushOf};
 use loiter_types::{Cycle, counters, params};
+use serde::{Deserialize, Serialize};
 
 /// What a core forgets of translations.
 pub(crate) const EVERYTHING: Flush = Flush {
@@ -106,7 +107,7 @@ counters! {
 }
 
 /// One state.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 struct State {
     entry_cycles: u64,
     exit_cycles: u64,
@@ -116,7 +117,7 @@ struct State {
 }
 
 /// What a core does not have any more when it leaves a state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Loses {
     /// Translation buffers are empty.
     pub(crate) translations: bool,
@@ -254,7 +255,7 @@ impl IdleParams {
 }
 
 /// How a context rests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 struct Rest {
     from: Cycle,
     permits: usize,
@@ -272,7 +273,7 @@ pub(crate) struct Up {
 }
 
 /// The idle state of a core.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Idle {
     states: Vec<State>,
     /// `governor = "request"`.

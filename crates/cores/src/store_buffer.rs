@@ -1,12 +1,13 @@
 //! The store buffer of a context: stores between issue and acknowledgement, in program order.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_isa::Width;
 use loiter_types::PhysAddr;
 
 /// One store, of 1 to 8 bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Store {
     pub(crate) addr: PhysAddr,
     pub(crate) bytes: u64,
@@ -29,7 +30,7 @@ impl Store {
 }
 
 /// What a load finds among the stores that have not performed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) enum Forward {
     /// No older store touches its bytes.
     Memory,
@@ -61,7 +62,7 @@ pub(crate) fn overlay(
 }
 
 /// The stores of one context.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct StoreBuffer {
     entries: VecDeque<Store>,
     /// How many of them, the oldest, are in flight to the second level or have performed.

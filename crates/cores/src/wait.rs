@@ -11,6 +11,7 @@
 
 use loiter_hart::{Hart, Nap};
 use loiter_types::{Cycle, StateVisitor, counters, params};
+use serde::{Deserialize, Serialize};
 
 params! {
     /// Section `wait`: what each way to wait costs, and what it gives back while it lasts.
@@ -66,7 +67,7 @@ counters! {
 }
 
 /// What has ended a nap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) enum Wakes {
     /// The watched line was written.
     Store,
@@ -77,7 +78,7 @@ pub(crate) enum Wakes {
 }
 
 /// A nap in a context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Sleep {
     pub(crate) nap: Nap,
     /// The first cycle of it.

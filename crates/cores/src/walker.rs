@@ -5,6 +5,7 @@
 //! performs, because where the next lies stands in the one before. It changes nothing: marks are the
 //! hart's affair.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_hart::{Access, Hart, Page, PageWalk, WalkStep};
@@ -33,7 +34,7 @@ pub(crate) fn page(addr: u64) -> u64 {
 /// Pages whose translation is at hand for one instruction, whatever becomes of the buffers' entries
 /// until it issues: an instruction and its data lie in two pages each at most. So contexts that push
 /// each other's translations out get on all the same.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Granted {
     pages: [u64; 2],
 }
@@ -79,7 +80,7 @@ pub(crate) fn flush_of(inst: &Inst, hart: &Hart) -> Flush {
 }
 
 /// What a context wants translated, and for what.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Wanted<P> {
     /// The context, and its position in the core.
     pub(crate) context: ContextId,
@@ -93,7 +94,7 @@ pub(crate) struct Wanted<P> {
 }
 
 /// A walk that has ended: the page, unless the access raises an exception.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Ended<P> {
     pub(crate) wanted: Wanted<P>,
     found: Option<Page>,
@@ -115,7 +116,7 @@ impl<P> Ended<P> {
 }
 
 /// What a walk does when it is due.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 enum Next {
     /// It reads an entry.
     Read,
@@ -124,7 +125,7 @@ enum Next {
 }
 
 /// A walk in flight, or waiting for its turn.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 struct Walk<P> {
     wanted: Wanted<P>,
     /// Where it stands; `None` when no table can hold the address.
@@ -139,7 +140,7 @@ struct Walk<P> {
 }
 
 /// What walks page tables for the contexts of a core. `P` is what it is told of the purpose of a walk.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Walker<P> {
     params: WalkerParams,
     core: CoreId,

@@ -4,6 +4,7 @@ use loiter_hart::{Access, Retired, access_width};
 use loiter_isa::Class;
 use loiter_memory::{Memory, RequestKind, Tlb, Translation};
 use loiter_types::{AddressSpace, CoreId, PhysAddr, VirtAddr};
+use serde::{Deserialize, Serialize};
 
 use crate::walker::flush_of;
 
@@ -23,7 +24,7 @@ pub(crate) struct Traces<'a> {
 }
 
 /// Where a context has fetched from last.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Fetched(u64);
 
 impl Fetched {

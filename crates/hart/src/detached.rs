@@ -8,6 +8,7 @@
 use loiter_isa::{
     CsrOperand, Executor, FpContext, Inst, Lock, RoundingMode, SINK, System, Width, dispatch,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::hart::Hart;
 
@@ -23,7 +24,7 @@ pub struct Operands {
 }
 
 /// What came of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Detached {
     /// What goes to rd; the address of a load or store.
     pub value: u64,

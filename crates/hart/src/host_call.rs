@@ -6,6 +6,7 @@
 
 use crate::hart::Hart;
 use crate::trap::{Cause, Trap};
+use serde::{Deserialize, Serialize};
 
 /// Extension "yield": the caller has waited for long, and another virtual CPU may run instead. In the range that the
 /// SBI leaves to experiments, 0x08000000 to 0x08ffffff; its letters are "YLD".
@@ -35,7 +36,7 @@ const A7: usize = 17;
 const CALL_BYTES: u64 = 4;
 
 /// What a virtual CPU asks of its host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum HostCall {
     /// Whether the host serves this extension, which it does.
     Provides,

@@ -4,6 +4,7 @@
 use loiter_isa::Width;
 use loiter_machine::{Machine, Partition};
 use loiter_types::PhysAddr;
+use serde::{Deserialize, Serialize};
 
 use crate::csr::{AccessMode, Paging, Privilege};
 use crate::translate::{Access, PAGE_LOG2};
@@ -26,7 +27,7 @@ pub(crate) const PPN_SHIFT: u32 = 10;
 const PPN_MASK: u64 = (1 << 44) - 1;
 
 /// A table, and what an entry of it maps.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Level {
     table: u64,
     /// log2 of the bytes that an entry maps.
@@ -60,7 +61,7 @@ impl Level {
 }
 
 /// An entry of a table that maps a page.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Leaf {
     pub(crate) at: PhysAddr,
     pub(crate) entry: u64,

@@ -2,6 +2,7 @@
 
 use loiter_machine::{Machine, News};
 use loiter_types::{AddressSpace, PAGE_BYTES, PhysAddr, VirtAddr};
+use serde::{Deserialize, Serialize};
 
 use crate::csr::{AccessMode, Privilege, Verdict};
 use crate::hart::Hart;
@@ -14,7 +15,7 @@ pub(crate) const PAGE_LOG2: u32 = PAGE_BYTES.trailing_zeros();
 const MOST_ENTRIES: usize = 4 * (1 + 4) + 4;
 
 /// What an address is translated for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Access {
     /// Executing what lies there.
     Fetch,

@@ -1,9 +1,10 @@
 //! Traps as values: exceptions and interrupts with their codes of the privileged manual.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Exception codes (`mcause` with the top bit clear), privileged manual table "mcause values".
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[repr(u8)]
 pub enum Cause {
     /// The pc is not aligned to an instruction.
@@ -73,7 +74,7 @@ impl fmt::Display for Cause {
 }
 
 /// Interrupt codes (`mcause` with the top bit set); the value is the bit in `mip` and `mie`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[repr(u8)]
 pub enum Interrupt {
     /// Supervisor software.
@@ -118,7 +119,7 @@ impl Interrupt {
 }
 
 /// An access that a hart made as a guest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct GuestAccess {
     /// What it raises.
     pub cause: Cause,
@@ -131,7 +132,7 @@ pub struct GuestAccess {
 }
 
 /// A trap that an instruction or an interrupt raised, not yet entered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Trap {
     /// Synchronous: the cause and what goes to `xtval`.
     Exception(Cause, u64),

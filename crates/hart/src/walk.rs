@@ -6,6 +6,7 @@
 
 use loiter_machine::Machine;
 use loiter_types::{AddressSpace, PhysAddr, VirtAddr};
+use serde::{Deserialize, Serialize};
 
 use crate::csr::{AccessMode, Paging, Privilege};
 use crate::hart::Hart;
@@ -25,7 +26,7 @@ const READS_TABLE: u64 = 0x3000;
 const WRITES_TABLE: u64 = 0x3020;
 
 /// A walk in progress: which entry it reads next.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct PageWalk {
     addr: VirtAddr,
     access: Access,
@@ -37,7 +38,7 @@ pub struct PageWalk {
 }
 
 /// What a walk of a guest knows beside.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 struct GuestWalk {
     /// Which address of its memory is being translated: that of an entry of its tables, or that of what it accesses once its own
     /// tables have granted that; and where it stands in the tables of its memory.
@@ -53,7 +54,7 @@ struct GuestWalk {
 }
 
 /// Entries of tables that an access sets bits in.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Marks {
     /// Where each lies, and what it becomes.
     entries: [Option<(PhysAddr, u64)>; MOST_MARKS],
@@ -81,7 +82,7 @@ impl Marks {
 }
 
 /// What a walk has found in an entry.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub enum WalkStep {
     /// A further table.
     Table,
@@ -92,7 +93,7 @@ pub enum WalkStep {
 }
 
 /// A page that grants an access.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Page {
     /// Its first address.
     base: u64,

@@ -1,6 +1,10 @@
 //! The decoded record of one instruction.
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use crate::Op;
+use crate::decode::decode;
 
 /// Register slot that swallows writes: the destination of an instruction that has none, or x0.
 pub const SINK: u8 = 64;
@@ -169,7 +173,7 @@ impl Width {
 }
 
 /// What an instruction asks of a core's units, and so which latency it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize, Serialize)]
 #[repr(u8)]
 pub enum Class {
     /// Integer operation of the plain ALU (also lui, auipc, shifts, bit manipulation).
@@ -339,4 +343,22 @@ pub enum System {
     GuestStore(Width),
     /// Probe: `slti x0, rs1, imm`.
     Probe,
+}
+
+/// An instruction is kept as its encoding and its mark, which say all of it.
+impl Serialize for Inst {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        debug_assert_eq!(*self, decode(self.raw).marked(self.mark()));
+        (self.raw, self.mark()).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Inst {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (raw, mark) = <(u32, u8)>::deserialize(deserializer)?;
+        if mark > 15 {
+            return Err(D::Error::custom(format!("mark {mark} of an instruction")));
+        }
+        Ok(decode(raw).marked(mark))
+    }
 }

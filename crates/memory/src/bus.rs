@@ -4,6 +4,7 @@
 //! gap that is long enough, from the cycle on in which it could arrive. What is asked of memory so does
 //! not delay what the second level has meanwhile.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_types::Cycle;
@@ -12,7 +13,7 @@ use crate::counters::BusCounters;
 use crate::params::BusParams;
 
 /// One bus.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Calendar {
     /// From when to when it is kept in cycles to come, in order.
     booked: VecDeque<(Cycle, Cycle)>,
@@ -39,7 +40,7 @@ impl Calendar {
 }
 
 /// What connects the first level of a core to the second.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Bus {
     line_cycles: u64,
     /// One for both first-level caches and for changed lines.

@@ -1,12 +1,13 @@
 //! Tags of a set-associative cache.
 
 use loiter_types::{PhysAddr, StateVisitor};
+use serde::{Deserialize, Serialize};
 
 /// No tag.
 const INVALID: u32 = u32::MAX;
 
 /// What a look-up found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Lookup {
     /// The line is there, at this index.
     Hit(usize),
@@ -15,7 +16,7 @@ pub enum Lookup {
 }
 
 /// Which line of a set is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 enum Replacement {
     /// The least recently used.
     Lru,
@@ -28,7 +29,7 @@ enum Replacement {
 }
 
 /// Tags and replacement state, an index for each line.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub struct Cache {
     line_log2: u32,
     sets_log2: u32,

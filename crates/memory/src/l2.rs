@@ -7,6 +7,7 @@
 //! whoever asks for it before then waits for that cycle, as with a miss register that merges.
 
 use loiter_types::{CoreId, Cycle, PhysAddr};
+use serde::{Deserialize, Serialize};
 
 use crate::cache::{Cache, Lookup};
 use crate::counters::L2Counters;
@@ -17,7 +18,7 @@ use crate::request::{Level, RequestKind};
 pub(crate) const SHARER_WORDS: usize = 4;
 
 /// What the second level knows of a line.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Line {
     /// When it is (or will be) there.
     ready: Cycle,
@@ -43,7 +44,7 @@ pub(crate) struct Served {
 }
 
 /// The second level and memory.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct L2 {
     params: L2Params,
     memory: MemoryParams,

@@ -2,6 +2,8 @@
 
 use loiter_types::{ContextId, CoreId, CounterVisitor, Cycle, PhysAddr, StateVisitor};
 
+use serde::{Deserialize, Serialize};
+
 use crate::coherence::{
     Asked, Coherent, DirectoryParams, SnoopingParams, WriteThrough, WriteThroughParams,
 };
@@ -22,6 +24,7 @@ pub enum AnyMemoryConfig {
 }
 
 /// A memory system. What cores ask of it is asked here.
+#[derive(Deserialize, Serialize)]
 pub enum Memory {
     /// First levels and one second level that all cores share, at the same distance from each.
     Shared(Box<MemorySystem>),

@@ -3,12 +3,13 @@
 //! A request for a line in flight goes no further: it performs with the one that is.
 
 use loiter_types::Cycle;
+use serde::{Deserialize, Serialize};
 
 use crate::params::L1MissParams;
 use crate::request::Level;
 
 /// A line in flight.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct OnItsWay {
     line: u64,
     /// It will be the core's own.
@@ -19,7 +20,7 @@ pub(crate) struct OnItsWay {
 }
 
 /// The miss registers of a cache.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct MissRegisters {
     params: L1MissParams,
     taken: Vec<OnItsWay>,

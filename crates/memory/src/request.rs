@@ -1,9 +1,10 @@
 //! What cores ask of memory, and what they are told.
 
 use loiter_types::{ContextId, CoreId, Cycle, PhysAddr};
+use serde::{Deserialize, Serialize};
 
 /// What is asked of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum RequestKind {
     /// An instruction line that missed the first level.
     Fetch,
@@ -53,7 +54,7 @@ impl RequestKind {
 }
 
 /// A request in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Request {
     /// What is asked.
     pub kind: RequestKind,
@@ -68,7 +69,7 @@ pub struct Request {
 }
 
 /// What served a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Level {
     /// A second level.
     L2,
@@ -94,7 +95,7 @@ pub struct Missed {
 }
 
 /// A request that performs in this cycle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Response {
     /// The request.
     pub request: Request,
@@ -105,7 +106,7 @@ pub struct Response {
 }
 
 /// Caches of a core that are emptied together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 pub enum Caches {
     /// The instruction cache.
     Instructions,
@@ -125,7 +126,7 @@ pub struct Emptied {
 }
 
 /// Why a core loses a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Lost {
     /// Another core writes it.
     Written,
@@ -136,7 +137,7 @@ pub enum Lost {
 }
 
 /// What cores are told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Told {
     /// A request performs in this cycle: its value moves now.
     Performs(Response),

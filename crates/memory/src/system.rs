@@ -1,6 +1,7 @@
 //! The memory system as the cores see it.
 
 use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr, StateVisitor};
+use serde::{Deserialize, Serialize};
 
 use crate::bus::Bus;
 use crate::cache::{Cache, Lookup};
@@ -18,7 +19,7 @@ mod sharers;
 
 pub(crate) use sharers::{cores_of, fill, fill_data};
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 enum Event {
     Perform(Response),
     FillInstructions(CoreId, PhysAddr),
@@ -50,6 +51,7 @@ pub struct MemoryConfig {
     pub memory: MemoryParams,
 }
 
+#[derive(Deserialize, Serialize)]
 pub(crate) struct FirstLevel {
     pub(crate) instructions: Cache,
     pub(crate) data: Cache,
@@ -121,6 +123,7 @@ const INSTRUCTIONS: usize = 0;
 const DATA: usize = 1;
 
 /// First levels, second level, memory, and the events between them.
+#[derive(Deserialize, Serialize)]
 pub struct MemorySystem {
     pub(crate) first: Vec<FirstLevel>,
     pub(crate) l2: L2,

@@ -5,6 +5,8 @@
 //! what they have in common. A page of any size takes one entry.
 
 use loiter_types::{AddressSpace, PAGE_BYTES, StateVisitor, VirtAddr};
+use serde::{Deserialize, Serialize};
+use serde_with::serde_as;
 
 use crate::counters::TlbCounters;
 use crate::params::{TlbParams, sets};
@@ -16,7 +18,7 @@ const PAGE_LOG2: u32 = PAGE_BYTES.trailing_zeros();
 const HINTS: usize = 512;
 
 /// A translation, as far as its place in a buffer goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Translation {
     /// An address in the page.
     pub addr: VirtAddr,
@@ -46,7 +48,7 @@ impl Translation {
 
 /// Which translations are to be forgotten: all, or those of an address, or those of an address space
 /// that are not global, or both (privileged manual, "sfence.vma").
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Flush {
     /// Only those of the page with this address.
     pub addr: Option<VirtAddr>,
@@ -57,7 +59,7 @@ pub struct Flush {
 }
 
 /// Whose translations are to be forgotten.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum FlushOf {
     /// All.
     #[default]
@@ -92,7 +94,7 @@ impl Flush {
 }
 
 /// Which entry of a set is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 enum Replacement {
     /// The lowest-numbered that is empty or was not used since all others of its set were; as in the
     /// UltraSPARC T1 and T2.
@@ -104,7 +106,8 @@ enum Replacement {
 }
 
 /// The buffer.
-#[derive(Debug)]
+#[serde_as]
+#[derive(Debug, Deserialize, Serialize)]
 pub struct Tlb {
     entries: Vec<Option<Translation>>,
     /// By entry: LRU: time of last use; used bit: 1 when used.
@@ -119,6 +122,7 @@ pub struct Tlb {
     /// Page sizes that it has held, bit n: pages of `1 << n` bytes.
     sizes: u64,
     /// By page and address space, the entry that answered last. Saves searching the ways.
+    #[serde_as(as = "Box<[_; HINTS]>")]
     hints: Box<[u32; HINTS]>,
     /// What has happened to it.
     pub counters: TlbCounters,

@@ -1,7 +1,10 @@
 //! A timing wheel: events by cycle, those of one cycle in the order in which they were put in.
 
-use loiter_types::Cycle;
 use std::collections::BTreeMap;
+
+use loiter_types::Cycle;
+use serde::{Deserialize, Serialize};
+use serde_with::serde_as;
 
 /// Words of slots of a wheel for delays of any length that memory has.
 const MOST_WORDS: usize = u16::BITS as usize;
@@ -14,15 +17,18 @@ const NONE: u32 = u32::MAX;
 ///
 /// Events lie together in the room that the most ever needed, whichever slots they are of, and the one that was left
 /// last is taken first: a host has its caches full of wheels where a machine has many cores.
-#[derive(Debug)]
+#[serde_as]
+#[derive(Debug, Deserialize, Serialize)]
 pub struct Wheel<T, const WORDS: usize = MOST_WORDS> {
     /// Of the events of a cycle in `now .. now + SLOTS`, by cycle modulo `SLOTS`, the one put in last.
+    #[serde_as(as = "Box<[[_; 64]; WORDS]>")]
     last: Box<[[u32; 64]; WORDS]>,
     /// Each event, and the one put in after it; of the last of a slot the first.
     events: Vec<(T, u32)>,
     /// The first of those that are left, which are chained likewise.
     free: u32,
     /// Bit n: slot n holds something.
+    #[serde_as(as = "[_; WORDS]")]
     occupied: [u64; WORDS],
     /// Bit n: word n of `occupied` has a bit.
     words: u16,

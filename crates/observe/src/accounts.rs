@@ -1,5 +1,6 @@
 //! Context-cycle accounts: what the hart was doing, and what became of the slot.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_types::{ContextId, Cycle, StateVisitor};
@@ -60,7 +61,7 @@ const ACTIVITIES: usize = Activity::ALL.len();
 const SLOTS: usize = Slot::ALL.len();
 
 /// From a cycle on, a context's cycles are charged to an activity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Change {
     /// The first cycle.
     pub from: Cycle,
@@ -69,7 +70,7 @@ pub struct Change {
 }
 
 /// Cycles since the fetch of an instruction with which an activity begins, if that retires.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 struct Interval {
     /// Number of the instruction.
     first: u64,
@@ -86,7 +87,7 @@ struct Interval {
 /// instruction retires, the interval becomes [cycles of an activity](Accounts::settle_first); when it is
 /// squashed, they become [cycles of the interval before](Accounts::retract): what was fetched on a wrong path
 /// was never done.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[repr(C)]
 pub struct Accounts {
     // What every cycle of every context asks comes first.

@@ -1,6 +1,7 @@
 //! What a hart is doing, and what that is decided from.
 
 use loiter_types::StateVisitor;
+use serde::{Deserialize, Serialize};
 
 words! {
     /// What the hart in a context is doing.
@@ -88,7 +89,7 @@ impl CodeKind {
 }
 
 /// How a hart executes, as far as it can be seen from its mode.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Mode {
     /// User mode.
     User,
@@ -117,7 +118,7 @@ pub enum Doing {
 }
 
 /// Where a hart stands in what it executes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Course {
     mode: Mode,
     /// The mode in which it has passed "acquire", and not "acquired" yet.

@@ -58,7 +58,7 @@ pub enum Access {
 }
 
 /// A lock, and who has it or wants it how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     /// Address of the lock.
     pub lock: u64,

@@ -112,7 +112,7 @@ pub struct ActivityRow {
 
 /// Where a hart sat. A hart that leaves the cores and comes back to the same context has one row; in between, the
 /// reference engine has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SeatRow {
     /// The hart.
     pub hart: u16,

@@ -5,6 +5,7 @@ use loiter_hart::{Hart, InstructionObserver, Nap, Performed, Retired, Trapped, U
 use loiter_memory::{Memory, Told};
 use loiter_observe::{Moment, Probe, ProbeObserver, Recorders};
 use loiter_types::{ContextId, Cycle, HartId, StateVisitor};
+use serde::{Deserialize, Serialize};
 
 use crate::debug::{Inspector, Watcher};
 use crate::error::Error;
@@ -26,7 +27,8 @@ const CATCHES_PER_LOOK: u64 = 1 << 9;
 /// never has anything to say.
 const CORE_STEPS: u32 = 1 << 9;
 
-/// The timing model of a system.
+/// The timing model of a system. In a snapshot of a host it is kept with all that is in flight.
+#[derive(Deserialize, Serialize)]
 pub(crate) struct Timing {
     pub(crate) cores: Cores,
     pub(crate) memory: Memory,
@@ -149,6 +151,32 @@ impl Timing {
             earlier_cycles: 0,
             told: Vec::new(),
         }))
+    }
+
+    /// Makes this model, which has not run, what `saved` is: of the same machine, with all that is in flight.
+    ///
+    /// # Errors
+    /// Cores of another machine.
+    pub(crate) fn restore(&mut self, saved: Self) -> Result<(), String> {
+        let Self {
+            cores,
+            memory,
+            most_retired: _,
+            places,
+            seats,
+            leaving,
+            attached,
+            left,
+            through,
+            earlier_cycles,
+            told,
+        } = saved;
+        self.cores.restore(cores)?;
+        (self.memory, self.told) = (memory, told);
+        (self.places, self.seats, self.leaving) = (places, seats, leaving);
+        (self.attached, self.left, self.through) = (attached, left, through);
+        self.earlier_cycles = earlier_cycles;
+        Ok(())
     }
 
     /// Whether harts sit in the cores.

@@ -51,7 +51,7 @@ macro_rules! counters {
         $($(#[doc = $doc:literal])+ $field:ident : $unit:literal),+ $(,)?
     }) => {
         $(#[$struct_doc])*
-        #[derive(Clone, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Debug, Default, PartialEq, Eq, ::serde::Deserialize, ::serde::Serialize)]
         pub struct $name {
             $($(#[doc = $doc])+ pub $field: u64),+
         }

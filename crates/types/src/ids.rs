@@ -106,7 +106,7 @@ impl VirtAddr {
 }
 
 /// What addresses mean while a hart translates them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub struct AddressSpace {
     /// The value of its `satp`, of a guest `vsatp`; 0 if that does not translate.
     pub tables: u64,

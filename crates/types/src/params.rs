@@ -229,7 +229,7 @@ macro_rules! params {
         $($(#[doc = $doc:literal])+ $field:ident : $kind:ident $(($($bounds:tt)*))? $(= $default:literal)?),+ $(,)?
     }) => {
         $(#[$struct_doc])*
-        #[derive(Clone, Debug)]
+        #[derive(Clone, Debug, ::serde::Deserialize, ::serde::Serialize)]
         pub struct $name {
             $($(#[doc = $doc])+ pub $field: $crate::params!(@type $kind)),+
         }

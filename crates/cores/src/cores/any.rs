@@ -1,5 +1,6 @@
 //! The kinds of cores that there are. A new kind is one more line in each match here.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use loiter_memory::Memory;
@@ -10,7 +11,7 @@ use crate::smt::{self, SmtParams};
 
 /// Parameters of a core. Cores that have the same share one copy: what all of them look at in each cycle is in a host's
 /// caches once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum CoreParams {
     /// In order, fine-grained multithreaded.
     Fgmt(Arc<FgmtParams>),
@@ -19,7 +20,7 @@ pub enum CoreParams {
 }
 
 /// A core.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) enum AnyCore {
     /// In order, fine-grained multithreaded.
     Fgmt(Box<fgmt::Core>),
@@ -87,5 +88,15 @@ impl AnyCore {
                 Self::Smt(Box::new(smt::Core::new(params, id, first, memory, now)?))
             }
         })
+    }
+
+    /// Makes this core what `saved` is, which has the same parameters. Returns whether it can be.
+    pub(super) fn restore(&mut self, saved: Self) -> bool {
+        match (self, saved) {
+            (Self::Fgmt(core), Self::Fgmt(saved)) => core.restore(*saved),
+            (Self::Smt(core), Self::Smt(saved)) => core.restore(*saved),
+            _ => return false,
+        }
+        true
     }
 }

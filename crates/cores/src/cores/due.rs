@@ -1,5 +1,6 @@
 //! When cores are due.
 
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -8,7 +9,7 @@ use loiter_types::Cycle;
 /// For each core the cycle before which nothing happens in it. Cores that are due at once have a bit each; the others
 /// stand in a heap, some of its entries for cycles that are no longer right. So a cycle costs nothing for cores that
 /// have nothing to do in it.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Schedule {
     at: Vec<Cycle>,
     /// Cores due by `horizon`, 64 a word.

@@ -10,6 +10,7 @@ use loiter_machine::Machine;
 use loiter_memory::{Lost, Memory, Told};
 use loiter_observe::{Accounts, Change};
 use loiter_types::{ContextId, CoreId, CounterVisitor, Cycle, HartId, PhysAddr};
+use serde::{Deserialize, Serialize};
 
 pub use any::CoreParams;
 pub(crate) use run::DELIVERY_CYCLES;
@@ -34,7 +35,7 @@ pub struct CoreGroup {
 }
 
 /// The cores of a system.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub struct Cores {
     cores: Vec<AnyCore>,
     due: Schedule,
@@ -44,6 +45,8 @@ pub struct Cores {
     contexts: Vec<(usize, usize)>,
     /// The context of each hart that sits in one.
     seats: Vec<Option<ContextId>>,
+    /// Results are the same whatever is skipped, so that this is no state.
+    #[serde(skip)]
     skips: Skips,
 }
 
@@ -84,6 +87,38 @@ impl Cores {
             cores,
             contexts,
         })
+    }
+
+    /// Makes these cores, in which nobody sits, what `saved` are: with all that they have in flight. Between two cycles, no core
+    /// is being skipped.
+    ///
+    /// # Errors
+    /// Cores of other kinds, or another number of them.
+    pub fn restore(&mut self, saved: Self) -> Result<(), String> {
+        let Self {
+            cores,
+            due,
+            groups,
+            contexts,
+            seats,
+            skips: _,
+        } = saved;
+        if contexts != self.contexts || groups.len() != self.groups.len() {
+            return Err(format!(
+                "it has {} cores with {} contexts in all, where there are {} with {}",
+                cores.len(),
+                contexts.len(),
+                self.cores.len(),
+                self.contexts.len()
+            ));
+        }
+        for (n, (core, saved)) in self.cores.iter_mut().zip(cores).enumerate() {
+            if !core.restore(saved) {
+                return Err(format!("its core {n} is of another kind"));
+            }
+        }
+        (self.due, self.groups, self.seats) = (due, groups, seats);
+        Ok(())
     }
 
     /// Core, and context within it, of a hart that sits in one.

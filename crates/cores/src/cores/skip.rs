@@ -38,7 +38,7 @@ impl Default for Skipping {
 }
 
 /// What is skipped, and what not.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Skips {
     /// How, in cycles before `until`.
     how: Skipping,

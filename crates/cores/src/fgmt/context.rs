@@ -4,6 +4,8 @@ use loiter_hart::{Access, Hart};
 use loiter_isa::{Class, Inst, Op};
 use loiter_observe::{Accounts, Course, Doing, Slot};
 use loiter_types::{AddressSpace, ContextId, Cycle, HartId, PhysAddr};
+use serde::{Deserialize, Serialize};
+use serde_with::serde_as;
 
 use super::core::CoreState;
 use crate::shared::{doing, mode};
@@ -13,7 +15,7 @@ use crate::walker::{Granted, NO_PAGE};
 use crate::warm::Fetched;
 
 /// What a context without a known time of readiness waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum Waits {
     /// Nothing: it is ready at a known cycle.
     Time,
@@ -69,7 +71,7 @@ impl Chance {
 }
 
 /// Where the data of a load, store or atomic lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum DataAddr {
     /// From here on.
     At(PhysAddr),
@@ -80,7 +82,7 @@ pub(super) enum DataAddr {
 }
 
 /// What is known of the next instruction of a context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum Next {
     /// Nothing.
     Unknown,
@@ -93,7 +95,8 @@ pub(super) enum Next {
 }
 
 /// One context. What every instruction asks comes first, in few lines of a host's cache.
-#[derive(Debug)]
+#[serde_as]
+#[derive(Debug, Deserialize, Serialize)]
 #[repr(C, align(64))]
 pub(super) struct Context {
     // What every instruction asks: two lines.
@@ -154,6 +157,7 @@ pub(super) struct Context {
     /// Memory has been told of the `lr` that ran last: its hart has not come here since.
     pub(super) reserved: bool,
     /// When each register slot can be read, with stall = "use".
+    #[serde_as(as = "Box<[_; 65]>")]
     pub(super) operands: Box<[Cycle; 65]>,
     /// Slots that it can still lose so.
     pub(super) miss_slots_left: u64,

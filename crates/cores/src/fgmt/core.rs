@@ -1,5 +1,6 @@
 //! A fine-grained multithreaded core: selection of contexts, cycle by cycle.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use loiter_isa::decode;
@@ -22,7 +23,7 @@ use crate::walker::{Ended, Walker};
 use crate::{Observer, Shared, WaitCounters};
 
 /// What the contexts of a core share. What every cycle asks comes first, in few lines of a host's cache: a chip has many cores.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 #[repr(C, align(64))]
 pub(super) struct CoreState {
     /// When something happens that needs no slot: of lost caches, walks, fills and stores the first. [`CoreState::note_due`]
@@ -61,7 +62,7 @@ pub(super) struct CoreState {
 }
 
 /// One core. What every cycle asks comes first here, too.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 #[repr(C, align(64))]
 pub(crate) struct Core {
     pub(super) contexts: Vec<Context>,

@@ -2,6 +2,7 @@
 //! lsu_qctl2.v:1213, `dcfill_active_e = dfq_ld_vld & ~memref_e`; in OpenSPARC T2, lsu_cic_ctl.v, `dcfill_active_e =
 //! cpq_ld_vld & ~ld_inst_e`, and what has waited too long there stops loads and stores in decode (`cic_cpq_stall`).
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_isa::Class;
@@ -18,7 +19,7 @@ const TO_EXECUTE: u64 = 2;
 const TO_SLOT: u64 = 2;
 
 /// A line that has returned.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 struct Fill {
     /// The first cycle in which it can fill.
     from: Cycle,
@@ -28,7 +29,7 @@ struct Fill {
 }
 
 /// The lines that have returned to a core, in order.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 #[repr(C)]
 pub(super) struct Fills {
     /// When the first of them tries next.

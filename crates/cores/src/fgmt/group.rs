@@ -4,9 +4,10 @@
 use super::params::{CLASSES, FgmtParams, Simple};
 use super::units::{ChipFpu, FLOATING_POINT, wanted_by_class};
 use loiter_isa::Class;
+use serde::{Deserialize, Serialize};
 
 /// What the cores of a group have in common.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Group {
     /// For ALU operations, branches and jumps; for a branch the second entry is that of a taken one.
     pub(super) simple: [[Simple; 2]; CLASSES],

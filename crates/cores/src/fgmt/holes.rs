@@ -4,13 +4,14 @@
 
 use loiter_isa::Class;
 use loiter_types::{Cycle, StateVisitor};
+use serde::{Deserialize, Serialize};
 
 use super::core::Core;
 use super::params::{CoreParams, MAX_PIPES};
 use super::units::LOAD_STORE;
 
 /// The slots of a core that are taken ahead of time.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 #[repr(C)]
 pub(super) struct Holes {
     /// The first cycle of which a slot may be taken.

@@ -6,6 +6,7 @@
 //! that is granted. So stores of a context perform in order. Atomics perform in the cycle in which they have their line.
 //! Loads that cross lines read in a cycle in which both can be read.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_isa::Op;
@@ -22,7 +23,7 @@ use crate::{Observer, Shared};
 pub(super) const OF_STORE: u64 = 1;
 
 /// What waits for the data cache or for a miss register, which needs no slot.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Port {
     /// Memory grants lines. If not, stores are sent to the second level, and nothing waits here.
     pub(super) owns_lines: bool,

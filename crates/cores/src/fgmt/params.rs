@@ -4,6 +4,7 @@ use loiter_isa::{Class, Inst};
 use loiter_memory::{Tlb, TlbParams, WalkerParams};
 use loiter_observe::Slot;
 use loiter_types::params;
+use serde::{Deserialize, Serialize};
 
 use crate::{DivideParams, IdleParams, WaitParams};
 
@@ -142,7 +143,7 @@ params! {
 }
 
 /// All parameters of a fine-grained multithreaded core.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct FgmtParams {
     /// `core.contexts`: contexts of a core.
     pub contexts: u64,
@@ -212,7 +213,7 @@ impl FgmtParams {
 pub(super) const CLASSES: usize = Class::Probe as usize + 1;
 
 /// What an ALU operation, a branch or a jump costs its context.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 #[repr(C, align(16))]
 pub(super) struct Simple {
     /// Until its next instruction, or until its result can be read.

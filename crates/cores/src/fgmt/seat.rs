@@ -1,11 +1,13 @@
 //! Harts come into contexts and leave them.
 
+use std::sync::Arc;
+
 use loiter_hart::{Hart, HartState, Retired};
 use loiter_memory::{Memory, RequestKind};
 use loiter_observe::{Activity, Course, Doing, Slot};
 use loiter_types::Cycle;
 
-use super::context::{NO_LINE, Waits};
+use super::context::{NO_GENERATION, NO_LINE, Waits};
 use super::core::Core;
 use crate::model::TimedCore;
 use crate::shared::mode;
@@ -15,6 +17,17 @@ use crate::warm::Traces;
 use crate::{Observer, Shared};
 
 impl Core {
+    /// Makes this core what `saved` is, which has the same parameters. What it knew of decoded code is looked up anew, in no
+    /// time.
+    pub(crate) fn restore(&mut self, saved: Self) {
+        let params = Arc::clone(&self.state.params);
+        *self = saved;
+        self.state.params = params;
+        for context in &mut self.contexts {
+            (context.generation, context.code_page) = (NO_GENERATION, u32::MAX);
+        }
+    }
+
     /// Seats `hart` in vacant context `c`.
     pub(super) fn seats(
         &mut self,

@@ -2,6 +2,8 @@
 //! nothing to do in it.
 
 use loiter_types::{Cycle, StateVisitor};
+use serde::{Deserialize, Serialize};
+use serde_with::serde_as;
 
 use super::context::Context;
 use super::params::CoreParams;
@@ -14,7 +16,7 @@ const NEVER: u64 = u64::MAX;
 const MOST_CONTEXTS: usize = 64;
 
 /// Contexts of which something is so from a cycle on.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 struct Coming {
     /// They may be selected.
     ready: u64,
@@ -33,7 +35,8 @@ fn bits(mut word: u64) -> impl Iterator<Item = usize> {
 }
 
 /// What selection knows of the contexts of a core. What every cycle asks comes first.
-#[derive(Debug)]
+#[serde_as]
+#[derive(Debug, Deserialize, Serialize)]
 #[repr(C)]
 pub(super) struct Selection {
     /// The last cycle that began.
@@ -64,8 +67,10 @@ pub(super) struct Selection {
     /// Of whom it is known only later whether they rely on a hit.
     firm_later: u64,
     /// Of each context, when it may be selected.
+    #[serde_as(as = "[_; MOST_CONTEXTS]")]
     at: [u64; MOST_CONTEXTS],
     /// Of each that is unconfirmed, until when.
+    #[serde_as(as = "[_; MOST_CONTEXTS]")]
     firm_at: [u64; MOST_CONTEXTS],
 }
 

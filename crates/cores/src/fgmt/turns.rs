@@ -1,6 +1,7 @@
 //! Whose turn it is among contexts: the order in which they were selected last, as far as selection has heard.
 
 use loiter_types::StateVisitor;
+use serde::{Deserialize, Serialize};
 
 /// Most contexts whose order fits into a word.
 const MOST_PACKED: usize = 8;
@@ -21,7 +22,7 @@ const SELECTED: [(u64, u64); MOST_PACKED] = {
 };
 
 /// Whose turn it is. Contexts that were never selected are in the order of their numbers.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 #[repr(C)]
 pub(super) struct Turns {
     /// `core.selection_lag_cycles`.
@@ -38,7 +39,7 @@ pub(super) struct Turns {
 }
 
 /// The order of more contexts than fit into a word.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Wide {
     /// For each context, itself and those that were selected longer ago.
     order: Box<[u64]>,

@@ -3,6 +3,7 @@
 use loiter_isa::Class;
 use loiter_observe::Slot;
 use loiter_types::{Cycle, StateVisitor};
+use serde::{Deserialize, Serialize};
 
 use super::context::Waits;
 use super::core::Core;
@@ -10,7 +11,7 @@ use super::params::{CLASSES, CoreParams, FpuParams};
 
 /// The floating-point unit of a chip that has one for all cores: separate adder, multiplier and
 /// divider, and a bound on operations in flight.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct ChipFpu {
     add_busy_cycles: u64,
     mul_busy_cycles: u64,
@@ -76,7 +77,7 @@ impl ChipFpu {
 }
 
 /// A unit of a core that serves one operation at a time.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 struct Serial {
     /// The first slot in which an instruction can have it.
     free: Cycle,
@@ -92,7 +93,7 @@ struct Serial {
 const WAITER_KNOWN: u64 = 2;
 
 /// What comes of a wait for a busy unit.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct Wait {
     /// The waiter's next slot; never, as long as the unit waits for data.
     pub(super) wakes: Cycle,
@@ -169,7 +170,7 @@ const DIVIDER: u8 = 8;
 pub(super) const UNITS: usize = 4;
 
 /// The units of one core.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct CoreUnits {
     /// Whether floating point goes to the chip's unit.
     per_chip: bool,

@@ -2,12 +2,13 @@
 //! Predictors", 1993, section 3).
 
 use loiter_types::StateVisitor;
+use serde::{Deserialize, Serialize};
 
 use super::params::BranchParams;
 use super::two_bit::{TwoBitTable, index};
 
 /// The counters, by address of the branch.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Bimodal {
     counters: TwoBitTable,
 }

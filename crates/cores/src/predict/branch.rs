@@ -1,9 +1,10 @@
 //! Kinds of branches and jumps. In this crate a branch is any of them, unless it is called conditional.
 
 use loiter_isa::{Class, Inst, Op, x};
+use serde::{Deserialize, Serialize};
 
 /// A branch or jump, as decode knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum BranchKind {
     /// Conditional branch.
     Conditional,

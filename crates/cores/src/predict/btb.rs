@@ -4,6 +4,7 @@
 
 use loiter_memory::sets;
 use loiter_types::StateVisitor;
+use serde::{Deserialize, Serialize};
 
 use super::params::BtbParams;
 use super::two_bit::index;
@@ -11,7 +12,7 @@ use super::two_bit::index;
 /// No address of an instruction: it is odd.
 const EMPTY: u64 = u64::MAX;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 struct Entry {
     pc: u64,
     target: u64,
@@ -20,7 +21,7 @@ struct Entry {
 }
 
 /// What fetch does at a branch or jump that the buffer does not hold: see [`BtbParams`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum OnMiss {
     FallThrough,
     Misfetch,
@@ -28,7 +29,7 @@ pub(super) enum OnMiss {
 }
 
 /// The buffer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Btb {
     pub(super) on_miss: OnMiss,
     entries: Vec<Entry>,

@@ -1,6 +1,7 @@
 //! The policies that predict directions, behind one interface.
 
 use loiter_types::StateVisitor;
+use serde::{Deserialize, Serialize};
 
 use super::bimodal::Bimodal;
 use super::hybrid::Hybrid;
@@ -9,7 +10,7 @@ use super::taken::Always;
 
 /// What a direction rests on: kept from prediction to retirement, so that what has answered is what
 /// learns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Basis {
     /// Hybrid: the history of the branch itself.
     pub(super) local_history: u32,
@@ -20,7 +21,7 @@ pub(super) struct Basis {
 }
 
 /// A direction, predicted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct Guess {
     pub(super) taken: bool,
     pub(super) basis: Basis,
@@ -36,7 +37,7 @@ impl From<bool> for Guess {
 }
 
 /// A policy with its tables.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) enum Direction {
     Hybrid(Hybrid),
     Bimodal(Bimodal),

@@ -14,13 +14,14 @@
 //! so a constant delay is learned with the pattern.
 
 use loiter_types::StateVisitor;
+use serde::{Deserialize, Serialize};
 
 use super::direction::{Basis, Guess};
 use super::params::BranchParams;
 use super::two_bit::{TwoBitTable, index, power_of_two};
 
 /// The tables.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Hybrid {
     local_histories: Vec<u32>,
     /// Which bits of a local history are kept.

@@ -31,13 +31,14 @@ pub use counters::BranchCounters;
 pub use params::{BranchParams, BtbParams};
 
 use loiter_types::StateVisitor;
+use serde::{Deserialize, Serialize};
 
 use btb::{Btb, OnMiss};
 use direction::{Basis, Direction};
 use return_stack::{Mark, ReturnStack};
 
 /// State of a context's history and return stack at one point of its instruction stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Checkpoint {
     stack: Mark,
     history: u32,
@@ -49,7 +50,7 @@ pub struct Checkpoint {
 const _: () = assert!(size_of::<Checkpoint>() <= 40);
 
 /// What fetch is told about one branch or jump.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Prediction {
     /// Whether it is taken; anything but a conditional branch is.
     pub taken: bool,
@@ -60,7 +61,7 @@ pub struct Prediction {
 }
 
 /// What a context has of its own.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Context {
     /// Directions of its conditional branches, the latest in bit 0.
     history: u32,
@@ -83,14 +84,14 @@ impl Context {
 }
 
 /// What the contexts of a core share.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct Tables {
     direction: Direction,
     btb: Btb,
 }
 
 /// The predictors of a core.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Predictors {
     /// Those of all modes, or of user mode and of the kernel.
     tables: Vec<Tables>,

@@ -1,9 +1,10 @@
 //! Where the calls of a context return to.
 
 use loiter_types::StateVisitor;
+use serde::{Deserialize, Serialize};
 
 /// The latest return addresses, in a ring: the latest evict the oldest.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct ReturnStack {
     entries: Vec<u64>,
     /// Where the top is, if there is one.
@@ -13,7 +14,7 @@ pub(super) struct ReturnStack {
 }
 
 /// What is kept of a return stack to restore it: where its top is, and its top entry.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Mark {
     entry: u64,
     top: u16,

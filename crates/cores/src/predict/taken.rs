@@ -1,7 +1,9 @@
 //! Every branch goes the same way.
 
+use serde::{Deserialize, Serialize};
+
 /// Predicts one direction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Always {
     pub(super) taken: bool,
 }

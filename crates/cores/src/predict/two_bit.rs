@@ -1,9 +1,10 @@
 //! Tables of two-bit saturating counters.
 
 use loiter_types::StateVisitor;
+use serde::{Deserialize, Serialize};
 
 /// Counters from 0 to 3; the upper half says "yes".
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct TwoBitTable {
     counters: Vec<u8>,
     mask: u64,

@@ -3,12 +3,13 @@
 //! end of a nap with a limit, rouses them. So they cost nothing.
 
 use loiter_types::Cycle;
+use serde::{Deserialize, Serialize};
 
 use super::context::{Context, Fetch};
 use super::core::{Core, CoreState};
 
 /// A set of contexts of a core.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct ContextSet(u64);
 
 impl ContextSet {

@@ -6,6 +6,8 @@ use loiter_isa::{Class, Inst, decode};
 use loiter_memory::Level;
 use loiter_observe::{Accounts, Course, Doing, Purpose, Slot};
 use loiter_types::{AddressSpace, ContextId, Cycle, HartId, PhysAddr};
+use serde::{Deserialize, Serialize};
+use serde_with::serde_as;
 
 use super::core::CoreState;
 use super::counters::ModeGroup;
@@ -22,7 +24,7 @@ use crate::walker::Granted;
 use crate::warm::Fetched;
 
 /// How far an instruction has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum Progress {
     /// In the front end.
     Fetched,
@@ -39,7 +41,7 @@ pub(super) enum Progress {
 }
 
 /// Who brings an instruction to its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum How {
     /// The core, out of order.
     Apart,
@@ -68,7 +70,7 @@ impl How {
 
 /// An instruction between fetch and retirement. Two lines of a host's cache: first what the stages of
 /// the pipeline ask about every instruction, then what comes of it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[repr(C, align(64))]
 pub(super) struct Entry {
     pub(super) inst: Inst,
@@ -129,7 +131,7 @@ impl Entry {
 }
 
 /// Why a context is not fetched from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum Fetch {
     /// It is, from `fetch_from` on.
     Ready,
@@ -151,7 +153,7 @@ pub(super) enum Fetch {
 }
 
 /// What the oldest instruction, run by the hart, is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum Oldest {
     /// Nothing yet.
     Idle,
@@ -161,7 +163,8 @@ pub(super) enum Oldest {
 
 /// One context. What is asked in every cycle comes first, in few lines of a host's cache: between two cycles of a core
 /// those of many others may pass.
-#[derive(Debug)]
+#[serde_as]
+#[derive(Debug, Deserialize, Serialize)]
 #[repr(C, align(64))]
 pub(super) struct Context {
     // The window, and what every stage asks in every cycle.
@@ -239,6 +242,7 @@ pub(super) struct Context {
     pub(super) fetch_granted: Granted,
     pub(super) accounts: Accounts,
     /// Physical register of each register slot; so long that a slot needs no check.
+    #[serde_as(as = "[_; 256]")]
     pub(super) map: [u16; 256],
     // What is rarely looked at.
     /// Until then the hart is leaving a nap, and takes no interrupt.

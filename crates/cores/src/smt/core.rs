@@ -1,5 +1,6 @@
 //! An out-of-order core, cycle by cycle.
 
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use loiter_isa::{Inst, decode};
@@ -28,7 +29,7 @@ use crate::walker::{Ended, Walker};
 use crate::{Observer, Shared, WaitCounters};
 
 /// What is to happen to an instruction in a coming cycle.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) enum Event {
     /// Instructions that need its result may issue.
     Wake,
@@ -48,7 +49,7 @@ pub(super) enum Event {
 const WHEEL_WORDS: usize = 2;
 
 /// An event, and the instruction: context, position in its window, age.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct InstructionEvent {
     pub(super) event: Event,
     pub(super) c: u8,
@@ -57,7 +58,7 @@ pub(super) struct InstructionEvent {
 }
 
 /// A store that has performed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct PerformedStore {
     pub(super) hart: HartId,
     pub(super) addr: PhysAddr,
@@ -67,7 +68,7 @@ pub(crate) struct PerformedStore {
 }
 
 /// What the contexts of a core share. What is asked in every cycle comes first, as in [`Context`].
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 #[repr(C, align(64))]
 pub(super) struct CoreState {
     // What every cycle asks.
@@ -169,7 +170,7 @@ pub(super) struct CoreState {
 }
 
 /// One core.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Core {
     pub(super) state: CoreState,
     pub(super) contexts: Vec<Context>,

@@ -3,6 +3,7 @@
 use loiter_memory::{Level, Missed};
 use loiter_observe::Mode;
 use loiter_types::{Cycle, counters};
+use serde::{Deserialize, Serialize};
 
 counters! {
     /// Counters of an out-of-order core.
@@ -218,7 +219,7 @@ const COUNTED: [(&str, &str); 8] = [
 ];
 
 /// How the cycles of a core are distributed. All distributions lie side by side, since each counts every cycle.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Histograms {
     /// Where the entries of each begin, and where the last one's end.
     pub(super) starts: [u16; COUNTED.len() + 1],

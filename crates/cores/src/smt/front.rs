@@ -5,12 +5,13 @@
 //! takes in parts keeps the others where they are, and with a group in each stage nothing is fetched. What
 //! of a group is squashed keeps its entry until the group has come to renaming.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_types::{Cycle, StateVisitor};
 
 /// What one cycle fetched.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 struct Group {
     /// When it comes to renaming if nothing keeps it.
     due: Cycle,
@@ -19,7 +20,7 @@ struct Group {
 }
 
 /// The groups in the front end, the oldest first.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Stages {
     groups: VecDeque<Group>,
     stages: usize,

@@ -1,12 +1,13 @@
 //! Loads that have read a line which a store of another hart writes then: they read it again.
 
 use loiter_types::PhysAddr;
+use serde::{Deserialize, Serialize};
 
 use super::context::{Context, Progress};
 use super::core::{Core, PerformedStore};
 
 /// The lines of an access: the first and the last, mostly the same.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Deserialize, Serialize)]
 pub(super) struct Lines(u64, u64);
 
 /// The lines of `bytes` bytes at `addr`.

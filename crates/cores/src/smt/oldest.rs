@@ -8,6 +8,7 @@ use loiter_machine::{AccessFault, Machine};
 use loiter_memory::{Caches, Request, RequestKind};
 use loiter_observe::{Doing, Slot};
 use loiter_types::{Cycle, HartId, PhysAddr, VirtAddr};
+use serde::{Deserialize, Serialize};
 
 use super::context::{Context, How, Oldest};
 use super::core::{CoreState, Event, PerformedStore};
@@ -473,7 +474,7 @@ struct DirectPort<'a> {
 
 /// Where an instruction has stored how many bytes: in one place, or in two, at the end of one page and at the start
 /// of another.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 struct Stored {
     parts: [(PhysAddr, u64); 2],
     count: usize,

@@ -4,6 +4,8 @@
 //! semantics that everything runs by. What it cannot know at fetch is what another hart will have
 //! written when a load performs; then it is wrong, and the branch redirects fetch as any other.
 
+use serde::{Deserialize, Serialize};
+use serde_with::serde_as;
 use std::collections::VecDeque;
 
 use loiter_hart::{Access, Hart, Operands, access_width, compute, extend};
@@ -16,7 +18,7 @@ use super::core::CoreState;
 use crate::store_buffer::{StoreBuffer, overlay};
 
 /// A store that has been fetched and has not retired.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 struct Stored {
     n: u64,
     addr: PhysAddr,
@@ -25,8 +27,10 @@ struct Stored {
 }
 
 /// What is known of a context at the point that fetch has reached.
-#[derive(Debug)]
+#[serde_as]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Oracle {
+    #[serde_as(as = "[_; SINK as usize + 1]")]
     regs: [u64; SINK as usize + 1],
     /// By position in the window, what the destination held before.
     replaced: Vec<u64>,

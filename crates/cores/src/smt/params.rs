@@ -3,6 +3,7 @@
 
 use loiter_memory::{Tlb, TlbParams, WalkerParams};
 use loiter_types::params;
+use serde::{Deserialize, Serialize};
 
 use crate::predict::{BranchParams, BtbParams};
 use crate::{DivideParams, IdleParams, WaitParams};
@@ -162,7 +163,7 @@ params! {
 }
 
 /// All parameters of an out-of-order core.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct SmtParams {
     /// `core.contexts`: contexts of a core.
     pub contexts: u64,

@@ -2,9 +2,10 @@
 
 use super::context::Context;
 use super::params::SmtParams;
+use serde::{Deserialize, Serialize};
 
 /// A policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum FetchPolicy {
     /// Those with the fewest instructions before issue (Tullsen et al. 1996, ICOUNT).
     Icount,
@@ -32,7 +33,7 @@ impl FetchPolicy {
 }
 
 /// What of the front end, of queues and of registers a context may have.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct Shares {
     /// Instructions before renaming; no bound where they are not divided, or stand in stages.
     pub(super) front: u32,

@@ -5,9 +5,10 @@
 //! ever, they leave one.
 
 use super::params::SmtUnitParams;
+use serde::{Deserialize, Serialize};
 
 /// The ports of a core's data cache.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct DataPorts {
     pub(super) ports: u64,
     pub(super) stores_take_ports: bool,

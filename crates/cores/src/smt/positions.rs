@@ -1,7 +1,9 @@
 //! Positions in the window of some of a context's instructions, in program order.
 
+use serde::{Deserialize, Serialize};
+
 /// The positions, oldest first, in a ring.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Positions {
     ring: Box<[u64]>,
     /// `first..end`, modulo the room of the ring.

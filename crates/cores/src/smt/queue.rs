@@ -4,6 +4,8 @@
 //! word of the mask and one bit in it follow from its number.
 
 use super::ranked::Ranked;
+use serde::{Deserialize, Serialize};
+use serde_with::serde_as;
 
 /// Most entries of a queue.
 const MOST: usize = 128;
@@ -21,7 +23,7 @@ pub(super) fn word_and_bit(slot: u8) -> (usize, u64) {
 }
 
 /// An instruction in a queue.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub(super) struct Queued {
     /// Age among all instructions of the core.
     pub(super) seq: u64,
@@ -33,13 +35,15 @@ pub(super) struct Queued {
 }
 
 /// The integer queue, 0, and the floating-point queue, 1.
-#[derive(Debug)]
+#[serde_as]
+#[derive(Debug, Deserialize, Serialize)]
 #[repr(C)]
 pub(super) struct Queues {
     free: Mask,
     ready: Mask,
     capacities: [u32; 2],
     free_entries: [u32; 2],
+    #[serde_as(as = "[_; 2 * MOST]")]
     entries: [Queued; 2 * MOST],
 }
 

@@ -1,14 +1,19 @@
 //! Short lists by rank.
 
+use serde::{Deserialize, Serialize};
+use serde_with::serde_as;
+
 /// Most things in a list: the entries of a queue, or the contexts of a core.
 const MOST: usize = 128;
 
 /// Things, numbered, the one of the lowest rank first. Kept for its room.
-#[derive(Debug)]
+#[serde_as]
+#[derive(Debug, Deserialize, Serialize)]
 #[repr(C)]
 pub(super) struct Ranked {
     count: usize,
     /// Rank, and in the lowest eight bits the number.
+    #[serde_as(as = "[_; MOST]")]
     keys: [u64; MOST],
 }
 
@@ -56,11 +61,13 @@ const MOST_CONTEXTS: usize = 64;
 
 /// A few things of which one or two are taken, that of the lowest rank first. Their order, which changes from cycle to
 /// cycle, is looked for without branches.
-#[derive(Debug)]
+#[serde_as]
+#[derive(Debug, Deserialize, Serialize)]
 #[repr(C)]
 pub(super) struct Candidates {
     count: usize,
     /// As in [`Ranked`].
+    #[serde_as(as = "[_; MOST_CONTEXTS]")]
     keys: [u64; MOST_CONTEXTS],
 }
 

@@ -10,6 +10,7 @@ use loiter_hart::Access;
 use loiter_isa::{Class, Inst, decode};
 use loiter_observe::Slot;
 use loiter_types::{Cycle, VirtAddr};
+use serde::{Deserialize, Serialize};
 
 use super::context::{Context, Fetch, How, Progress};
 use super::core::CoreState;
@@ -20,7 +21,7 @@ use crate::walker::{Wanted, page};
 use crate::{Observer, Shared};
 
 /// The handler that a context runs, or ran last.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(super) struct Refill {
     /// Its instructions that have not been fetched.
     left: u64,

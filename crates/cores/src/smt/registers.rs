@@ -1,6 +1,7 @@
 //! Physical registers: two files, shared by the contexts of a core, in one space of numbers.
 
 use super::queue::{Mask, WORDS, word_and_bit};
+use serde::{Deserialize, Serialize};
 
 /// Register that reads as zero and is never written: x0 of every context.
 pub(super) const ZERO: u16 = 0;
@@ -11,7 +12,7 @@ pub(super) const NONE: u16 = u16::MAX;
 const OF_CONTEXT: [usize; 2] = [31, 32];
 
 /// Which file a register is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum File {
     Integer,
     Fp,
@@ -26,7 +27,7 @@ impl File {
 }
 
 /// The registers.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Registers {
     pub(super) values: Vec<u64>,
     /// Whether an instruction that reads it may issue.

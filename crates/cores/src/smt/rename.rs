@@ -2,6 +2,7 @@
 
 use loiter_isa::{Class, SINK};
 use loiter_types::Cycle;
+use serde::{Deserialize, Serialize};
 
 use super::context::{Context, How, Progress};
 use super::core::{Core, CoreState};
@@ -9,7 +10,7 @@ use super::registers::{File, NONE};
 use crate::{Observer, Shared};
 
 /// What keeps an instruction in the front end.
-#[derive(PartialEq, Eq)]
+#[derive(PartialEq, Eq, Deserialize, Serialize)]
 enum Full {
     Queue,
     Registers,

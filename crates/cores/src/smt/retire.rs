@@ -5,6 +5,7 @@ use loiter_isa::Class;
 use loiter_memory::{Request, RequestKind};
 use loiter_observe::{Doing, Slot};
 use loiter_types::{AddressSpace, Cycle, PhysAddr, VirtAddr};
+use serde::{Deserialize, Serialize};
 
 use super::context::{Context, Fetch, How, Oldest, Progress};
 use super::core::{Core, CoreState, PerformedStore};
@@ -16,7 +17,7 @@ use crate::walker::Granted;
 use crate::{Observer, PipelineStep, Shared};
 
 /// What came of looking at the oldest instruction.
-#[derive(PartialEq, Eq)]
+#[derive(PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum Oldness {
     /// It retired.
     Retired,

@@ -1,5 +1,7 @@
 //! Harts come into contexts and leave them.
 
+use std::sync::Arc;
+
 use loiter_hart::{Hart, HartState, Privilege, Retired};
 use loiter_isa::SINK;
 use loiter_memory::{Memory, RequestKind};
@@ -19,6 +21,13 @@ use crate::warm::Traces;
 use crate::{Observer, Shared};
 
 impl Core {
+    /// Makes this core what `saved` is, which has the same parameters.
+    pub(crate) fn restore(&mut self, saved: Self) {
+        let params = Arc::clone(&self.state.params);
+        *self = saved;
+        self.state.params = params;
+    }
+
     /// Seats `hart` in vacant context `c`.
     pub(super) fn seats(
         &mut self,

@@ -8,6 +8,7 @@ use loiter_hart::{Access, Hart, access_width};
 use loiter_isa::{Class, Inst};
 use loiter_observe::Slot;
 use loiter_types::{AddressSpace, Cycle, PAGE_BYTES, VirtAddr};
+use serde::{Deserialize, Serialize};
 
 use super::context::{Context, Fetch, Oldest, Progress};
 use super::core::{Core, CoreState};
@@ -15,7 +16,7 @@ use crate::walker::{Ended, Granted, Wanted, flush_of, page};
 use crate::{Observer, Shared};
 
 /// What a translation is wanted for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum For {
     /// The next instruction.
     Fetch,

@@ -10,9 +10,10 @@
 use super::message::Node;
 use super::state::State;
 use crate::request::Level;
+use serde::{Deserialize, Serialize};
 
 /// Replies to one request, some of which may come before the grant that says how many there are.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Collecting {
     line: u64,
     replies: u16,
@@ -22,7 +23,7 @@ struct Collecting {
 }
 
 /// A request whose grant and replies are all there.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Collected {
     pub(crate) state: State,
     pub(crate) level: Level,
@@ -35,7 +36,7 @@ pub(crate) struct Collected {
 }
 
 /// What each node collects.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Collector(Vec<Vec<Collecting>>);
 
 impl Collector {

@@ -12,9 +12,10 @@
 //! newest sharer has the F state, and an owner keeps the O state when others read.
 
 use super::state::{Holders, State};
+use serde::{Deserialize, Serialize};
 
 /// What a child asks its home for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Want {
     /// A copy to fetch instructions from.
     Fetch,
@@ -29,7 +30,7 @@ pub enum Want {
 }
 
 /// The states that a machine has beside M, S and I, and what its directory knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Protocol {
     /// E: a read of a line that nobody holds is granted the right to write.
     pub exclusive: bool,
@@ -43,7 +44,7 @@ pub struct Protocol {
 }
 
 /// Who holds a line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Entry {
     /// The child that supplies the line: alone in E or M, or among sharers in O or F.
     pub owner: Option<u16>,
@@ -75,7 +76,7 @@ impl Entry {
 }
 
 /// Where the requester's value comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Supply {
     /// It has a copy already.
     Nobody,
@@ -86,7 +87,7 @@ pub enum Supply {
 }
 
 /// What the child that supplies a line keeps of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Keep {
     /// What it has.
     All,
@@ -97,7 +98,7 @@ pub enum Keep {
 }
 
 /// A decision: what happens to a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Step {
     /// Where the value comes from.
     pub supply: Supply,
@@ -112,7 +113,7 @@ pub struct Step {
 }
 
 /// What home knows when it decides.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Known {
     /// Who holds the line.
     pub entry: Entry,

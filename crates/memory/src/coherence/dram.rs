@@ -4,6 +4,7 @@
 //! between reads and writes.
 
 use loiter_types::{Cycle, counters, params};
+use serde::{Deserialize, Serialize};
 
 params! {
     /// Memory of a machine made of messages: section `dram`.
@@ -55,7 +56,7 @@ counters! {
 const NO_ROW: u64 = u64::MAX;
 
 /// The memory of a home.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Dram {
     params: DramParams,
     lines_per_row: u64,

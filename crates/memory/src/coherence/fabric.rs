@@ -1,5 +1,6 @@
 //! What carries messages between nodes, and what happens in coming cycles.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_types::{ContextId, CoreId, Cycle};
@@ -14,7 +15,7 @@ use crate::request::Told;
 use crate::wheel::Wheel;
 
 /// Between the cores of a cluster and its home.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Inside {
     /// From a core to the home of its cluster.
     pub(crate) up_cycles: u64,
@@ -27,7 +28,7 @@ pub(crate) struct Inside {
 }
 
 /// Networks, memory, and events to come.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Fabric {
     pub(crate) cores: usize,
     /// Cores of a cluster, if there are clusters.

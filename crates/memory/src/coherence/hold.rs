@@ -8,11 +8,12 @@
 //! kept anew while somebody waits for it.
 
 use loiter_types::{ContextId, CoreId, Cycle};
+use serde::{Deserialize, Serialize};
 
 use super::message::Message;
 
 /// A line that is kept.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 struct Hold {
     core: CoreId,
     context: ContextId,
@@ -21,7 +22,7 @@ struct Hold {
 }
 
 /// A snoop that waits.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 struct Waiting {
     core: CoreId,
     snoop: Message,
@@ -29,7 +30,7 @@ struct Waiting {
 }
 
 /// All lines that are kept, and snoops that wait.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Holds {
     held: Vec<Hold>,
     waiting: Vec<Waiting>,

@@ -14,6 +14,7 @@
 //! Messages between two nodes arrive in the order in which they were sent, so a grant is never overtaken by the snoop
 //! that takes the line away again.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_types::Cycle;
@@ -32,7 +33,7 @@ mod gather;
 use above::want_above;
 
 /// Rules of a home.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct HomeRules {
     /// Between it and its children.
     pub(crate) protocol: Protocol,
@@ -73,7 +74,7 @@ pub(crate) struct HomeRules {
 }
 
 /// What home knows of a line.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 struct Line {
     /// Who holds it.
     entry: Entry,
@@ -82,7 +83,7 @@ struct Line {
 }
 
 /// Why home gathers copies of a line.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 enum Purpose {
     /// To grant a request of child `from`, or to perform it.
     Serve {
@@ -99,7 +100,7 @@ enum Purpose {
 }
 
 /// Replies, and a value, that home waits for.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Gather {
     purpose: Purpose,
     step: Step,
@@ -115,7 +116,7 @@ struct Gather {
 }
 
 /// A request that waits for the home above.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 struct Above {
     from: u16,
     want: Want,
@@ -124,7 +125,7 @@ struct Above {
 }
 
 /// A line with something in progress.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 struct Busy {
     gather: Option<Gather>,
     above: Option<Above>,
@@ -165,7 +166,7 @@ loiter_types::counters! {
 }
 
 /// A home.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Home {
     node: Node,
     rules: HomeRules,

@@ -1,12 +1,13 @@
 //! Where clusters, homes and memory controllers are in a network.
 
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 use super::network::Topology;
 use super::params::NetworkParams;
 
 /// Stops of all nodes.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Places {
     pub(crate) topology: Topology,
     /// The stop of each child of the homes, then of each home, then of each memory controller.

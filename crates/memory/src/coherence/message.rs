@@ -3,9 +3,10 @@
 use super::directory::{Keep, Want};
 use super::state::State;
 use crate::request::{Level, Request};
+use serde::{Deserialize, Serialize};
 
 /// A sender or receiver of messages: the private caches of a core, the home of a cluster, or a home of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Node(pub u16);
 
 impl Node {
@@ -15,7 +16,7 @@ impl Node {
 }
 
 /// What a home asks of a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Snoop {
     /// What is to be left of it.
     pub(crate) keep: Keep,
@@ -26,7 +27,7 @@ pub(crate) struct Snoop {
 }
 
 /// What a message says of its line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) enum Body {
     /// To home: a request. `has_copy` when it was sent.
     Get {
@@ -73,7 +74,7 @@ impl Body {
 }
 
 /// A message about a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Message {
     pub(crate) from: Node,
     pub(crate) to: Node,

@@ -54,6 +54,7 @@ pub use system::Coherent;
 pub use through::{WriteThrough, WriteThroughParams};
 
 use loiter_types::CoreId;
+use serde::{Deserialize, Serialize};
 
 use fabric::Out;
 use message::Message;
@@ -71,7 +72,7 @@ pub enum Asked {
     Full,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 enum Event {
     /// A message arrives.
     Arrives(Message),

@@ -5,6 +5,7 @@
 //! gap of each link that is long enough. Messages between two nodes arrive in the order in which they were sent.
 
 use loiter_types::{Cycle, counters};
+use serde::{Deserialize, Serialize};
 
 use super::message::Node;
 use crate::bus::Calendar;
@@ -24,7 +25,7 @@ counters! {
 }
 
 /// How the stops of a network are connected. A stop has one or more nodes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Topology {
     /// Every stop has a link from a switch, which takes `latency_cycles` from any other stop.
     Crossbar {
@@ -62,7 +63,7 @@ pub enum Topology {
 }
 
 /// A network, as it is configured.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct NetworkConfig {
     /// How stops are connected.
     pub topology: Topology,
@@ -77,7 +78,7 @@ pub struct NetworkConfig {
 }
 
 /// A network.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Network {
     config: NetworkConfig,
     links: Vec<Calendar>,

@@ -4,6 +4,7 @@
 //! page only, as it knows physical addresses. It never changes values: it asks for copies to read, as a load does.
 
 use loiter_types::{PAGE_BYTES, counters, params};
+use serde::{Deserialize, Serialize};
 
 params! {
     /// What is brought into data caches before it is requested: section `prefetch`.
@@ -51,7 +52,7 @@ counters! {
 const PAGES: usize = 16;
 
 /// What is known of the accesses to a page.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 struct Followed {
     page: u64,
     /// The line of the last one.
@@ -63,7 +64,7 @@ struct Followed {
 }
 
 /// A prefetcher.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Prefetcher {
     by_stride: bool,
     degree: u64,

@@ -6,6 +6,7 @@
 mod copies;
 
 use loiter_types::{CoreId, Cycle, StateVisitor};
+use serde::{Deserialize, Serialize};
 
 use copies::{Leaving, Stated};
 
@@ -30,7 +31,7 @@ fn cache_of(kind: RequestKind) -> usize {
 }
 
 /// Rules of a core's private caches.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct PrivateRules {
     pub(crate) protocol: Protocol,
     /// Home is told of shared copies that are given up.
@@ -48,7 +49,7 @@ pub(crate) struct PrivateRules {
 }
 
 /// What a core's private caches count. A look-up that misses counts when its request is taken.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 pub(crate) struct PrivateCounters {
     /// Of the instruction cache and of the data cache.
     pub(crate) first: [L1Counters; 2],
@@ -59,7 +60,7 @@ pub(crate) struct PrivateCounters {
 }
 
 /// A line that is outstanding.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Miss {
     line: u64,
     since: Cycle,
@@ -72,7 +73,7 @@ struct Miss {
 }
 
 /// The private caches of a core.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Private {
     core: CoreId,
     node: Node,

@@ -14,6 +14,7 @@
 //! A request becomes what it has to be when it has the bus: one to write, of a cache that has lost its copy while it waited,
 //! fetches the line; a line to be written back that another cache has taken needs no bus any more.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_types::{Cycle, counters, params};
@@ -81,7 +82,7 @@ counters! {
 }
 
 /// A bus, as it is configured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct SnoopingBusConfig {
     /// Cores have it in turn, not in order of arrival.
     pub round_robin: bool,
@@ -212,14 +213,14 @@ pub(super) fn no_network(cores: usize) -> NetworkConfig {
 }
 
 /// A request that waits for the bus.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Waiting {
     since: Cycle,
     message: Message,
 }
 
 /// A transaction from when it has the bus until it is over.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Transaction {
     message: Message,
     /// What the requester holds then, and what serves it.
@@ -228,7 +229,7 @@ struct Transaction {
 }
 
 /// The bus.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct SnoopingBus {
     config: SnoopingBusConfig,
     protocol: Protocol,

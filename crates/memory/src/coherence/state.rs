@@ -1,7 +1,9 @@
 //! The state of a copy of a line, and sets of those that hold one.
 
+use serde::{Deserialize, Serialize};
+
 /// What a cache may do with its copy of a line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum State {
     /// There is no copy.
     #[default]
@@ -54,7 +56,7 @@ pub const MOST_CHILDREN: usize = 256;
 const WORDS: usize = MOST_CHILDREN / 64;
 
 /// A set of children of a home, by number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Holders([u64; WORDS]);
 
 impl Holders {

@@ -3,6 +3,7 @@
 mod build;
 
 use loiter_types::{ContextId, CoreId, CounterVisitor, Cycle, PhysAddr, StateVisitor};
+use serde::{Deserialize, Serialize};
 
 use super::collect::{Collected, Collector};
 use super::fabric::{Fabric, Out};
@@ -14,7 +15,7 @@ use super::{Asked, Event, State};
 use crate::request::{Level, Request, RequestKind, Response, Told};
 
 /// A memory system made of messages.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub struct Coherent {
     line_log2: u32,
     pub(super) private: Vec<Private>,

@@ -2,9 +2,10 @@
 //! `mutex.h` and `rwsem.h` declare them. Each gets the address of its lock in register a0.
 
 use loiter_observe::Access;
+use serde::{Deserialize, Serialize};
 
 /// Kinds of locks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum Kind {
     /// Its owner spins, and keeps its hart until the release, though the scheduler passes one from task to task.
     Spin,
@@ -15,7 +16,7 @@ pub(super) enum Kind {
 }
 
 /// What a function has done when it returns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum Done {
     /// It has the lock.
     Acquired,

@@ -6,6 +6,7 @@
 //! A kernel that is not preemptible has some releases inline (`CONFIG_INLINE_SPIN_UNLOCK` and its like), without a call.
 //! There the first store by which a hart changes the word of a lock that it has is the release: only releases do that.
 
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ const FIRST_ARGUMENT: usize = 10;
 const MOST_CALLS: usize = 1 << 16;
 
 /// A call of a lock function that has not returned.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 struct Call {
     done: Done,
     kind: Kind,
@@ -44,7 +45,7 @@ impl Call {
 }
 
 /// What a hart that is a virtual CPU waits for.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 struct Waits {
     /// Calls in which it spins: interrupts nest.
     calls: u32,
@@ -80,7 +81,48 @@ pub(crate) struct LockStats {
     pub(crate) locks: Locks,
 }
 
+/// What has been counted, and calls that have not returned, as a snapshot of a host keeps it: what is not known from symbols.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SavedLockStats {
+    /// By return address and stack pointer, in their order.
+    calls: Vec<((u64, u64), Call)>,
+    held: Vec<Vec<Claim>>,
+    waits: Vec<Waits>,
+    locks: Locks,
+}
+
 impl LockStats {
+    /// All that has been counted, and what is open.
+    pub(crate) fn save(&self) -> SavedLockStats {
+        let mut calls: Vec<_> = self.calls.iter().map(|(&key, &call)| (key, call)).collect();
+        calls.sort_unstable_by_key(|&(key, _)| key);
+        SavedLockStats {
+            calls,
+            held: self.held.clone(),
+            waits: self.waits.clone(),
+            locks: self.locks.clone(),
+        }
+    }
+
+    /// Makes this, which has counted nothing, what `saved` is: of a system with the same symbols.
+    ///
+    /// # Errors
+    /// Another number of harts.
+    pub(crate) fn restore(&mut self, saved: SavedLockStats) -> Result<(), String> {
+        let (theirs, ours) = (saved.waits.len(), self.waits.len());
+        if [theirs, saved.held.len()] != [ours; 2] {
+            return Err(format!("locks of {theirs} harts, where there are {ours}"));
+        }
+        for (key, call) in saved.calls {
+            self.addresses.insert(key.0);
+            self.pages.insert(key.0 / PAGE_BYTES);
+            self.calls.insert(key, call);
+        }
+        (self.held, self.waits, self.locks) = (saved.held, saved.waits, saved.locks);
+        Ok(())
+    }
+
     /// Of a system with the symbols of a kernel, or of a program with functions of the same names.
     ///
     /// # Errors

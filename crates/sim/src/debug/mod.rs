@@ -25,7 +25,7 @@ mod trace;
 
 pub(crate) use guests::GuestInspectors;
 pub(crate) use inspector::{Inspector, Watcher};
-pub(crate) use lock_stats::LockStats;
+pub(crate) use lock_stats::{LockStats, SavedLockStats};
 pub(crate) use pipeline::Pipeline;
 pub use pipeline::PipelineRequest;
 pub(crate) use profiler::Profiler;

@@ -15,6 +15,7 @@ use super::params::HostParams;
 use super::scheduler::{self, Scheduler};
 use super::session::VmStatus;
 use super::vcpu::{Cpu, State, Vcpu, View};
+use crate::config::MachineFile;
 use crate::error::Error;
 use crate::result::{Exit, ExitReason};
 use crate::system::System;
@@ -31,6 +32,8 @@ pub struct Host {
     pub(super) cpus: Vec<Cpu>,
     /// The timing cores, if CPUs are contexts of such.
     pub(super) timing: Option<Timing>,
+    /// Name and hash of their machine.
+    pub(super) machine: Option<(String, String)>,
     pub(super) scheduler: Box<dyn Scheduler>,
     pub(super) help: Box<dyn Policy>,
     /// Loops in which harts pause, if the host looks for them.
@@ -55,15 +58,20 @@ pub enum Progress {
 }
 
 impl Host {
-    /// A host at power-on, with the systems of the guests of `file` in their order, each with whether somebody types to it.
+    /// A host at power-on, with the systems of the guests of `file` in their order, each with whether somebody types to it. With
+    /// `machine` its CPUs are contexts of that machine's cores.
     ///
     /// # Errors
-    /// As [`System::host`].
+    /// As [`System::host`]; a machine that cannot be.
     pub(crate) fn new(
         file: VmFile,
         systems: Vec<(System, bool)>,
-        timing: Option<Timing>,
+        machine: Option<&MachineFile>,
     ) -> Result<Self, Error> {
+        let timing = match machine {
+            Some(machine) => Timing::new(&machine.name, machine.timing(), Cycle(0))?,
+            None => None,
+        };
         let (systems, driven): (Vec<_>, Vec<_>) = systems.into_iter().unzip();
         let mut system = System::host(systems)?;
         let guests = file.guests.iter().zip(driven).enumerate();
@@ -88,6 +96,7 @@ impl Host {
             vcpus,
             cpus,
             timing,
+            machine: machine.map(|it| (it.name.clone(), it.hash())),
             loops,
             now: Cycle(0),
             pause: None,

@@ -34,6 +34,8 @@ mod testing;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod timed_snapshot_tests;
+#[cfg(test)]
 mod timed_tests;
 
 pub use file::VmFile;

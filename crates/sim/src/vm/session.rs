@@ -14,7 +14,6 @@ use crate::error::Error;
 use crate::request::{DiskRequest, Request};
 use crate::session::Session;
 use crate::system::System;
-use crate::timing_phase::Timing;
 
 /// Turns between two looks at the clock of the computer.
 const TURNS_PER_LOOK: u32 = 16;
@@ -82,13 +81,6 @@ impl Vm {
         })
     }
 
-    fn timing(&self) -> Result<Option<Timing>, Error> {
-        match &self.machine {
-            Some(machine) => Timing::new(&machine.name, machine.timing(), Cycle(0)),
-            None => Ok(None),
-        }
-    }
-
     /// The next guest runs the program `elf` as `request` says, whose machine has the guest's harts, memory and clock.
     ///
     /// # Errors
@@ -140,8 +132,8 @@ impl Vm {
         self.systems.push((system, is_driven));
         if self.systems.len() == self.file.guests.len() {
             let systems = std::mem::take(&mut self.systems);
-            let timing = self.timing()?;
-            self.host = Some(Host::new(self.file.clone(), systems, timing)?);
+            let host = Host::new(self.file.clone(), systems, self.machine.as_ref());
+            self.host = Some(host?);
         }
         Ok(())
     }
@@ -234,12 +226,12 @@ impl Vm {
     /// Saves the host, which has run or not, to `path`. Returns the length of the file.
     ///
     /// # Errors
-    /// Guests that are missing; timing cores; a file that cannot be written.
+    /// Guests that are missing; a file that cannot be written.
     pub fn save(&mut self, path: &str) -> Result<u64, Error> {
         self.host()?.save(path)
     }
 
-    /// Makes the host, which has not run, what the snapshot at `path` is of. Timing cores begin cold.
+    /// Makes the host, which has not run, what the snapshot at `path` is of. Timing cores begin cold if that is of a host without.
     ///
     /// # Errors
     /// Guests that are missing; a snapshot that is damaged, or of another host.

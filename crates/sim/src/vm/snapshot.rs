@@ -1,13 +1,13 @@
 //! A host in a file: all that decides how it goes on.
 //!
 //! A host is put together from its file and its guests' programs as always, and is then made what the snapshot is of.
-//! Between two turns every CPU stands at the same cycle, so nothing is in flight but in timing cores, which are not saved: a host
-//! may go on with them, and they begin cold.
+//! Between two turns every CPU stands at the same cycle. What is in flight then is in timing cores and their memory, which are saved as
+//! they are and restored on the same machine only. A host without them may go on with them, and they begin cold.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use loiter_hart::SavedHart;
+use loiter_hart::{Hart, HostCall, SavedHart};
 use loiter_machine::snapshot::{
     FileIdentity, Hardware, Header, Snapshot, SnapshotError, SnapshotWriter, StateHash, StateHasher,
 };
@@ -21,11 +21,17 @@ use super::detection::PauseLoops;
 use super::guest::End;
 use super::host::Host;
 use super::vcpu::{Cpu, Vcpu};
+use crate::debug::{LockStats, SavedLockStats};
 use crate::error::Error;
 use crate::snapshot::{identity, other_disks};
+use crate::timing_phase::Timing;
 
 /// The section with the state of a host.
 const HOST: &str = "host";
+/// The section with that of its timing cores, if it has such.
+const CORES: &str = "cores";
+/// What stands for the machine of a host without.
+const NO_MACHINE: &str = "host";
 /// What of a file may be another one when a host goes on: how long it runs, and what executes its virtual CPUs.
 const FREE_KEYS: [&str; 3] = ["host.run_us", "host.machine", "host.machine_set"];
 
@@ -54,19 +60,35 @@ struct GuestState {
     over: Option<(Cycle, End)>,
     /// What each console has said that nobody has taken.
     said: BTreeMap<usize, Vec<u8>>,
+    /// Of its locks, if they are followed.
+    locks: Option<SavedLockStats>,
+}
+
+/// Timing cores with all that is in flight.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CoresState<T> {
+    timing: T,
+    /// Of each hart.
+    harts: Vec<Heard>,
+}
+
+/// What has come to a hart in its context, or from it, and has not been dealt with.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Heard {
+    /// The interrupt lines as its core has seen them last.
+    lines: u64,
+    called: Option<HostCall>,
+    paused: Option<(Cycle, Cycle)>,
 }
 
 impl Host {
     /// Saves the host as it stands between two turns. Returns the length of the file.
     ///
     /// # Errors
-    /// Timing cores; a file that cannot be written.
+    /// A file that cannot be written.
     pub(super) fn save(&self, path: &str) -> Result<u64, Error> {
-        if self.timing.is_some() {
-            return Err(Error::User(format!(
-                "{path}: a host on timing cores cannot be saved, for they have work in flight; without host.machine it can, and go on with it"
-            )));
-        }
         let machine = &self.system.machine;
         let guests = self.guests.iter().map(|guest| {
             let platform = machine.platform(guest.number());
@@ -75,6 +97,7 @@ impl Host {
                 machine: machine.save_guest(guest.number()),
                 retired: guest.retired.clone(),
                 over: guest.over.clone(),
+                locks: self.lock_stats(guest.number()).map(LockStats::save),
                 said: consoles
                     .map(|port| (port, platform.output(port).to_vec()))
                     .collect(),
@@ -101,8 +124,24 @@ impl Host {
         let fail = |fault| SnapshotError::new(Path::new(path), fault);
         let mut writer = SnapshotWriter::new(self.header()?);
         writer.state(HOST, &state).map_err(fail)?;
+        if let Some(timing) = &self.timing {
+            let heard = |hart: &Hart| Heard {
+                lines: hart.csr.lines(),
+                called: hart.called,
+                paused: hart.paused,
+            };
+            let harts = self.system.harts.iter().map(heard).collect();
+            let state = CoresState { timing, harts };
+            writer.state(CORES, &state).map_err(fail)?;
+        }
         writer.ram(&machine.ram).map_err(fail)?;
         Ok(writer.write(Path::new(path))?)
+    }
+
+    /// Who follows the locks of a guest, if anybody does.
+    fn lock_stats(&self, guest: usize) -> Option<&LockStats> {
+        let inspector = self.system.guest_inspectors.get(guest)?;
+        inspector?.lock_stats.as_ref()
     }
 
     fn header(&self) -> Result<Header, Error> {
@@ -111,11 +150,13 @@ impl Host {
             .iter()
             .map(|guest| guest.name.as_str())
             .collect();
+        let nothing = || (NO_MACHINE.into(), String::new());
+        let (machine, machine_hash) = self.machine.clone().unwrap_or_else(nothing);
         Ok(Header {
             loiter: env!("CARGO_PKG_VERSION").into(),
             description: format!("a host of the guests {}", names.join(", ")),
-            machine: "host".into(),
-            machine_hash: String::new(),
+            machine,
+            machine_hash,
             hardware: self.hardware(),
             cycle: self.now.0,
             instructions: self.system.instructions(),
@@ -157,10 +198,11 @@ impl Host {
         }
     }
 
-    /// Makes the host, which has not run, what the snapshot at `path` is of. Timing cores begin cold, with who was running.
+    /// Makes the host, which has not run, what the snapshot at `path` is of. If that is of a host without timing cores, ours begin
+    /// cold, with who was running.
     ///
     /// # Errors
-    /// A snapshot that is damaged, or of another host.
+    /// A snapshot that is damaged, or of another host, or of one on other timing cores.
     pub(super) fn restore(&mut self, path: &str) -> Result<(), Error> {
         let snapshot = Snapshot::open(Path::new(path))?;
         snapshot.fits(&self.hardware())?;
@@ -175,6 +217,7 @@ impl Host {
         if let Some(differences) = other_disks(&snapshot.header().disks, &self.disks()?) {
             return Err(snapshot.other_machine(differences).into());
         }
+        let cores = self.saved_cores(&snapshot)?;
         let system = &mut self.system;
         let counts = [
             state.harts.len(),
@@ -208,6 +251,13 @@ impl Host {
             for (port, said) in saved.said {
                 platform.restore_output(port, said).map_err(damaged)?;
             }
+            if let Some(locks) = saved.locks {
+                let followed = system.guest_inspectors.place(guest.number());
+                let lock_stats = followed.as_mut().and_then(|it| it.lock_stats.as_mut());
+                let lock_stats =
+                    lock_stats.ok_or_else(|| damaged("nobody follows locks".into()))?;
+                lock_stats.restore(locks).map_err(damaged)?;
+            }
             guest.retired = saved.retired;
             guest.over = saved.over;
         }
@@ -218,7 +268,56 @@ impl Host {
         self.loops = state.loops;
         let knows = |it: serde_json::Result<()>| it.map_err(|error| damaged(error.to_string()));
         knows(self.scheduler.restore(state.scheduler))?;
-        knows(self.help.restore(state.helping))
+        knows(self.help.restore(state.helping))?;
+        match cores {
+            Some(cores) => self.restore_cores(cores).map_err(damaged),
+            None => Ok(()),
+        }
+    }
+
+    /// The timing cores of a snapshot, if it has such.
+    ///
+    /// # Errors
+    /// Others than ours.
+    fn saved_cores(&self, snapshot: &Snapshot) -> Result<Option<CoresState<Timing>>, Error> {
+        if !snapshot.sections().iter().any(|it| it.name == CORES) {
+            return Ok(None);
+        }
+        let Header {
+            machine,
+            machine_hash,
+            ..
+        } = snapshot.header();
+        if self
+            .machine
+            .as_ref()
+            .is_none_or(|(_, hash)| hash != machine_hash)
+        {
+            let ours = match &self.machine {
+                Some((name, _)) if name == machine => "other parameters of it".to_owned(),
+                Some((name, _)) => name.clone(),
+                None => "none".to_owned(),
+            };
+            let differs = format!(
+                "it has work in flight in timing cores of {machine}, and host.machine is {ours}"
+            );
+            return Err(snapshot.other_machine(differs).into());
+        }
+        Ok(Some(snapshot.state(CORES)?))
+    }
+
+    fn restore_cores(&mut self, state: CoresState<Timing>) -> Result<(), String> {
+        let timing = self.timing.as_mut().ok_or("there are no timing cores")?;
+        timing.restore(state.timing)?;
+        if timing.is_attached() {
+            let inspectors = &mut self.system.guest_inspectors;
+            inspectors.timing_begins(self.now, &self.system.harts);
+        }
+        for (hart, heard) in self.system.harts.iter_mut().zip(state.harts) {
+            hart.csr.set_lines(heard.lines);
+            (hart.called, hart.paused) = (heard.called, heard.paused);
+        }
+        Ok(())
     }
 }
 

@@ -2,14 +2,13 @@
 
 use loiter_isa::{Width, assemble, integer_register};
 use loiter_machine::{Machine, MachineConfig, RAM_BASE};
-use loiter_types::{Cycle, PhysAddr};
+use loiter_types::PhysAddr;
 
 use super::file::VmFile;
 use super::host::{Host, Progress};
 use super::result::{VcpuRow, VmResult};
 use crate::config::MachineFile;
 use crate::system::System;
-use crate::timing_phase::Timing;
 
 const VIRT: &str = include_str!("../../../../machines/virt.toml");
 
@@ -76,11 +75,8 @@ pub(crate) fn host_on(name: Option<&str>, file: VmFile, programs: &[&str]) -> Ho
     let systems = file.guests.iter().zip(programs);
     let systems = systems.map(|(guest, program)| (system(guest.harts as usize, program), false));
     let systems = systems.collect();
-    let timing = name.map(|name| {
-        let timing = Timing::new(name, machine(name).timing(), Cycle(0));
-        timing.expect("a machine").expect("one with timing")
-    });
-    Host::new(file, systems, timing).expect("guests that fit")
+    let machine = name.map(machine);
+    Host::new(file, systems, machine.as_ref()).expect("guests that fit")
 }
 
 /// A machine with the clock of tests.

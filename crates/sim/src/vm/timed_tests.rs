@@ -329,7 +329,7 @@ fn locks(rounds: u64) -> String {
 }
 
 /// A system that runs [`locks`], whose locks are followed by the names of their functions.
-fn followed(harts: usize, rounds: u64) -> System {
+pub(super) fn followed(harts: usize, rounds: u64) -> System {
     let code = locks(rounds);
     let at = |label: &str| {
         let line = code.lines().position(|it| it.trim().starts_with(label));
@@ -358,11 +358,8 @@ fn locks_are_followed_by_guest_as_on_the_reference_engine() {
             (followed(2, rounds[0]), false),
             (followed(3, rounds[1]), false),
         ];
-        let timing = name.map(|name| {
-            let timing = Timing::new(name, machine(name).timing(), Cycle(0));
-            timing.expect("a machine").expect("one with timing")
-        });
-        let mut host = Host::new(file, systems, timing).expect("guests that fit");
+        let machine = name.map(machine);
+        let mut host = Host::new(file, systems, machine.as_ref()).expect("guests that fit");
         let result = run(&mut host);
         for (guest, (harts, rounds)) in [(2, rounds[0]), (3, rounds[1])].into_iter().enumerate() {
             let rows = &result.guests[guest].locks;
@@ -381,12 +378,9 @@ fn locks_are_followed_by_guest_as_on_the_reference_engine() {
 fn waits_of(name: Option<&str>, cpus: u64) -> Vec<[u64; 3]> {
     let run_us = 400 * SLICE / CLOCK_MHZ;
     let file = file(cpus, run_us, FREE, "", &[(2, "")]);
-    let timing = name.map(|name| {
-        let timing = Timing::new(name, machine(name).timing(), Cycle(0));
-        timing.expect("a machine").expect("one with timing")
-    });
+    let machine = name.map(machine);
     let systems = vec![(followed(2, 2_000), false)];
-    let mut host = Host::new(file, systems, timing).expect("a guest that fits");
+    let mut host = Host::new(file, systems, machine.as_ref()).expect("a guest that fits");
     let result = run(&mut host);
     let waits = |hart| {
         let rows = result.guests[0].locks.iter();

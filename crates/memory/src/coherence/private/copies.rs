@@ -7,9 +7,10 @@ use super::super::state::State;
 use super::{DATA, INSTRUCTIONS, Miss, Private};
 use crate::cache::{Cache, Lookup};
 use crate::request::{Caches, Lost, Told};
+use serde::{Deserialize, Serialize};
 
 /// Tags, and the state of each line.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Stated {
     pub(super) tags: Cache,
     pub(super) state: Vec<State>,
@@ -38,7 +39,7 @@ impl Stated {
 }
 
 /// A copy that has been given up, of which home does not know yet.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Leaving {
     pub(super) line: u64,
     state: State,

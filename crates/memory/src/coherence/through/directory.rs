@@ -10,18 +10,19 @@
 //! nothing.
 
 use loiter_types::{CoreId, PhysAddr};
+use serde::{Deserialize, Serialize};
 
 use crate::request::{Lost, RequestKind};
 
 /// A first-level cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) enum Which {
     Instructions,
     Data,
 }
 
 /// A first-level line that its core has to give up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Taken {
     pub(super) core: CoreId,
     pub(super) which: Which,
@@ -31,7 +32,7 @@ pub(super) struct Taken {
 }
 
 /// The directory of all banks, by index of a line of the second level.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Directory {
     line_log2: u32,
     data_log2: u32,

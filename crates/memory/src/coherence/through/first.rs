@@ -1,6 +1,7 @@
 //! The first level of a core: two caches that know no state but whether a line is there.
 
 use loiter_types::{CoreId, StateVisitor};
+use serde::{Deserialize, Serialize};
 
 use super::directory::{Taken, Which};
 use crate::cache::{Cache, Lookup};
@@ -9,7 +10,7 @@ use crate::params::L1Params;
 use crate::request::Told;
 
 /// The first level of a core.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct First {
     core: CoreId,
     pub(super) instructions: Cache,

@@ -15,6 +15,7 @@
 //! Lines of the three caches may have different sizes; the directory knows each line of a first level (directory.rs).
 //! A core is told of each data line that is taken from it, whether or not it has replaced it meanwhile.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr, StateVisitor};
@@ -52,7 +53,7 @@ pub struct WriteThroughParams {
 /// Bytes of the longest store.
 const LONGEST_STORE: u64 = 8;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 enum Event {
     /// A bank has looked a request up.
     LookedUp(Request),
@@ -65,7 +66,7 @@ enum Event {
 }
 
 /// A memory system whose first levels write through.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub struct WriteThrough {
     first: Vec<First>,
     second: Second,

@@ -10,6 +10,7 @@
 //! decided and its line is there. All else is decided in the cycle in which it happens. A line that is to come is entered
 //! by the miss that asks for it; what finds it there waits for it.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_types::{ContextId, CoreId, Cycle, PhysAddr};
@@ -21,7 +22,7 @@ use crate::params::{L2Params, MemoryParams};
 use crate::request::{Request, RequestKind};
 
 /// What the second level knows of a line beside who has it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 struct Line {
     /// Memory has an older value.
     dirty: bool,
@@ -30,7 +31,7 @@ struct Line {
 }
 
 /// A line that is to come from memory.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 struct Miss {
     line: u64,
     since: Cycle,
@@ -40,7 +41,7 @@ struct Miss {
     waiters: Vec<Request>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 struct Bank {
     /// When it can begin its next look-up.
     free: Cycle,
@@ -56,7 +57,7 @@ struct Bank {
 }
 
 /// A reservation of an `lr`, as its bank knows it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 struct Reservation {
     context: ContextId,
     core: CoreId,
@@ -77,7 +78,7 @@ pub(super) enum Found {
 pub(super) type Transfer = (u64, Cycle);
 
 /// The second level.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Second {
     pub(super) params: L2Params,
     memory: MemoryParams,
