@@ -13,64 +13,12 @@ from linux_guest import loiter_, message
 from loiter import engine as engines
 from loiter import images, store, vms
 from loiter.cli.options import err
+from vm_files import CPUS, RIVAL, SLICE_CYCLES, SLICE_US, on_a_machine, write
 
 pytestmark = pytest.mark.simulator
 
-CLOCK_MHZ, SLICE_US, CPUS = 100, 3000, 2
-SLICE_CYCLES = CLOCK_MHZ * SLICE_US
-HOST = f"""
-[host]
-cpus = {CPUS}
-clock_mhz = {CLOCK_MHZ}
-memory_mib = 256
-turn_cycles = 1000
-switch_cycles = 300
-call_cycles = 100
-run_us = {{run_us}}
-[scheduler]
-slice_us = {SLICE_US}
-[helping]
-policy = "{{policy}}"
-"""
-GUEST = """
-[[guests]]
-name = "work"
-program = "virtual"
-arguments = "task.{lock}=0,1 acquisitions={acquisitions} hold=500 think={think} yield_after={yield_after}"
-harts = 2
-memory_mib = 64
-"""
-# One virtual CPU less than CPUs, so that not all of one guest and then all of the other run at the same time.
-RIVAL = """
-[[guests]]
-name = "rival"
-program = "virtual"
-arguments = "task.rival=0"
-harts = 1
-memory_mib = 64
-background = true
-"""
-
-
 # Which virtual CPU is preempted when is chance: what is said of preemption is said of all of these.
 THINKS = (2500, 3000, 3500, 4000)
-
-
-def write(
-    path: Path,
-    lock: str = "ticket",
-    policy: str = "nobody",
-    *,
-    yield_after: int = 0,
-    acquisitions: int = 2000,
-    think: int = 3000,
-    run_us: int = 60 * SLICE_US,
-    rival: str = RIVAL,
-) -> Path:
-    file = path / f"{lock}-{policy}-{yield_after}.toml"
-    guest = GUEST.format(lock=lock, acquisitions=acquisitions, think=think, yield_after=yield_after)
-    file.write_text(HOST.format(run_us=run_us, policy=policy) + guest + rival)
-    return file
 
 
 def run(file: Path) -> dict[str, Any]:
@@ -111,13 +59,6 @@ def test_a_preempted_ticket_lock_spins_away_what_helping_gives_back(tmp_path: Pa
     assert published["guests"][0]["code"] == 0
     assert spinning(published) < 0.3
     assert sum(row["helped"] for row in published["vcpus"]) > 5
-
-
-def on_a_machine(file: Path, machine: str, clock_mhz: int) -> Path:
-    """The same host, whose CPUs are contexts of timing cores."""
-    text = file.read_text().replace(f"clock_mhz = {CLOCK_MHZ}", f'machine = "{machine}"\nclock_mhz = {clock_mhz}')
-    file.write_text(text.replace(f"slice_us = {SLICE_US}", "slice_us = 60"))
-    return file
 
 
 @pytest.mark.parametrize(("machine", "clock_mhz"), [("t1", 1000), ("knl", 1300), ("p-core", 4500)])
@@ -291,65 +232,6 @@ def test_the_same_file_writes_the_same_result(tmp_path: Path) -> None:
     done = loiter_("vm", str(file), "--json", cwd=tmp_path)
     assert [row["name"] for row in json.loads(done.stdout)["guests"]] == ["work", "rival"]
     assert json.loads(done.stdout)["vcpus"] == rows
-
-
-def test_a_host_goes_on_from_a_snapshot_as_if_nothing_had_been(tmp_path: Path) -> None:
-    file = write(tmp_path, policy="directed", yield_after=13, acquisitions=300)
-    whole = loiter_("vm", str(file), "--json", cwd=tmp_path)
-    cycles = json.loads(whole.stdout)["cycles"]
-    at_us = cycles // CLOCK_MHZ // 2
-    saved = loiter_("vm", str(file), "--save", "half.snap", "--at", str(at_us), "--json", cwd=tmp_path)
-    assert saved.returncode == 0, message(saved)
-    half = json.loads(saved.stdout)["cycles"]
-    assert at_us * CLOCK_MHZ <= half < cycles
-    rest = loiter_("vm", str(file), "--from", "half.snap", "--json", cwd=tmp_path)
-    found, expected = (json.loads(done.stdout) | {"host_seconds": 0} for done in (rest, whole))
-    assert found == expected
-    file.write_text(file.read_text().replace('policy = "directed"', 'policy = "published"'))
-    other = loiter_("vm", str(file), "--from", "half.snap", cwd=tmp_path)
-    assert other.returncode == 2
-    assert "helping.policy" in message(other)
-
-
-@pytest.mark.parametrize("machine", ["t1", "knl"])
-def test_a_host_goes_on_with_timing_cores(tmp_path: Path, machine: str) -> None:
-    clock_mhz = 1000 if machine == "t1" else 1300
-    file = on_a_machine(
-        write(tmp_path, policy="published", yield_after=11, acquisitions=60, run_us=20_000), machine, clock_mhz
-    )
-    with_cores = file.read_text()
-    file.write_text(with_cores.replace(f'machine = "{machine}"\n', ""))
-    saved = loiter_("vm", str(file), "--save", "half.snap", "--at", "100", "--json", cwd=tmp_path)
-    assert saved.returncode == 0, message(saved)
-    half = json.loads(saved.stdout)
-    assert half["guests"][0]["state"] == "running"
-    file.write_text(with_cores)
-    found, again = (loiter_("vm", str(file), "--from", "half.snap", "--json", cwd=tmp_path) for _ in range(2))
-    assert found.returncode == 0, message(found)
-    result, same = (json.loads(done.stdout) | {"host_seconds": 0} for done in (found, again))
-    assert result == same
-    # The program has checked its counter; none of its sections is lost on the way.
-    assert result["guests"][0]["code"] == 0
-    assert sum(row["value"] for row in result["guests"][0]["reports"] if row["name"] == "acquisitions") == 60
-    by_context: dict[int, int] = {}
-    for row in result["timed"]["accounts"]:
-        by_context[row["context"]] = by_context.get(row["context"], 0) + row["cycles"]
-    assert len(by_context) >= CPUS
-    assert set(by_context.values()) == {result["cycles"] - half["cycles"]}
-
-
-def test_a_host_that_cannot_be_saved_says_so(tmp_path: Path) -> None:
-    file = write(tmp_path, acquisitions=20, run_us=1000)
-    alone = loiter_("vm", str(file), "--save", "half.snap", cwd=tmp_path)
-    assert alone.returncode == 2
-    assert "--save FILE and --at US belong together" in message(alone)
-    late = loiter_("vm", str(file), "--save", "half.snap", "--at", "2000", cwd=tmp_path)
-    assert late.returncode == 2
-    assert "the run was over before 2,000 us" in message(late)
-    timed = loiter_("vm", str(on_a_machine(file, "t1", 1000)), "--save", "half.snap", "--at", "10", cwd=tmp_path)
-    assert timed.returncode == 2
-    assert "host on timing cores cannot be saved" in message(timed)
-    assert not (tmp_path / "half.snap").exists()
 
 
 def test_a_guest_that_fails_is_named_and_the_others_are_heard(tmp_path: Path) -> None:
