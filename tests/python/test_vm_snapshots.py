@@ -95,7 +95,7 @@ def test_other_cores_are_refused_what_is_in_flight(tmp_path: Path) -> None:
     text = file.read_text()
     for line, ours in (
         ('machine = "t1"\nmachine_set = "l2.hit_latency_cycles=23"', "other parameters of it"),
-        ('machine = "t2"', "t2"),
+        ('machine = "t2"\nmachine_set = "system.clock_mhz=1000"', "t2"),
         ("", "none"),
     ):
         file.write_text(text.replace('machine = "t1"', line))
