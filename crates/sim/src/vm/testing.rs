@@ -101,7 +101,7 @@ pub(crate) fn first(result: &VmResult, n: usize) -> &VcpuRow {
 }
 
 /// A system with `code` at the beginning of its memory: a line an instruction, with labels before them; `csrw NUMBER,
-/// REGISTER` too.
+/// REGISTER` and `.word ENCODING` too.
 pub(crate) fn system(harts: usize, code: &str) -> System {
     let sets = [
         format!("system.clock_mhz={CLOCK_MHZ}"),
@@ -136,6 +136,9 @@ fn words(code: &str) -> Vec<u32> {
             let number = u32::from_str_radix(number.trim_start_matches("0x"), 16).expect("hex");
             let register = integer_register(register).expect("a register");
             return number << 20 | u32::from(register) << 15 | 1 << 12 | 0x73;
+        }
+        if let Some(word) = line.strip_prefix(".word 0x") {
+            return u32::from_str_radix(word, 16).expect("hex");
         }
         let offset = |label: &str| Some((place(label)? as i64 - n as i64) * 4);
         assemble(line, offset).unwrap_or_else(|error| panic!("{line}: {error}"))

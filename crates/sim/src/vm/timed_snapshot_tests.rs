@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::host::{Host, Progress};
 use super::result::VmResult;
-use super::testing::{FREE, SLICE, file, host_on, machine, run};
+use super::testing::{FREE, SLICE, YIELDS, file, host_on, machine, run};
 use super::timed_tests::followed;
 
 /// One of every kind of core and of memory: write-through, a bus, a directory without and with clusters of cores, and one
@@ -51,14 +51,19 @@ const SHARES: &str = "auipc s0, 16
     sw t1, 0(t0)
     over: j over";
 
-/// Walks through 32 KiB in steps of a line, stores and loads, for ever.
+/// Walks through 32 KiB in steps of a line, loads, stores, and divides in floating point (`fcvt.d.l ft0, t2` and `fdiv.d ft1, ft1, ft0`), for
+/// ever.
 const WALKS: &str = "auipc s0, 16
+    lui t0, 6
+    csrw 0x300, t0
     again: lui t1, 8
     add t1, s0, t1
     mv t0, s0
     step: ld t2, 0(t0)
     addi t2, t2, 1
     sd t2, 0(t0)
+    .word 0xd2238053
+    .word 0x1a0080d3
     addi t0, t0, 64
     bltu t0, t1, step
     j again";
@@ -70,8 +75,20 @@ const NAPS: &str = "auipc s0, 16
     addi s1, s1, 1
     j nap";
 
-const GUESTS: [(u64, &str); 3] = [(4, ""), (5, ""), (2, "")];
-const PROGRAMS: [&str; 3] = [SHARES, WALKS, NAPS];
+/// Sleeps until its timer says that 150 ticks have passed, again and again.
+const TICKS: &str = "lui s0, 0x2004
+    lui s1, 0x200c
+    li t0, 128
+    csrw 0x304, t0
+    again: ld t0, -8(s1)
+    addi t0, t0, 150
+    sd t0, 0(s0)
+    wfi
+    addi s2, s2, 1
+    j again";
+
+const GUESTS: [(u64, &str); 5] = [(4, ""), (5, ""), (2, ""), (1, ""), (1, "")];
+const PROGRAMS: [&str; 5] = [SHARES, WALKS, NAPS, TICKS, YIELDS];
 
 fn host(name: &str) -> Host {
     let run_us = 4 * SLICE;
