@@ -14,12 +14,12 @@ from loiter import machines, reference
 from loiter.runs.linux import CONTINUE
 from loiter.studies.base import Verdict
 from loiter.studies.catnap2020 import linux, mixes, mixes_findings, statements
-from loiter.studies.catnap2020.mixes import CORES, FIGURE_3, HARTS, MIXES, TABLES_2_3, Cell, Measured, Mixed
+from loiter.studies.catnap2020.mixes import FIGURE_3, MIXES, TABLES_2_3, Cell, Measured, Mixed
 from loiter.studies.catnap2020.mixes_findings import BEST
 from loiter.studies.catnap2020.torture import ALL, AUTOMATIC, LIST, NONE
 
 SCALE = mixes.SCALES["default"]
-MANY = HARTS - 1
+HARTS, CORES, MANY = SCALE.harts, SCALE.cores, SCALE.most
 
 
 class Told(Mixed):
@@ -170,14 +170,27 @@ def test_a_mix_starts_as_many_threads_as_it_is_told(mix: mixes.Mix) -> None:
 
 
 def test_threads_have_a_core_each_first() -> None:
-    assert mixes.seats(CORES) == list(range(0, HARTS, 4))
-    assert mixes.seats(CORES + 1) == sorted([*range(0, HARTS, 4), 1])
-    assert len(mixes.seats(MANY)) == MANY
-    assert HARTS - 1 not in mixes.seats(MANY)
+    assert mixes.seats(CORES, HARTS) == list(range(0, HARTS, 4))
+    assert mixes.seats(CORES + 1, HARTS) == sorted([*range(0, HARTS, 4), 1])
+    assert len(mixes.seats(MANY, HARTS)) == MANY
+    assert HARTS - 1 not in mixes.seats(MANY, HARTS)
+
+
+def test_the_whole_machine_has_the_threads_of_the_paper() -> None:
+    whole = mixes.SCALES["whole"]
+    assert list(whole.threads) == reference.lookup("catnap2020", "application.threads")
+    assert (whole.cores, whole.most) == (64, 255)
+    assert mixes.seats(64, whole.harts) == list(range(0, 256, 4))
+    found = {each.id: each for each in mixes_findings.points(Told(whole), mixes.EXHIBITS, "test")}
+    for threads in ("128", "192", "255"):
+        point = found[f"application.all_catnap_time_reduction_average_percent.{threads}"]
+        saved = [100 * (1 - time(mix, ALL, int(threads))) for mix in MIXES]
+        assert point.ours == pytest.approx(sum(saved) / len(saved))
+        assert point.note == ""
 
 
 def test_a_run_naps_only_once_its_threads_are_there() -> None:
-    lines = mixes.start("fserver", MANY)
+    lines = mixes.start("fserver", MANY, HARTS)
     assert lines.index(linux.select(NONE)) < next(at for at, line in enumerate(lines) if "stress-ng" in line)
     assert linux.select(AUTOMATIC) not in lines
 

@@ -30,6 +30,9 @@ LINUX_WEIGHT = 4.0
 """Of a cycle of a thread on Linux beside one without: waits are seldom so steady that they are skipped. Assumed."""
 
 
+_ONLY_BY_FIGURE = {"quick": ", only by --figure"}
+
+
 class Catnap2020:
     """See `loiter.studies.base.Study`."""
 
@@ -47,8 +50,8 @@ class Catnap2020:
         "with a pause. A holding time in cycles is that of a thread that is alone. Power is that of the event model, "
         "without memory outside the chip. On Linux: a kernel with queued spin locks, on 16 or all cores, booted "
         "on the reference engine; the kernel's own locktorture with writers pinned likewise, timed in a window; and "
-        "programs on 16 cores, whose work in a window is what they and the kernel execute, but for lock functions and "
-        "waits. All that waits pauses, but for queued waiters that nap by selection: of none, of all, of a list, or "
+        "programs on 16 cores, or all at scale whole, whose work in a window is what they and the kernel execute, but "
+        "for lock functions and waits. All that waits pauses, but for queued waiters that nap by selection: of none, of all, of a list, or "
         "automatic."
     )
     legend = (
@@ -58,7 +61,7 @@ class Catnap2020:
     )
     exhibits = grid.EXHIBITS
     scales: Mapping[str, str] = {
-        name: f"{scale.description}; {mixes.SCALES[name].description}{', only by --figure' if name == 'quick' else ''}"
+        name: f"{scale.description}; {mixes.SCALES[name].description}{_ONLY_BY_FIGURE.get(name, '')}"
         for name, scale in SCALES.items()
     }
 

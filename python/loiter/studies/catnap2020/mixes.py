@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 FIGURE_3, FIGURE_11, TABLES_2_3 = "figure_3", "figure_11", "tables_2_3"
 EXHIBITS = (FIGURE_3, FIGURE_11, TABLES_2_3)
 
-HARTS = 64
-"""CPUs, of 16 cores."""
 CONTEXTS = 4
-CORES = HARTS // CONTEXTS
+"""CPUs of a core."""
 
 SITES = ("__percpu_counter_sum", "__rmqueue_pcplist", "__page_cache_release.part.0", "folio_batch_move_lru")
 """For the selection `list`: functions that acquire locks that are held for longer than the paper's threshold."""
@@ -117,13 +115,26 @@ class Scale:
     learning_cycles: int
     """Of timed cores before a window: automatic naps know of locks by then what they will know."""
     mixes: tuple[str, ...] = tuple(MIXES)
+    harts: int = 64
+    """CPUs: of 16 cores, or of all."""
+
+    @property
+    def cores(self) -> int:
+        """Whose CPUs there are."""
+        return self.harts // CONTEXTS
+
+    @property
+    def most(self) -> int:
+        """Threads that have a CPU each, one being left to all else."""
+        return self.harts - 1
 
     @property
     def description(self) -> str:
         """For `loiter study list`."""
         left_out = [each for each in MIXES if each not in self.mixes]
         less = f", without {', '.join(left_out)}" if left_out else ""
-        return f"on Linux {', '.join(self.mixes)} with {', '.join(map(str, self.threads))} threads{less}"
+        threads = ", ".join(map(str, self.threads))
+        return f"on Linux {', '.join(self.mixes)} with {threads} threads on {self.harts} CPUs{less}"
 
     @property
     def cases(self) -> list[tuple[str, int]]:
@@ -132,12 +143,14 @@ class Scale:
 
     def cell(self, mix: str, selection: str, threads: int, repetition: int) -> Cell:
         """A run."""
-        return Cell(mix, selection, threads, repetition, self.cycles, self.learning_cycles)
+        return Cell(mix, selection, threads, repetition, self.cycles, self.learning_cycles, self.harts)
 
 
 SCALES = {
-    "quick": Scale((CORES, HARTS - 1), 1, 300_000, 150_000, (FSERVER.name, SHARED.name, DBASE.name)),
-    "default": Scale((CORES, 2 * CORES, 3 * CORES, HARTS - 1), 2, 1_000_000, 200_000),
+    "quick": Scale((16, 63), 1, 300_000, 150_000, (FSERVER.name, SHARED.name, DBASE.name)),
+    "default": Scale((16, 32, 48, 63), 2, 1_000_000, 200_000),
+    # As published; four times the CPUs do as much in half the time as the two windows of default.
+    "whole": Scale((64, 128, 192, 255), 1, 500_000, 200_000, harts=linux.MOST_HARTS),
 }
 
 
@@ -151,6 +164,7 @@ class Cell:
     repetition: int
     cycles: int
     learning_cycles: int
+    harts: int
 
     @property
     def label(self) -> str:
@@ -160,15 +174,15 @@ class Cell:
     def request(self, engine: Engine, machine: Machine) -> LinuxRequest:
         """All selections continue the same system, whose threads are there. Repetitions differ in when the window
         begins."""
-        began = linux.lead_in(engine, start(self.mix, self.threads), SETTLE_CYCLES)
+        began = linux.lead_in(engine, start(self.mix, self.threads, self.harts), SETTLE_CYCLES)
         window = linux.Window(self.repetition * APART_CYCLES, self.learning_cycles, self.cycles)
-        return linux.request_after(engine, machine, HARTS, began, [linux.select(self.selection)], window)
+        return linux.request_after(engine, machine, self.harts, began, [linux.select(self.selection)], window)
 
 
-def start(name: str, threads: int) -> list[str]:
+def start(name: str, threads: int, harts: int) -> list[str]:
     """Lines that start a mix, without naps, and wait until its threads are there."""
     mix = MIXES[name]
-    cpus = ",".join(map(str, seats(threads)))
+    cpus = ",".join(map(str, seats(threads, harts)))
     return [
         *linux.waits(NONE, SITES),
         "cd /tmp",
@@ -180,9 +194,9 @@ def start(name: str, threads: int) -> list[str]:
     ]
 
 
-def seats(threads: int) -> list[int]:
-    """CPUs of so many threads: one of each core first."""
-    order = [cpu for context in range(CONTEXTS) for cpu in range(context, HARTS, CONTEXTS)]
+def seats(threads: int, harts: int) -> list[int]:
+    """CPUs of so many threads, of `harts`: one of each core first."""
+    order = [cpu for context in range(CONTEXTS) for cpu in range(context, harts, CONTEXTS)]
     return sorted(order[:threads])
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from loiter import reference
 from loiter.studies.base import Curves, Grid, Limit, Point, Side, Statement, Tolerance
-from loiter.studies.catnap2020 import mixes
+from loiter.studies.catnap2020 import linux, mixes
 from loiter.studies.catnap2020.findings import ALIKE
 from loiter.studies.catnap2020.grid import CLOCK_MHZ, PAPER
-from loiter.studies.catnap2020.mixes import CORES, FIGURE_3, FIGURE_11, MIXES, TABLES_2_3, Mixed
+from loiter.studies.catnap2020.mixes import FIGURE_3, FIGURE_11, MIXES, TABLES_2_3, Mixed
 from loiter.studies.catnap2020.torture import ALL, AUTOMATIC, LIST, NONE
 
 Judgement = tuple[bool | None, str]
@@ -102,8 +102,8 @@ def _table(found: Mixed) -> Grid:
         *(f"energy, {each}" for each in NAPS),
     )
     caption = (
-        f"For the same work, over that without naps; {mixes.HARTS} CPUs of {CORES} cores. Work is instructions of "
-        "programs and of the kernel, but for those that take locks or wait, in a window of "
+        f"For the same work, over that without naps; {found.scale.harts} CPUs of {found.scale.cores} cores. Work is "
+        "instructions of programs and of the kernel, but for those that take locks or wait, in a window of "
         f"{found.scale.cycles:,} cycles, which begins {found.scale.learning_cycles:,} after timed cores do. Of several "
         "repetitions, from the least to the greatest. Waits: share of the time of CPUs that do not sleep, without naps."
     )
@@ -176,9 +176,6 @@ def _row(lock: Lock) -> tuple[str, ...]:
     )
 
 
-MANY = mixes.HARTS - 1
-_COUNTS = dict(zip(("64", "128", "192", "255"), (CORES, 2 * CORES, 3 * CORES, MANY), strict=True))
-"""Our threads that have as many a core as the paper's, of 256 contexts."""
 _KINDS = (("time", _time), ("energy", _energy))
 
 
@@ -192,38 +189,45 @@ def _saved_with(found: Mixed, of: Callable[[Mixed, str, str, int], float], selec
     return _mean([value for (_, n), value in _saved(found, of, selection).items() if n == threads])
 
 
+def _counts(scale: mixes.Scale) -> dict[str, int]:
+    """By the paper's threads, on 256 contexts, ours that have as many a core."""
+    ours = (*(each * scale.cores for each in range(1, mixes.CONTEXTS)), scale.most)
+    return dict(zip(("64", "128", "192", "255"), ours, strict=True))
+
+
 def points(found: Mixed, exhibits: Sequence[str], source: str) -> list[Point]:
     """What the paper gives as numbers."""
     out: list[Point] = []
+    counts, _point = _counts(found.scale), partial(_point_of, found.scale)
     if FIGURE_11 in exhibits:
         for what, of in _KINDS:
             name = f"all_catnap_{what}_reduction_average_percent"
             for key in reference.lookup(PAPER, f"application.{name}"):
-                if _COUNTS[key] in found.scale.threads:
-                    out.append(_point(f"{name}.{key}", _saved_with(found, of, ALL, _COUNTS[key]), source))
+                if counts[key] in found.scale.threads:
+                    out.append(_point(f"{name}.{key}", _saved_with(found, of, ALL, counts[key]), source))
         for selection, name in ((ALL, "all_catnap"), (LIST, "selective_catnap")):
             for what, of in _KINDS:
                 saved = list(_saved(found, of, selection).values())
                 out.append(_point(f"{name}.{what}_average_percent", _mean(saved), source))
                 out.append(_point(f"{name}.{what}_max_percent", max(saved), source))
         for what, of in _KINDS:
-            of_vips = _saved(found, of, ALL).get((mixes.VIPS.name, CORES))
+            of_vips = _saved(found, of, ALL).get((mixes.VIPS.name, found.scale.cores))
             out.append(_point(f"vips_64_threads.{what}_reduction_percent", of_vips, source))
-        of_files = _saved(found, _time, ALL)[mixes.FSERVER.name, MANY]
+        of_files = _saved(found, _time, ALL)[mixes.FSERVER.name, found.scale.most]
         out.append(_point("fserver_255_threads.all_catnap_time_reduction_percent", of_files, source))
     if FIGURE_3 in exhibits:
         shares = {(mix, n): 100 * found.spinning(mix, NONE, n) for mix, n in found.scale.cases}
-        out.append(_point("fserver_255_spin_share_percent", shares[mixes.FSERVER.name, MANY], source))
+        out.append(_point("fserver_255_spin_share_percent", shares[mixes.FSERVER.name, found.scale.most], source))
         out.append(_point("spin_share_of_cycles_max_percent", max(shares.values()), source, Side.AT_MOST))
-        few = max(share for (mix, n), share in shares.items() if n == CORES and mix != mixes.VIPS.name)
+        few = max(share for (mix, n), share in shares.items() if n == found.scale.cores and mix != mixes.VIPS.name)
         out.append(_point("spin_share_of_cycles_63_threads_max_percent", few, source, Side.AT_MOST))
     return out
 
 
-def _point(key: str, ours: float | None, source: str, side: Side | None = None) -> Point:
+def _point_of(scale: mixes.Scale, key: str, ours: float | None, source: str, side: Side | None = None) -> Point:
     key = f"application.{key}"
     published = reference.lookup(PAPER, key)
-    note = f"ours: {mixes.HARTS} CPUs, as many threads a core"
+    note = "" if scale.harts == linux.MOST_HARTS else f"ours: {scale.harts} CPUs, as many threads a core"
     if ours is None:
         note = "not at this scale"
     if side is not None:
@@ -243,13 +247,13 @@ def _spin_grows(found: Mixed) -> Judgement:
 def _no_gain_alone(found: Mixed) -> Judgement:
     """With a thread a core time and energy change by less than 2 %, but for vips."""
     others = [mix for mix in found.scale.mixes if mix != mixes.VIPS.name]
-    values = {f"{mix} {what}": of(found, mix, ALL, CORES) for mix in others for what, of in _KINDS}
+    values = {f"{mix} {what}": of(found, mix, ALL, found.scale.cores) for mix in others for what, of in _KINDS}
     return all(abs(1 - value) < ALIKE for value in values.values()), _told(values)
 
 
 def _superlinear(found: Mixed) -> Judgement:
     """From one number of threads to the next the mean saving of time grows by more than the threads do."""
-    saved = {n: _saved_with(found, _time, ALL, n) for n in found.scale.threads if n > CORES}
+    saved = {n: _saved_with(found, _time, ALL, n) for n in found.scale.threads if n > found.scale.cores}
     told = ", ".join(f"{n} threads {value:.1f} %" for n, value in saved.items())
     pairs = list(pairwise(saved.items()))
     if not pairs:
@@ -261,7 +265,7 @@ def _energy_more(found: Mixed) -> Judgement:
     """In the mean of mixes energy falls by more than time, with each number of threads above one a core."""
     holds, told = True, []
     for selection in (ALL, LIST):
-        for n in [each for each in found.scale.threads if each > CORES]:
+        for n in [each for each in found.scale.threads if each > found.scale.cores]:
             time, joules = (_saved_with(found, of, selection, n) for _, of in _KINDS)
             holds &= joules > time
             told.append(f"{selection}, {n} threads: time {time:.1f} %, energy {joules:.1f} %")

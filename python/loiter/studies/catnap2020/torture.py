@@ -45,9 +45,12 @@ class Scale:
         return self.harts * grid.CORES // linux.MOST_HARTS
 
 
+_DEFAULT = Scale(256, (4, 16, 64, 128, 255), 1, 400)
 SCALES = {
     "quick": Scale(64, (4, 16, 63), 1, 200),
-    "default": Scale(256, (4, 16, 64, 128, 255), 1, 400),
+    "default": _DEFAULT,
+    # Of which only programs are on more CPUs.
+    "whole": _DEFAULT,
 }
 
 
