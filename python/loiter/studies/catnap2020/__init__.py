@@ -51,8 +51,8 @@ class Catnap2020:
         "without memory outside the chip. On Linux: a kernel with queued spin locks, on 16 or all cores, booted "
         "on the reference engine; the kernel's own locktorture with writers pinned likewise, timed in a window; and "
         "programs on 16 cores, or all at scale whole, whose work in a window is what they and the kernel execute, but "
-        "for lock functions and waits. All that waits pauses, but for queued waiters that nap by selection: of none, of all, of a list, or "
-        "automatic."
+        "for lock functions and waits. All that waits pauses, but for queued waiters that nap by selection: of none, "
+        "of all, of a list, or automatic."
     )
     legend = (
         "The paper's plots are unreadable in our source, so its statements and what its text gives in numbers are "
