@@ -1,10 +1,10 @@
 //! The store buffer of a context: stores between issue and acknowledgement, in program order.
 
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_isa::Width;
 use loiter_types::PhysAddr;
+use serde::{Deserialize, Serialize};
 
 /// One store, of 1 to 8 bytes.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]

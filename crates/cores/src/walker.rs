@@ -5,7 +5,6 @@
 //! performs, because where the next lies stands in the one before. It changes nothing: marks are the
 //! hart's affair.
 
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_hart::{Access, Hart, Page, PageWalk, WalkStep};
@@ -16,6 +15,7 @@ use loiter_memory::{
 use loiter_types::{
     AddressSpace, ContextId, CoreId, Cycle, PAGE_BYTES, PhysAddr, StateVisitor, VirtAddr,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::{Observer, Shared};
 

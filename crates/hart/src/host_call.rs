@@ -4,9 +4,10 @@
 //! in a1 after them. The firmware of the guest never sees them. Without a host they go to the firmware, which
 //! knows no such extension: a guest asks first.
 
+use serde::{Deserialize, Serialize};
+
 use crate::hart::Hart;
 use crate::trap::{Cause, Trap};
-use serde::{Deserialize, Serialize};
 
 /// Extension "yield": the caller has waited for long, and another virtual CPU may run instead. In the range that the
 /// SBI leaves to experiments, 0x08000000 to 0x08ffffff; its letters are "YLD".

@@ -1,7 +1,8 @@
 //! Traps as values: exceptions and interrupts with their codes of the privileged manual.
 
-use serde::{Deserialize, Serialize};
 use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 /// Exception codes (`mcause` with the top bit clear), privileged manual table "mcause values".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]

@@ -4,10 +4,10 @@
 //! gap that is long enough, from the cycle on in which it could arrive. What is asked of memory so does
 //! not delay what the second level has meanwhile.
 
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_types::Cycle;
+use serde::{Deserialize, Serialize};
 
 use crate::counters::BusCounters;
 use crate::params::BusParams;

@@ -1,7 +1,6 @@
 //! The memory system of a machine, of whichever kind it has.
 
 use loiter_types::{ContextId, CoreId, CounterVisitor, Cycle, PhysAddr, StateVisitor};
-
 use serde::{Deserialize, Serialize};
 
 use crate::coherence::{

@@ -1,9 +1,9 @@
 //! Context-cycle accounts: what the hart was doing, and what became of the slot.
 
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_types::{ContextId, Cycle, StateVisitor};
+use serde::{Deserialize, Serialize};
 
 use crate::activity::Activity;
 

@@ -1,10 +1,10 @@
 //! The kinds of cores that there are. A new kind is one more line in each match here.
 
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use loiter_memory::Memory;
 use loiter_types::{ContextId, CoreId, Cycle};
+use serde::{Deserialize, Serialize};
 
 use crate::fgmt::{self, FgmtParams, Group};
 use crate::smt::{self, SmtParams};

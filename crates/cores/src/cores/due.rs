@@ -1,10 +1,10 @@
 //! When cores are due.
 
-use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use loiter_types::Cycle;
+use serde::{Deserialize, Serialize};
 
 /// For each core the cycle before which nothing happens in it. Cores that are due at once have a bit each; the others
 /// stand in a heap, some of its entries for cycles that are no longer right. So a cycle costs nothing for cores that

@@ -1,12 +1,12 @@
 //! A fine-grained multithreaded core: selection of contexts, cycle by cycle.
 
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use loiter_isa::decode;
 use loiter_memory::{Memory, Tlb, TlbParams};
 use loiter_observe::Slot;
 use loiter_types::{ContextId, CoreId, Cycle, PhysAddr};
+use serde::{Deserialize, Serialize};
 
 use super::context::{Chance, Context, Waits};
 use super::counters::CoreCounters;

@@ -2,11 +2,11 @@
 //! lsu_qctl2.v:1213, `dcfill_active_e = dfq_ld_vld & ~memref_e`; in OpenSPARC T2, lsu_cic_ctl.v, `dcfill_active_e =
 //! cpq_ld_vld & ~ld_inst_e`, and what has waited too long there stops loads and stores in decode (`cic_cpq_stall`).
 
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_isa::Class;
 use loiter_types::{Cycle, StateVisitor};
+use serde::{Deserialize, Serialize};
 
 use super::context::Waits;
 use super::core::Core;

@@ -1,10 +1,11 @@
 //! What the cores of a group have in common: a floating-point unit of the chip, and tables that all of them look into. A host
 //! has one copy of those in its caches.
 
+use serde::{Deserialize, Serialize};
+
 use super::params::{CLASSES, FgmtParams, Simple};
 use super::units::{ChipFpu, FLOATING_POINT, wanted_by_class};
 use loiter_isa::Class;
-use serde::{Deserialize, Serialize};
 
 /// What the cores of a group have in common.
 #[derive(Debug, Deserialize, Serialize)]

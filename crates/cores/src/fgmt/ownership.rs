@@ -6,13 +6,13 @@
 //! that is granted. So stores of a context perform in order. Atomics perform in the cycle in which they have their line.
 //! Loads that cross lines read in a cycle in which both can be read.
 
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_isa::Op;
 use loiter_memory::{Request, RequestKind};
 use loiter_observe::Slot;
 use loiter_types::{Cycle, PAGE_BYTES, PhysAddr, StateVisitor, VirtAddr};
+use serde::{Deserialize, Serialize};
 
 use super::context::{Context, DataAddr, Waits};
 use super::core::{Core, CoreState};

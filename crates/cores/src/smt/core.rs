@@ -1,12 +1,12 @@
 //! An out-of-order core, cycle by cycle.
 
-use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use loiter_isa::{Inst, decode};
 use loiter_memory::{Memory, Tlb, TlbParams, Wheel};
 use loiter_observe::{Purpose, Slot};
 use loiter_types::{ContextId, CoreId, Cycle, HartId, PhysAddr};
+use serde::{Deserialize, Serialize};
 
 use super::awake::ContextSet;
 use super::context::{Context, Fetch, NO_LINE, NO_MARK, Progress};

@@ -5,10 +5,10 @@
 //! takes in parts keeps the others where they are, and with a group in each stage nothing is fetched. What
 //! of a group is squashed keeps its entry until the group has come to renaming.
 
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_types::{Cycle, StateVisitor};
+use serde::{Deserialize, Serialize};
 
 /// What one cycle fetched.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]

@@ -4,14 +4,14 @@
 //! semantics that everything runs by. What it cannot know at fetch is what another hart will have
 //! written when a load performs; then it is wrong, and the branch redirects fetch as any other.
 
-use serde::{Deserialize, Serialize};
-use serde_with::serde_as;
 use std::collections::VecDeque;
 
 use loiter_hart::{Access, Hart, Operands, access_width, compute, extend};
 use loiter_isa::{Class, Inst, Op, SINK, Width};
 use loiter_machine::Machine;
 use loiter_types::{PhysAddr, VirtAddr};
+use serde::{Deserialize, Serialize};
+use serde_with::serde_as;
 
 use super::context::{Context, How};
 use super::core::CoreState;

@@ -1,8 +1,9 @@
 //! Policies: which contexts are fetched from first, and how much of what is shared a context may have.
 
+use serde::{Deserialize, Serialize};
+
 use super::context::Context;
 use super::params::SmtParams;
-use serde::{Deserialize, Serialize};
 
 /// A policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]

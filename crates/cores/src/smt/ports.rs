@@ -4,8 +4,9 @@
 //! what is left; nobody waits for them. Where loads leave none for so long that a store could wait for
 //! ever, they leave one.
 
-use super::params::SmtUnitParams;
 use serde::{Deserialize, Serialize};
+
+use super::params::SmtUnitParams;
 
 /// The ports of a core's data cache.
 #[derive(Debug, Deserialize, Serialize)]

@@ -3,9 +3,10 @@
 //! Sets of entries are bit masks of 64-bit words. An entry is numbered over both queues, so that one
 //! word of the mask and one bit in it follow from its number.
 
-use super::ranked::Ranked;
 use serde::{Deserialize, Serialize};
 use serde_with::serde_as;
+
+use super::ranked::Ranked;
 
 /// Most entries of a queue.
 const MOST: usize = 128;

@@ -1,7 +1,8 @@
 //! Physical registers: two files, shared by the contexts of a core, in one space of numbers.
 
-use super::queue::{Mask, WORDS, word_and_bit};
 use serde::{Deserialize, Serialize};
+
+use super::queue::{Mask, WORDS, word_and_bit};
 
 /// Register that reads as zero and is never written: x0 of every context.
 pub(super) const ZERO: u16 = 0;

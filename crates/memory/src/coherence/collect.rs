@@ -7,10 +7,11 @@
 //!             --Done-->  the next request of the line begins
 //! ```
 
+use serde::{Deserialize, Serialize};
+
 use super::message::Node;
 use super::state::State;
 use crate::request::Level;
-use serde::{Deserialize, Serialize};
 
 /// Replies to one request, some of which may come before the grant that says how many there are.
 #[derive(Debug, Deserialize, Serialize)]

@@ -11,8 +11,9 @@
 //! The states are those that machines are said to have; who keeps what in which case is assumed. In particular the
 //! newest sharer has the F state, and an owner keeps the O state when others read.
 
-use super::state::{Holders, State};
 use serde::{Deserialize, Serialize};
+
+use super::state::{Holders, State};
 
 /// What a child asks its home for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]

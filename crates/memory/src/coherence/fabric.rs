@@ -1,9 +1,9 @@
 //! What carries messages between nodes, and what happens in coming cycles.
 
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_types::{ContextId, CoreId, Cycle};
+use serde::{Deserialize, Serialize};
 
 use super::Event;
 use super::dram::Dram;

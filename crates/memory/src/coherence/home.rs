@@ -14,11 +14,11 @@
 //! Messages between two nodes arrive in the order in which they were sent, so a grant is never overtaken by the snoop
 //! that takes the line away again.
 
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_types::Cycle;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::Out;
 use super::directory::{Entry, Known, Protocol, Step, Want, recall, step};

@@ -1,7 +1,8 @@
 //! Where clusters, homes and memory controllers are in a network.
 
-use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
 
 use super::network::Topology;
 use super::params::NetworkParams;

@@ -1,9 +1,10 @@
 //! What caches and homes tell each other.
 
+use serde::{Deserialize, Serialize};
+
 use super::directory::{Keep, Want};
 use super::state::State;
 use crate::request::{Level, Request};
-use serde::{Deserialize, Serialize};
 
 /// A sender or receiver of messages: the private caches of a core, the home of a cluster, or a home of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]

@@ -14,10 +14,10 @@
 //! A request becomes what it has to be when it has the bus: one to write, of a cache that has lost its copy while it waited,
 //! fetches the line; a line to be written back that another cache has taken needs no bus any more.
 
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_types::{Cycle, counters, params};
+use serde::{Deserialize, Serialize};
 
 use super::directory::{Entry, Keep, Known, Protocol, Supply, Want, step};
 use super::dram::DramParams;

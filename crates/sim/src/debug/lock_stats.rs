@@ -6,7 +6,6 @@
 //! A kernel that is not preemptible has some releases inline (`CONFIG_INLINE_SPIN_UNLOCK` and its like), without a call.
 //! There the first store by which a hart changes the word of a lock that it has is the release: only releases do that.
 
-use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use loiter_hart::{Hart, Privilege, Retired};
 use loiter_isa::Class;
 use loiter_observe::{Claim, Locks, Moment, Owner, Probe, WaitTime};
 use loiter_types::{Cycle, HartId, PAGE_BYTES};
+use serde::{Deserialize, Serialize};
 
 use super::lock_functions::{Done, Kind, LOCK_FUNCTIONS, LockFunction};
 use crate::error::Error;

@@ -1,5 +1,7 @@
 //! The copies that a core's private caches have: what may be done with each, how it comes and how it goes.
 
+use serde::{Deserialize, Serialize};
+
 use super::super::Out;
 use super::super::directory::{Keep, supplied};
 use super::super::message::{Body, Snoop};
@@ -7,7 +9,6 @@ use super::super::state::State;
 use super::{DATA, INSTRUCTIONS, Miss, Private};
 use crate::cache::{Cache, Lookup};
 use crate::request::{Caches, Lost, Told};
-use serde::{Deserialize, Serialize};
 
 /// Tags, and the state of each line.
 #[derive(Debug, Deserialize, Serialize)]

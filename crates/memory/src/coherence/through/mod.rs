@@ -15,10 +15,10 @@
 //! Lines of the three caches may have different sizes; the directory knows each line of a first level (directory.rs).
 //! A core is told of each data line that is taken from it, whether or not it has replaced it meanwhile.
 
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_types::{CoreId, CounterVisitor, Cycle, PhysAddr, StateVisitor};
+use serde::{Deserialize, Serialize};
 
 use crate::cache::Lookup;
 use crate::params::{L1Params, L2Params, MemoryParams, ReplyParams};

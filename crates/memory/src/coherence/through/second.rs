@@ -10,10 +10,10 @@
 //! decided and its line is there. All else is decided in the cycle in which it happens. A line that is to come is entered
 //! by the miss that asks for it; what finds it there waits for it.
 
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use loiter_types::{ContextId, CoreId, Cycle, PhysAddr};
+use serde::{Deserialize, Serialize};
 
 use super::directory::{Directory, Taken, Which};
 use crate::cache::{Cache, Lookup};
