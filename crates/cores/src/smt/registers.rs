@@ -42,7 +42,7 @@ pub(super) struct Registers {
 }
 
 impl Registers {
-    /// The two files, with so many registers beside those of the architecture for each of `contexts`, all of them vacant.
+    /// The two files of a core whose `contexts` are all vacant, with so many registers beside those of the architecture.
     pub(super) fn new(contexts: usize, integer: usize, fp: usize) -> Self {
         let reserved = OF_CONTEXT.map(|count| contexts * count);
         let (integer, fp) = (integer + reserved[0], fp + reserved[1]);

@@ -32,6 +32,18 @@ pub(crate) const YIELDS: &str = "lui a7, 0x8595
     ecall
     j loop";
 
+/// Ends the guest well; from label `wrong` on, with another code.
+pub(crate) const VERDICT: &str = "lui t0, 0x100
+    lui t1, 5
+    addi t1, t1, 0x555
+    sw t1, 0(t0)
+    stay: j stay
+    wrong: lui t0, 0x100
+    lui t1, 0x23
+    addi t1, t1, 0x333
+    sw t1, 0(t0)
+    over: j over";
+
 /// The file of a host with `cpus` CPUs, with more lines of section `host`, other sections, and the guests: harts and more
 /// lines of each.
 pub(crate) fn file(

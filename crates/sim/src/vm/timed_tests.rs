@@ -9,7 +9,7 @@ use loiter_types::Cycle;
 use super::host::{Host, Progress};
 use super::result::VmResult;
 use super::testing::{
-    CLOCK_MHZ, FREE, LOOP, SLICE, YIELDS, file, first, host_on, machine, run, system,
+    CLOCK_MHZ, FREE, LOOP, SLICE, VERDICT, YIELDS, file, first, host_on, machine, run, system,
 };
 use crate::symbols::Symbols;
 use crate::system::System;
@@ -40,16 +40,7 @@ fn fills(number: u64) -> String {
         bne t1, t2, look
         addi s2, s2, -1
         bnez s2, round
-        lui t0, 0x100
-        lui t1, 5
-        addi t1, t1, 0x555
-        sw t1, 0(t0)
-        stay: j stay
-        wrong: lui t0, 0x100
-        lui t1, 0x23
-        addi t1, t1, 0x333
-        sw t1, 0(t0)
-        over: j over"
+        {VERDICT}"
     )
 }
 

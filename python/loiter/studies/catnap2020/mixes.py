@@ -149,7 +149,7 @@ class Scale:
 SCALES = {
     "quick": Scale((16, 63), 1, 300_000, 150_000, (FSERVER.name, SHARED.name, DBASE.name)),
     "default": Scale((16, 32, 48, 63), 2, 1_000_000, 200_000),
-    # The paper's threads and CPUs; four times the CPUs do as much in half the time as the two windows of default.
+    # The paper's threads and CPUs. A window has as many cycles of CPUs as the two of default.
     "whole": Scale(
         (64, 128, 192, 255),
         1,
