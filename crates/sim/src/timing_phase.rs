@@ -32,7 +32,8 @@ const CORE_STEPS: u32 = 1 << 9;
 pub(crate) struct Timing {
     pub(crate) cores: Cores,
     pub(crate) memory: Memory,
-    /// Instructions that can retire in a cycle, and a few more.
+    /// Instructions that can retire in a cycle, and a few more. It follows from the machine.
+    #[serde(skip)]
     most_retired: u64,
     /// The context of each hart, while harts sit in the cores or would.
     pub(crate) places: Vec<ContextId>,
