@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -193,6 +195,29 @@ def test_a_run_naps_only_once_its_threads_are_there() -> None:
     lines = mixes.start("fserver", MANY, HARTS)
     assert lines.index(linux.select(NONE)) < next(at for at, line in enumerate(lines) if "stress-ng" in line)
     assert linux.select(AUTOMATIC) not in lines
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_program_that_ends_before_its_threads_are_there_ends_the_run(ends: bool, tmp_path: Path) -> None:
+    """The lines that a mix starts with, in this host's shell, with another program."""
+    lines = mixes.start("raytrace", MANY, HARTS)
+    wait = next(at for at, line in enumerate(lines) if line.startswith("until"))
+    lines[wait - 1] = f"{'echo no scene' if ends else 'sleep 4'} > {tmp_path}/said 2>&1 &"
+    script = "\n".join([*lines[wait - 3 :], "echo there"]).replace("/tmp/said", f"{tmp_path}/said")
+    script = f"set -e\n{script}"
+    if ends:
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", "no scene\n")
+    else:
+        with pytest.raises(subprocess.TimeoutExpired):
+            subprocess.run(["sh", "-c", script], capture_output=True, timeout=2)
+
+
+def test_vips_is_under_way_with_the_threads_that_its_pool_begins_with() -> None:
+    ready = mixes.start("vips", 255, 256)[-1]
+    assert "$((before + 128))" in ready
+    assert "VIPS_CONCURRENCY=255" in mixes.start("vips", 255, 256)[-2]
+    assert "$((before + 255))" in mixes.start("raytrace", 255, 256)[-1]
 
 
 def test_selections_continue_one_system(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,11 @@ SITES = ("__percpu_counter_sum", "__rmqueue_pcplist", "__page_cache_release.part
 SETTLE_CYCLES = 3_000_000
 APART_CYCLES = 500_000
 """Repetitions differ in how long the system settles."""
-_READY = "until [ $(tasks) -ge $((before + {threads})) ]; do sleep 0.001; done"
+# Whoever waits for a program that has ended waits in vain.
+_READY = (
+    "until [ $(tasks) -ge $((before + {tasks})) ]; "
+    "do kill -0 $! 2> /dev/null || {{ cat /tmp/said >&2; exit 1; }}; sleep 0.001; done"
+)
 _TASKS = "tasks() { read -r _ _ _ each _ < /proc/loadavg; echo ${each#*/}; }"
 
 
@@ -47,6 +51,12 @@ class Mix:
     """Of stress-ng, each with as many instances as any other; none for another program."""
     command: str
     """Which starts it: {threads} stands for their number, {stressors} for words of stress-ng's command line."""
+    halved: bool = False
+    """Whether it starts with one thread more than half of them, and how many there are is its choice from then on."""
+
+    def begun(self, threads: int) -> int:
+        """Tasks with which it is under way."""
+        return 1 + threads // 2 if self.halved else threads
 
     def start(self, threads: int) -> str:
         """The command."""
@@ -93,6 +103,9 @@ VIPS = Mix(
     "vips black /tmp/in.v 4096 4096",
     (),
     "env VIPS_CONCURRENCY={threads} vips affine /tmp/in.v /tmp/out.v '0.9 0.1 -0.1 0.9'",
+    # libvips ends threads while more than three wait for their next part of the image, and starts more while less than
+    # two do (vips_threadpool_run in its iofuncs/threadpool.c).
+    halved=True,
 )
 RAYTRACE = Mix(
     "raytrace",
@@ -197,7 +210,7 @@ def start(name: str, threads: int, harts: int) -> list[str]:
         _TASKS,
         "before=$(tasks)",
         f"taskset -c {cpus} {mix.start(threads)} > /tmp/said 2>&1 &",
-        _READY.format(threads=threads),
+        _READY.format(tasks=mix.begun(threads)),
     ]
 
 
