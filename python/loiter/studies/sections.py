@@ -44,7 +44,7 @@ class Cell:
         """Its name, for people and for the result directory."""
         words = [f"{self.lock}.{self.cpus}"]
         words += [f"slot{self.slot}" if self.slot else f"limit{self.limit}"] if "delay" in self.lock else []
-        words += [f"threads{self.threads}"] if self.threads > 1 else []
+        words += [f"threads{self.threads}", f"slice{self.slice}"] if self.threads > 1 else []
         return "-".join([*words, f"hold{self.hold}", f"think{self.think}"])
 
     @property

@@ -33,7 +33,7 @@ class Anderson1990:
         f"same rate. The section writes {grid.LINES} lines and works for {grid.HOLD_CYCLES} cycles. Static delays are "
         "a slot of its own for each CPU: as many pauses as the slot times the CPU's number. Several slots are run; "
         "the one that is fastest on all CPUs is what is tuned to heavy load. Back-off doubles from one pause to the "
-        f"longest static delay. Where two threads share a CPU, a timer changes them every {grid.SLICE_US / 1000:g} "
+        f"longest static delay. Where two threads share a CPU, a timer changes them every {grid.SLICES_US[0] / 1000:g} "
         "ms, not all CPUs at once."
     )
     legend = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import mean, stdev
+
 from loiter import reference
 from loiter.studies.anderson1990 import grid
 from loiter.studies.anderson1990.grid import (
@@ -86,12 +88,13 @@ def _preempted(judge: Judge) -> Chart:
     values, runs = {}, {}
     for lock in LOCKS:
         for name, count in series.items():
-            values[_short(lock), name] = (judge.preempted(lock, count), 0.0)
-            cell = grid.cell(judge.scale, lock, count, judge.scale.middle_slot, 2)
-            runs[_short(lock), name] = (cell.label,)
-    caption = (
-        f"Elapsed time with two threads a CPU, which change every {grid.SLICE_US / 1000:g} ms, over that with one."
-    )
+            times = judge.preempted(lock, count)
+            values[_short(lock), name] = (mean(times), stdev(times) if len(times) > 1 else 0.0)
+            runs[_short(lock), name] = tuple(each.label for each in grid.preempted(judge.scale, lock, count)[1])
+    slices = judge.scale.slices_us
+    caption = f"Elapsed time with two threads a CPU, which change every {slices[0] / 1000:g} ms, over that with one."
+    if len(slices) > 1:
+        caption += f" Mean and standard deviation of {len(slices)} slices that differ by at most a fiftieth."
     return Chart("preempted", "What preemption costs", caption, "times", groups, tuple(series), values, runs=runs)
 
 

@@ -23,8 +23,9 @@ SECTION_CYCLES = 229
 """What that takes with one CPU, with its lines and the look whether it is alone. A point says how true it is."""
 THINK_CYCLES = int(reference.lookup(REFERENCE, f"{PAPER}.compute_mean_over_section")) * SECTION_CYCLES
 
-SLICE_US = 1000
-"""For which each of two threads has its CPU: assumed."""
+SLICES_US = (1000, 980, 990, 1010, 1020)
+"""For which each of two threads has its CPU: assumed. Who is preempted where is chance, so runs with a slice that is a
+little shorter or longer repeat the first one."""
 
 EXHIBITS = (
     Exhibit("elapsed", "Elapsed time by lock and number of CPUs"),
@@ -80,6 +81,7 @@ class Scale:
     """Numbers of CPUs."""
     slots: tuple[int, ...]
     """Pauses from one CPU's delay to the next one's."""
+    slices_us: tuple[int, ...] = SLICES_US
 
     @property
     def middle_slot(self) -> int:
@@ -94,22 +96,27 @@ class Scale:
 
 
 SCALES = {
-    "quick": Scale(1_000, (1, LIGHT_CPUS, CPUS), (2, 8)),
+    "quick": Scale(1_000, (1, LIGHT_CPUS, CPUS), (2, 8), SLICES_US[:1]),
     "default": Scale(10_000, (1, 2, 3, LIGHT_CPUS, 6, 8, 12, 16, CPUS), (1, 2, 4, 8, 16)),
 }
 
 
-def cell(scale: Scale, lock: Lock, cpus: int, slot: int, threads: int = 1) -> Cell:
+def cell(scale: Scale, lock: Lock, cpus: int, slot: int) -> Cell:
     """A run of the paper's benchmark."""
-    plain = Cell(lock.task, cpus, scale.acquisitions, HOLD_CYCLES, THINK_CYCLES, LINES, threads=threads, slice=SLICE_US)
-    return lock.at(slot, plain)
+    return lock.at(slot, Cell(lock.task, cpus, scale.acquisitions, HOLD_CYCLES, THINK_CYCLES, LINES))
+
+
+def preempted(scale: Scale, lock: Lock, cpus: int) -> tuple[Cell, list[Cell]]:
+    """The run with one thread a CPU, and those with two."""
+    one = cell(scale, lock, cpus, scale.middle_slot)
+    return one, [replace(one, threads=2, slice=each) for each in scale.slices_us]
 
 
 def cells(scale: Scale, exhibit: str) -> list[Cell]:
     """The runs of an exhibit."""
     if exhibit == "preempted":
-        slot = scale.middle_slot
-        return [cell(scale, lock, n, slot, t) for lock in LOCKS for n in (LIGHT_CPUS, CPUS) for t in (1, 2)]
+        runs = [preempted(scale, lock, n) for lock in LOCKS for n in (LIGHT_CPUS, CPUS)]
+        return [each for one, two in runs for each in (one, *two)]
     if exhibit == "delays":
         return [cell(scale, lock, n, slot) for lock in DELAYS for slot in scale.slots for n in (LIGHT_CPUS, CPUS)]
     return [cell(scale, lock, n, slot) for lock in LOCKS for slot in scale.slots for n in scale.counts]
