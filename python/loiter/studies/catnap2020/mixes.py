@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from loiter import energy, locks, sampling
+from loiter import energy, locks, resources, sampling
 from loiter.engine import Engine
 from loiter.errors import RunFault
 from loiter.machines import Machine
@@ -28,8 +28,7 @@ CONTEXTS = 4
 SITES = ("__percpu_counter_sum", "__rmqueue_pcplist", "__page_cache_release.part.0", "folio_batch_move_lru")
 """For the selection `list`: functions that acquire locks that are held for longer than the paper's threshold."""
 
-SETTLE_CYCLES = 3_000_000
-APART_CYCLES = 500_000
+APART_CYCLES = 10_000_000
 """Repetitions differ in how long the system settles."""
 # Whoever waits for a program that has ended waits in vain.
 _READY = (
@@ -47,28 +46,31 @@ class Mix:
     stands_for: str
     prepare: str
     """A line of the script that is run before it."""
-    stressors: tuple[str, ...]
-    """Of stress-ng, each with as many instances as any other; none for another program."""
     command: str
-    """Which starts it: {threads} stands for their number, {stressors} for words of stress-ng's command line."""
+    """Which starts it: {threads} stands for their number."""
+    settle_cycles: int = 3_000_000
+    """Which pass once its threads are there, on the reference engine."""
     halved: bool = False
     """Whether it starts with one thread more than half of them, and how many there are is its choice from then on."""
+
+    def start(self, threads: int) -> str:
+        """The command."""
+        return self.command.format(threads=threads)
 
     def begun(self, threads: int) -> int:
         """Tasks with which it is under way."""
         return 1 + threads // 2 if self.halved else threads
 
-    def start(self, threads: int) -> str:
-        """The command."""
-        share, more = divmod(threads, max(1, len(self.stressors)))
-        counts = [share + (at < more) for at in range(len(self.stressors))]
-        words = " ".join(f"--{name} {count}" for name, count in zip(self.stressors, counts, strict=True) if count)
-        return self.command.format(threads=threads, stressors=words)
+
+PROGRAM = "multiuser"
+"""The guest's program that has the mixes of Re-aim, of which the paper takes four."""
+
+_JOB_CYCLES = 60_000_000
+"""A user's longest jobs take about as long, so users are in the midst of different ones by then."""
 
 
-def _stress(name: str, stands_for: str, *stressors: str, options: str = "") -> Mix:
-    command = "stress-ng --quiet --no-rand-seed --temp-path /tmp {stressors}"
-    return Mix(name, stands_for, ":", stressors, f"{command} {options}".strip())
+def _users(name: str, stands_for: str) -> Mix:
+    return Mix(name, stands_for, "mkdir users; cd users", f"../{PROGRAM} {name} {{threads}}", _JOB_CYCLES)
 
 
 # A sphere on a plane in a light, without any file of another package.
@@ -78,30 +80,14 @@ _SCENE = (
     "sphere { 0, 1 pigment { rgb <1, 0.5, 0> } finish { reflection 0.4 } }"
 )
 
-COMPUTE = _stress("compute", "arithmetic, sorting, memory", "cpu", "matrix", "qsort", "malloc")
-DBASE = _stress(
-    "dbase",
-    "records that are sought, semaphores, messages, memory that is mapped",
-    *("seek", "sem-sysv", "msg", "mmap"),
-    options="--seek-size 1m --mmap-bytes 1m",
-)
-FSERVER = _stress(
-    "fserver",
-    "files that are made, written, renamed and removed",
-    *("dentry", "hdd", "rename", "open"),
-    options="--dentries 64 --hdd-bytes 1m --open-max 128",
-)
-SHARED = _stress(
-    "shared",
-    "processes that are made, pipes, sockets, directories",
-    *("fork", "pipe", "sockpair", "dir"),
-    options="--dir-dirs 64",
-)
+COMPUTE = _users("compute", "arithmetic, numerics, some files")
+DBASE = _users("dbase", "files that are read and updated, shared memory, sorting")
+FSERVER = _users("fserver", "large files that are written, read and removed, directories, sockets")
+SHARED = _users("shared", "processes and shells, small files, messages")
 VIPS = Mix(
     "vips",
     "an affine transformation of an image",
     "vips black /tmp/in.v 4096 4096",
-    (),
     "env VIPS_CONCURRENCY={threads} vips affine /tmp/in.v /tmp/out.v '0.9 0.1 -0.1 0.9'",
     # libvips ends threads while more than three wait for their next part of the image, and starts more while less than
     # two do (vips_threadpool_run in its iofuncs/threadpool.c).
@@ -111,7 +97,6 @@ RAYTRACE = Mix(
     "raytrace",
     "a scene rendered by povray",
     f"echo '{_SCENE}' > /tmp/scene.pov",
-    (),
     "povray +I/tmp/scene.pov +O/tmp/scene.png +W2048 +H2048 +BS8 +WT{threads} -D",
 )
 MIXES = {each.name: each for each in (COMPUTE, DBASE, FSERVER, SHARED, VIPS, RAYTRACE)}
@@ -194,9 +179,10 @@ class Cell:
     def request(self, engine: Engine, machine: Machine) -> LinuxRequest:
         """All selections continue the same system, whose threads are there. Repetitions differ in when the window
         begins."""
-        began = linux.lead_in(engine, start(self.mix, self.threads, self.harts), SETTLE_CYCLES)
+        began = linux.lead_in(engine, start(self.mix, self.threads, self.harts), MIXES[self.mix].settle_cycles)
         window = linux.Window(self.repetition * APART_CYCLES, self.learning_cycles, self.cycles)
-        return linux.request_after(engine, machine, self.harts, began, [linux.select(self.selection)], window)
+        request = linux.request_after(engine, machine, self.harts, began, [linux.select(self.selection)], window)
+        return replace(request, put=(resources.GUESTS / PROGRAM,))
 
 
 def start(name: str, threads: int, harts: int) -> list[str]:
@@ -205,6 +191,7 @@ def start(name: str, threads: int, harts: int) -> list[str]:
     cpus = ",".join(map(str, seats(threads, harts)))
     return [
         *linux.waits(NONE, SITES),
+        f"cp {PROGRAM} /tmp",
         "cd /tmp",
         mix.prepare,
         _TASKS,
