@@ -1,6 +1,6 @@
 // So many users, each of whom does one job after the other: the mixes of Re-aim, which is the AIM Multiuser Benchmark
-// (Suite VII), written anew. Which jobs there are, how often a mix has each of them and how much a job does are those of
-// Re-aim (github.com/davidlohr/areaim at 584705b, data/workfile.* and src/).
+// (Suite VII), written anew. Which jobs there are, how often a mix has each of them and how much a job does are
+// Re-aim's (github.com/davidlohr/areaim at 584705b, data/workfile.* and src/).
 //
 //     multiuser MIX|JOB USERS [JOBS [FILE_KIB]]
 //
@@ -10,10 +10,10 @@
 //     shared    processes and shells, small files, messages
 //
 // Each user is a process, and draws its jobs at random, each as often as the mix has it. All work in the present
-// directory, on files of the size that the mix's file names: so much for each user, and so much that all share. The region
-// of interest begins when all are ready. A job is a piece of work, whose probe tells the user. Without JOBS, or with 0,
-// they work for ever. A job that finds a wrong result ends the program with status 1. With the name of a job all do only
-// that one.
+// directory, on files of the size that the mix's file names: so much for each user, and so much that all share. The
+// region of interest begins when all are ready. A job is a piece of work, whose probe tells the user. Without JOBS, or
+// with 0, they work for ever. A job that finds a wrong result ends the program with status 1. With the name of a job
+// all do only that one.
 
 #include <signal.h>
 #include <stdbool.h>

@@ -25,16 +25,14 @@ EXHIBITS = (FIGURE_3, FIGURE_11, TABLES_2_3)
 CONTEXTS = 4
 """CPUs of a core."""
 
-SITES = ("__percpu_counter_sum", "__rmqueue_pcplist", "__page_cache_release.part.0", "folio_batch_move_lru")
-"""For the selection `list`: functions that acquire locks that are held for longer than the paper's threshold."""
+SITES = ("__page_cache_release.part.0", "folio_batch_move_lru", "__rmqueue_pcplist", "free_pcppages_bulk")
+"""For the selection `list`: functions that acquire spin locks that are waited for, and held for longer than the paper's
+threshold: those of the lists of pages that may be reclaimed, and of free pages."""
 
 APART_CYCLES = 10_000_000
 """Repetitions differ in how long the system settles."""
-# Whoever waits for a program that has ended waits in vain.
-_READY = (
-    "until [ $(tasks) -ge $((before + {tasks})) ]; "
-    "do kill -0 $! 2> /dev/null || {{ cat /tmp/said >&2; exit 1; }}; sleep 0.001; done"
-)
+_GOES_ON = "kill -0 $! 2> /dev/null || { cat /tmp/said >&2; exit 1; }"
+"""Whoever waits for a program that has ended waits in vain, and nothing is to be measured of it."""
 _TASKS = "tasks() { read -r _ _ _ each _ < /proc/loadavg; echo ${each#*/}; }"
 
 
@@ -181,7 +179,8 @@ class Cell:
         begins."""
         began = linux.lead_in(engine, start(self.mix, self.threads, self.harts), MIXES[self.mix].settle_cycles)
         window = linux.Window(self.repetition * APART_CYCLES, self.learning_cycles, self.cycles)
-        request = linux.request_after(engine, machine, self.harts, began, [linux.select(self.selection)], window)
+        lines = [_GOES_ON, linux.select(self.selection)]
+        request = linux.request_after(engine, machine, self.harts, began, lines, window)
         return replace(request, put=(resources.GUESTS / PROGRAM,))
 
 
@@ -197,7 +196,7 @@ def start(name: str, threads: int, harts: int) -> list[str]:
         _TASKS,
         "before=$(tasks)",
         f"taskset -c {cpus} {mix.start(threads)} > /tmp/said 2>&1 &",
-        _READY.format(tasks=mix.begun(threads)),
+        f"until [ $(tasks) -ge $((before + {mix.begun(threads)})) ]; do {_GOES_ON}; sleep 0.001; done",
     ]
 
 
