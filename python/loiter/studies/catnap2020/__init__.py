@@ -56,7 +56,7 @@ class Catnap2020:
     )
     legend = (
         "The paper's plots are unreadable in our source, so its statements and what its text gives in numbers are "
-        "compared. Re-aim and PARSEC are not there: stress-ng, vips and povray stand for them. No parameter was "
+        "compared. The mixes of Re-aim are written anew; vips and povray stand for those of PARSEC. No parameter was "
         f"fitted. What runs on Linux needs an image: {linux.BUILD}"
     )
     exhibits = grid.EXHIBITS

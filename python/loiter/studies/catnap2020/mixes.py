@@ -87,6 +87,8 @@ VIPS = Mix(
     "an affine transformation of an image",
     "vips black /tmp/in.v 4096 4096",
     "env VIPS_CONCURRENCY={threads} vips affine /tmp/in.v /tmp/out.v '0.9 0.1 -0.1 0.9'",
+    # Before that most of its threads have nothing to do.
+    settle_cycles=100_000_000,
     # libvips ends threads while more than three wait for their next part of the image, and starts more while less than
     # two do (vips_threadpool_run in its iofuncs/threadpool.c).
     halved=True,
