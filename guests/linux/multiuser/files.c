@@ -1,5 +1,5 @@
 // Jobs on files and directories, in the directory in which all users work.
-#define _GNU_SOURCE // O_DIRECTORY
+#define _GNU_SOURCE // POSIX, beside C
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdbool.h>

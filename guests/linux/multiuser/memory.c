@@ -1,5 +1,5 @@
 // Jobs on memory: blocks, strings, sorting, and pages from the kernel.
-#define _GNU_SOURCE // sbrk
+#define _GNU_SOURCE // sbrk, beside C
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdio.h>

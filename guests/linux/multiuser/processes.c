@@ -1,5 +1,5 @@
 // Jobs on processes, signals, messages and memory that processes share.
-#define _GNU_SOURCE // sigset of signal(), SysV
+#define _GNU_SOURCE // POSIX, beside C; signal() as BSD has it
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <setjmp.h>

@@ -22,7 +22,7 @@ IMAGE = "catnap2020"
 PACKAGES = ("libvips-tools", "povray", "stress-ng")
 FRAGMENTS = ("locktorture", "queued-spin-locks")
 MEMORY_MIB = 8192
-"""Half of it for files, which 255 users of a file server fill to a third. The paper's machine has 208 GiB."""
+"""Half of it is for files: as many as 255 users of a file server have. The paper's machine has 208 GiB."""
 MOST_HARTS = 256
 WARM_CYCLES = 20_000
 """Caches are warm with so much of what comes before timed cores."""
