@@ -127,9 +127,9 @@ def test_a_statement_that_one_time_breaks_is_a_miss(missed: str, change: Mapping
     assert found[f"statements.{missed}"] is False
 
 
-@pytest.mark.parametrize(("first", "others", "holds"), [(300, 1200, True), (1200, 300, False)])
-def test_the_mean_of_the_repetitions_says_what_preemption_costs(first: int, others: int, holds: bool) -> None:
-    """One run of the queue that says otherwise decides nothing."""
+@pytest.mark.parametrize(("first", "others", "holds"), [(300, 1200, True), (120000, 300, False)])
+def test_the_median_of_the_repetitions_says_what_preemption_costs(first: int, others: int, holds: bool) -> None:
+    """One run of the queue that says otherwise decides nothing, however far it is from the others."""
     grid = anderson1990.grid
 
     def cycles(cell: Cell) -> float:
@@ -140,7 +140,7 @@ def test_the_mean_of_the_repetitions_says_what_preemption_costs(first: int, othe
     judge = Judge(Told(cycles, hold=spinners_slow_holders, handover=handover_grows), grid.SCALES["default"])
     found = {each.id: each for each in anderson1990.statements.of(judge, "preempted")}["statements.queue_preempted"]
     assert found.holds is holds
-    assert "the queue's 5 runs 1.00 to 4.00" in found.detail
+    assert f"the queue's 5 runs 1.00 to {max(first, others) / 300:.2f}" in found.detail
 
 
 def test_a_holder_that_nobody_slows_is_a_miss() -> None:

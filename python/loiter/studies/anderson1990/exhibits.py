@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statistics import mean, stdev
+from statistics import median, stdev
 
 from loiter import reference
 from loiter.studies.anderson1990 import grid
@@ -89,12 +89,12 @@ def _preempted(judge: Judge) -> Chart:
     for lock in LOCKS:
         for name, count in series.items():
             times = judge.preempted(lock, count)
-            values[_short(lock), name] = (mean(times), stdev(times) if len(times) > 1 else 0.0)
+            values[_short(lock), name] = (median(times), stdev(times) if len(times) > 1 else 0.0)
             runs[_short(lock), name] = tuple(each.label for each in grid.preempted(judge.scale, lock, count)[1])
     slices = judge.scale.slices_us
     caption = f"Elapsed time with two threads a CPU, which change every {slices[0] / 1000:g} ms, over that with one."
     if len(slices) > 1:
-        caption += f" Mean and standard deviation of {len(slices)} slices that differ by at most a fiftieth."
+        caption += f" Median and standard deviation of {len(slices)} slices that differ by at most a fiftieth."
     return Chart("preempted", "What preemption costs", caption, "times", groups, tuple(series), values, runs=runs)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from statistics import mean
+from statistics import median
 
 from loiter import reference
 from loiter.studies.anderson1990 import grid
@@ -149,12 +149,12 @@ def _queue_contended(judge: Judge) -> Judgement:
 
 
 def _queue_preempted(judge: Judge) -> Judgement:
-    """Two threads a CPU make the queue slower by a greater factor than any plain lock, at both loads: means of the
+    """Two threads a CPU make the queue slower by a greater factor than any plain lock, at both loads: medians of the
     repetitions."""
     details, holds = [], True
     for count in (LIGHT_CPUS, CPUS):
         repeated = {lock.name: judge.preempted(lock, count) for lock in LOCKS}
-        factors = {name: mean(each) for name, each in repeated.items()}
+        factors = {name: median(each) for name, each in repeated.items()}
         holds &= all(_exceeds(factors[QUEUE.name], factors[lock.name]) for lock in PLAIN)
         queue = repeated[QUEUE.name]
         runs = f"; the queue's {len(queue)} runs {min(queue):.2f} to {max(queue):.2f}" if len(queue) > 1 else ""
