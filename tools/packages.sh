@@ -42,7 +42,7 @@ need "${CROSS}gcc" gcc-riscv64-linux-gnu
 # The launcher of commands speaks to the kernel, whose headers the compiler only recommends.
 { command -v "${CROSS}gcc" && echo '#include <asm/ptrace.h>' | "${CROSS}gcc" -E -; } > /dev/null 2>&1 ||
     missing+=(linux-libc-dev-riscv64-cross)
-# It knows ELF from the C library's headers, as do programs for Linux, which tests compile.
+# It knows ELF from the C library's headers, as do programs for Linux, which are linked with it.
 { command -v "${CROSS}gcc" && echo '#include <elf.h>' | "${CROSS}gcc" -E -; } > /dev/null 2>&1 ||
     missing+=(libc6-dev-riscv64-cross)
 if [ -n "${PGO:-}" ]; then
