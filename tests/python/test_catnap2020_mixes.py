@@ -208,7 +208,7 @@ def test_a_program_that_ends_before_its_threads_are_there_ends_the_run(ends: boo
             subprocess.run(["sh", "-c", script], capture_output=True, timeout=2)
 
 
-def test_vips_is_under_way_with_the_threads_that_its_pool_begins_with() -> None:
+def test_vips_has_started_with_the_threads_that_its_pool_begins_with() -> None:
     ready = mixes.start("vips", 255, 256)[-1]
     assert "$((before + 128))" in ready
     assert "VIPS_CONCURRENCY=255" in mixes.start("vips", 255, 256)[-2]

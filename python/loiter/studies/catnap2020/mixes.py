@@ -56,7 +56,7 @@ class Mix:
         return self.command.format(threads=threads)
 
     def begun(self, threads: int) -> int:
-        """Tasks with which it is under way."""
+        """Threads that there are once it has started."""
         return 1 + threads // 2 if self.halved else threads
 
 
@@ -64,7 +64,7 @@ PROGRAM = "multiuser"
 """The guest's program that has the mixes of Re-aim, of which the paper takes four."""
 
 _JOB_CYCLES = 60_000_000
-"""A user's longest jobs take about as long, so users are in the midst of different ones by then."""
+"""Users are in the midst of different jobs by then: the longest are 60 million additions."""
 
 
 def _users(name: str, stands_for: str) -> Mix:
@@ -87,7 +87,7 @@ VIPS = Mix(
     "an affine transformation of an image",
     "vips black /tmp/in.v 4096 4096",
     "env VIPS_CONCURRENCY={threads} vips affine /tmp/in.v /tmp/out.v '0.9 0.1 -0.1 0.9'",
-    # Before that most of its threads have nothing to do.
+    # Before that most CPUs were idle.
     settle_cycles=100_000_000,
     # libvips ends threads while more than three wait for their next part of the image, and starts more while less than
     # two do (vips_threadpool_run in its iofuncs/threadpool.c).
