@@ -66,33 +66,25 @@ static void write_blocks(const char *name, int flags, unsigned long blocks) {
 
 // ---- files that are written, read and removed ----
 
-static void disk_rd(struct task *task) {
+static void read_all(struct task *task, const char *what, bool at_random) {
     char name[NAME_BYTES];
-    name_of(name, task, "rd");
-    write_blocks(name, 0, task->file_kib);
-    sync_all();
-    int file = must_open(name, O_RDONLY);
-    for (unsigned long n = 0; n < task->file_kib; n++)
-        read_block(file);
-    must_close(file);
-    must_remove(name);
-    sync_all();
-}
-
-static void disk_rr(struct task *task) {
-    char name[NAME_BYTES];
-    name_of(name, task, "rr");
+    name_of(name, task, what);
     write_blocks(name, 0, task->file_kib);
     sync_all();
     int file = must_open(name, O_RDONLY);
     for (unsigned long n = 0; n < task->file_kib; n++) {
-        seek_block(file, task, task->file_kib);
+        if (at_random)
+            seek_block(file, task, task->file_kib);
         read_block(file);
     }
     must_close(file);
     must_remove(name);
     sync_all();
 }
+
+static void disk_rd(struct task *task) { read_all(task, "rd", false); }
+
+static void disk_rr(struct task *task) { read_all(task, "rr", true); }
 
 static void write_at_random(struct task *task, const char *what, int flags, unsigned long blocks, bool reads) {
     char name[NAME_BYTES];

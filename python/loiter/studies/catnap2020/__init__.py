@@ -50,9 +50,9 @@ class Catnap2020:
         "with a pause. A holding time in cycles is that of a thread that is alone. Power is that of the event model, "
         "without memory outside the chip. On Linux: a kernel with queued spin locks, on 16 or all cores, booted "
         "on the reference engine; the kernel's own locktorture with writers pinned likewise, timed in a window; and "
-        "programs on 16 cores, or all at scale whole, whose work in a window is what they and the kernel execute, but "
-        "for lock functions and waits. All that waits pauses, but for queued waiters that nap by selection: of none, "
-        "of all, of a list, or automatic."
+        "programs on all cores, or 16 at the quick scale, whose work in a window is what they and the kernel execute, "
+        "but for lock functions and waits. All that waits pauses, but for queued waiters that nap by selection: of "
+        "none, of all, of a list, or automatic."
     )
     legend = (
         "The paper's plots are unreadable in our source, so its statements and what its text gives in numbers are "

@@ -19,7 +19,7 @@ from loiter.systems import prepared
 from loiter.systems.request import Boot, seat
 
 IMAGE = "catnap2020"
-PACKAGES = ("libvips-tools", "povray", "stress-ng")
+PACKAGES = ("libvips-tools", "povray")
 FRAGMENTS = ("locktorture", "queued-spin-locks")
 MEMORY_MIB = 8192
 """Half of it is for files: as many as 255 users of a file server have. The paper's machine has 208 GiB."""

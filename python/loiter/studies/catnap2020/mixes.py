@@ -33,7 +33,14 @@ APART_CYCLES = 10_000_000
 """Repetitions differ in how long the system settles."""
 _GOES_ON = "kill -0 $! 2> /dev/null || { cat /tmp/said >&2; exit 1; }"
 """Whoever waits for a program that has ended waits in vain, and nothing is to be measured of it."""
-_TASKS = "tasks() { read -r _ _ _ each _ < /proc/loadavg; echo ${each#*/}; }"
+FEW_CPUS = "0-3"
+OWN_THREADS = 4
+"""Of a program that starts slowly, before those that work: they start the others."""
+_LATER_ONES_IDLE = (
+    f"for t in $(ls /proc/$!/task | sort -n | tail -n +$(({OWN_THREADS} + 1 + known))); do "
+    "chrt -i -p 0 $t || true; known=$((known + 1)); done"
+)
+TASKS = "tasks() { read -r _ _ _ each _ < /proc/loadavg; echo ${each#*/}; }"
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,8 @@ class Mix:
     """Which pass once its threads are there, on the reference engine."""
     halved: bool = False
     """Whether it starts with one thread more than half of them, and how many there are is its choice from then on."""
+    slow: bool = False
+    """Whether it starts its threads one by one, while the first ones work."""
 
     def start(self, threads: int) -> str:
         """The command."""
@@ -85,7 +94,8 @@ SHARED = _users("shared", "processes and shells, small files, messages")
 VIPS = Mix(
     "vips",
     "an affine transformation of an image",
-    "vips black /tmp/in.v 4096 4096",
+    # As large as the largest of PARSEC, so that no window comes near its end.
+    "vips black /tmp/in.v 18000 18000 --bands 3",
     "env VIPS_CONCURRENCY={threads} vips affine /tmp/in.v /tmp/out.v '0.9 0.1 -0.1 0.9'",
     # Before that most CPUs were idle.
     settle_cycles=100_000_000,
@@ -97,7 +107,8 @@ RAYTRACE = Mix(
     "raytrace",
     "a scene rendered by povray",
     f"echo '{_SCENE}' > /tmp/scene.pov",
-    "povray +I/tmp/scene.pov +O/tmp/scene.png +W2048 +H2048 +BS8 +WT{threads} -D",
+    "povray +I/tmp/scene.pov +O/tmp/scene.png +W4096 +H4096 +WT{threads} -D -V",
+    slow=True,
 )
 MIXES = {each.name: each for each in (COMPUTE, DBASE, FSERVER, SHARED, VIPS, RAYTRACE)}
 
@@ -113,8 +124,8 @@ class Scale:
     learning_cycles: int
     """Of timed cores before a window: automatic naps know of locks by then what they will know."""
     mixes: tuple[str, ...] = tuple(MIXES)
-    harts: int = 64
-    """CPUs: of 16 cores, or of all."""
+    harts: int = linux.MOST_HARTS
+    """CPUs: of all cores, or of some."""
 
     @property
     def cores(self) -> int:
@@ -145,17 +156,9 @@ class Scale:
 
 
 SCALES = {
-    "quick": Scale((16, 63), 1, 300_000, 150_000, (FSERVER.name, SHARED.name, DBASE.name)),
-    "default": Scale((16, 32, 48, 63), 2, 1_000_000, 200_000),
-    # The paper's threads and CPUs. A window has as many cycles of CPUs as the two of default.
-    "whole": Scale(
-        (64, 128, 192, 255),
-        1,
-        500_000,
-        200_000,
-        (COMPUTE.name, DBASE.name, FSERVER.name, SHARED.name),
-        linux.MOST_HARTS,
-    ),
+    "quick": Scale((16, 63), 1, 300_000, 150_000, (FSERVER.name, SHARED.name, DBASE.name), harts=64),
+    # The paper's threads and CPUs.
+    "default": Scale((64, 128, 192, 255), 2, 300_000, 200_000),
 }
 
 
@@ -190,15 +193,24 @@ def start(name: str, threads: int, harts: int) -> list[str]:
     """Lines that start a mix, without naps, and wait until its threads are there."""
     mix = MIXES[name]
     cpus = ",".join(map(str, seats(threads, harts)))
+    there = mix.begun(threads)
+    meanwhile, then = [_GOES_ON, "sleep 0.001"], []
+    if mix.slow:
+        # All but the last would work for seconds before the last is there: they get what time is left of few CPUs.
+        there += OWN_THREADS
+        meanwhile.insert(1, _LATER_ONES_IDLE)
+        then = ["chrt -a -o -p 0 $!", f"taskset -a -c -p {cpus} $! > /dev/null"]
     return [
         *linux.waits(NONE, SITES),
         f"cp {PROGRAM} /tmp",
         "cd /tmp",
         mix.prepare,
-        _TASKS,
+        TASKS,
         "before=$(tasks)",
-        f"taskset -c {cpus} {mix.start(threads)} > /tmp/said 2>&1 &",
-        f"until [ $(tasks) -ge $((before + {mix.begun(threads)})) ]; do {_GOES_ON}; sleep 0.001; done",
+        "known=0",
+        f"taskset -c {FEW_CPUS if mix.slow else cpus} {mix.start(threads)} > /tmp/said 2>&1 &",
+        f"until [ $(tasks) -ge $((before + {there})) ]; do {'; '.join(meanwhile)}; done",
+        *then,
     ]
 
 
