@@ -33,14 +33,7 @@ APART_CYCLES = 10_000_000
 """Repetitions differ in how long the system settles."""
 _GOES_ON = "kill -0 $! 2> /dev/null || { cat /tmp/said >&2; exit 1; }"
 """Whoever waits for a program that has ended waits in vain, and nothing is to be measured of it."""
-FEW_CPUS = "0-3"
-OWN_THREADS = 4
-"""Of a program that starts slowly, before those that work: they start the others."""
-_LATER_ONES_IDLE = (
-    f"for t in $(ls /proc/$!/task | sort -n | tail -n +$(({OWN_THREADS} + 1 + known))); do "
-    "chrt -i -p 0 $t || true; known=$((known + 1)); done"
-)
-TASKS = "tasks() { read -r _ _ _ each _ < /proc/loadavg; echo ${each#*/}; }"
+_TASKS = "tasks() { read -r _ _ _ each _ < /proc/loadavg; echo ${each#*/}; }"
 
 
 @dataclass(frozen=True)
@@ -57,8 +50,8 @@ class Mix:
     """Which pass once its threads are there, on the reference engine."""
     halved: bool = False
     """Whether it starts with one thread more than half of them, and how many there are is its choice from then on."""
-    slow: bool = False
-    """Whether it starts its threads one by one, while the first ones work."""
+    most_threads: int = linux.MOST_HARTS
+    """With more it is not run."""
 
     def start(self, threads: int) -> str:
         """The command."""
@@ -108,7 +101,8 @@ RAYTRACE = Mix(
     "a scene rendered by povray",
     f"echo '{_SCENE}' > /tmp/scene.pov",
     "povray +I/tmp/scene.pov +O/tmp/scene.png +W4096 +H4096 +WT{threads} -D -V",
-    slow=True,
+    # It starts one every 8 ms while the others work: 255 are not there after half an hour of the host's.
+    most_threads=128,
 )
 MIXES = {each.name: each for each in (COMPUTE, DBASE, FSERVER, SHARED, VIPS, RAYTRACE)}
 
@@ -142,13 +136,24 @@ class Scale:
         """For `loiter study list`."""
         left_out = [each for each in MIXES if each not in self.mixes]
         less = f", without {', '.join(left_out)}" if left_out else ""
+        most = {mix: MIXES[mix].most_threads for mix in self.mixes if mix not in self.in_full}
+        less += "".join(f", {mix} with up to {count}" for mix, count in most.items())
         threads = ", ".join(map(str, self.threads))
         return f"on Linux {', '.join(self.mixes)} with {threads} threads on {self.harts} CPUs{less}"
 
     @property
     def cases(self) -> list[tuple[str, int]]:
         """Each mix with each number of threads."""
-        return [(mix, n) for mix in self.mixes for n in self.threads]
+        return [(mix, n) for mix in self.mixes for n in self.threads_of(mix)]
+
+    def threads_of(self, mix: str) -> tuple[int, ...]:
+        """With how many threads a mix is run."""
+        return tuple(n for n in self.threads if n <= MIXES[mix].most_threads)
+
+    @property
+    def in_full(self) -> list[str]:
+        """Mixes that are run with every number of threads."""
+        return [mix for mix in self.mixes if self.threads_of(mix) == self.threads]
 
     def cell(self, mix: str, selection: str, threads: int, repetition: int) -> Cell:
         """A run."""
@@ -193,24 +198,15 @@ def start(name: str, threads: int, harts: int) -> list[str]:
     """Lines that start a mix, without naps, and wait until its threads are there."""
     mix = MIXES[name]
     cpus = ",".join(map(str, seats(threads, harts)))
-    there = mix.begun(threads)
-    meanwhile, then = [_GOES_ON, "sleep 0.001"], []
-    if mix.slow:
-        # All but the last would work for seconds before the last is there: they get what time is left of few CPUs.
-        there += OWN_THREADS
-        meanwhile.insert(1, _LATER_ONES_IDLE)
-        then = ["chrt -a -o -p 0 $!", f"taskset -a -c -p {cpus} $! > /dev/null"]
     return [
         *linux.waits(NONE, SITES),
         f"cp {PROGRAM} /tmp",
         "cd /tmp",
         mix.prepare,
-        TASKS,
+        _TASKS,
         "before=$(tasks)",
-        "known=0",
-        f"taskset -c {FEW_CPUS if mix.slow else cpus} {mix.start(threads)} > /tmp/said 2>&1 &",
-        f"until [ $(tasks) -ge $((before + {there})) ]; do {'; '.join(meanwhile)}; done",
-        *then,
+        f"taskset -c {cpus} {mix.start(threads)} > /tmp/said 2>&1 &",
+        f"until [ $(tasks) -ge $((before + {mix.begun(threads)})) ]; do {_GOES_ON}; sleep 0.001; done",
     ]
 
 
@@ -229,13 +225,14 @@ def cells(scale: Scale, exhibit: str) -> list[Cell]:
     """The runs of an exhibit. Neighbours continue different systems, so that workers need not wait for one another, and
     few of these have to be kept."""
     selections = linux.SELECTIONS if exhibit == FIGURE_11 else (NONE,)
-    threads = scale.threads if exhibit != TABLES_2_3 else (max(scale.threads),)
+    only_most = exhibit == TABLES_2_3
     return [
         scale.cell(mix, selection, n, repetition)
-        for n in threads
+        for n in scale.threads
         for repetition in range(scale.repetitions)
         for selection in selections
         for mix in scale.mixes
+        if n in scale.threads_of(mix)[-1 if only_most else 0 :]
     ]
 
 
@@ -295,7 +292,7 @@ class Mixed:
 
     def locks(self, mix: str) -> pd.DataFrame:
         """A row for each class of locks, without naps and with the most threads."""
-        cells = self._repeated(mix, NONE, max(self.scale.threads))
+        cells = self._repeated(mix, NONE, max(self.scale.threads_of(mix)))
         return locks.table([row for cell in cells for row in self._results[cell.label].rows("locks")], ("class",))
 
     def _repeated(self, mix: str, selection: str, threads: int) -> list[Cell]:

@@ -59,7 +59,7 @@ def _figure_3(found: Mixed) -> Curves:
         "threads",
         "%",
         {
-            mix: [(float(n), 100 * found.spinning(mix, NONE, n)) for n in found.scale.threads]
+            mix: [(float(n), 100 * found.spinning(mix, NONE, n)) for n in found.scale.threads_of(mix)]
             for mix in found.scale.mixes
         },
         runs={(mix, float(n)): found.label(mix, NONE, n) for mix, n in found.scale.cases},
@@ -71,8 +71,8 @@ def _figure_11(found: Mixed) -> list[Curves]:
     figures = []
     for what, every in (("time", found.times), ("energy", found.energies)):
         for mix in found.scale.mixes:
-            values = {each: [every(mix, each, n) for n in found.scale.threads] for each in NAPS}
-            threads = [float(n) for n in found.scale.threads]
+            threads = found.scale.threads_of(mix)
+            values = {each: [every(mix, each, n) for n in threads] for each in NAPS}
             figures.append(
                 Curves(
                     f"{FIGURE_11}_{what}_{mix}",
@@ -80,8 +80,8 @@ def _figure_11(found: Mixed) -> list[Curves]:
                     "For the same work, over that without naps. Bars: from the least to the greatest of repetitions.",
                     "threads",
                     f"{what} over that without naps",
-                    {each: list(zip(threads, map(_mean, values[each]), strict=True)) for each in NAPS},
-                    runs={(each, float(n)): found.label(mix, each, n) for each in NAPS for n in found.scale.threads},
+                    {each: list(zip(map(float, threads), map(_mean, values[each]), strict=True)) for each in NAPS},
+                    runs={(each, float(n)): found.label(mix, each, n) for each in NAPS for n in threads},
                     spans={each: [(min(ratios), max(ratios)) for ratios in values[each]] for each in NAPS},
                 )
             )
@@ -157,11 +157,18 @@ def _tables_2_3(found: Mixed) -> list[Grid]:
     )
     longer = sum(row["hold_mean_us"] > THRESHOLD_US for row in known)
     caption = (
-        f"Without naps, {max(found.scale.threads)} threads. In parentheses: the function that acquires a lock without "
+        f"Without naps, {_most_threads(found.scale)}. In parentheses: the function that acquires a lock without "
         f"a name. A wait is one for a lock that another has. Of {len(known)} classes, {longer} are held longer than "
         f"{THRESHOLD_US:g} us in the mean. Mutexes and semaphores are among them."
     )
     return [Grid(name, title, caption, columns, tuple(map(_row, rows[:LISTED])), 2) for name, title, rows in kinds]
+
+
+def _most_threads(scale: mixes.Scale) -> str:
+    """With how many threads each mix says which locks there are."""
+    most = max(scale.threads)
+    fewer = [f"{mix} with {max(scale.threads_of(mix))}" for mix in scale.mixes if most not in scale.threads_of(mix)]
+    return f"{most} threads" + (f" ({', '.join(fewer)})" if fewer else "")
 
 
 def _row(lock: Lock) -> tuple[str, ...]:
@@ -185,8 +192,9 @@ def _saved(found: Mixed, of: Callable[[Mixed, str, str, int], float], selection:
 
 
 def _saved_with(found: Mixed, of: Callable[[Mixed, str, str, int], float], selection: str, threads: int) -> float:
-    """The mean of the mixes."""
-    return _mean([value for (_, n), value in _saved(found, of, selection).items() if n == threads])
+    """The mean of the mixes that are run with every number of threads."""
+    saved = _saved(found, of, selection)
+    return _mean([saved[mix, threads] for mix in found.scale.in_full])
 
 
 def _counts(scale: mixes.Scale) -> dict[str, int]:
@@ -228,6 +236,9 @@ def _point_of(scale: mixes.Scale, key: str, ours: float | None, source: str, sid
     key = f"application.{key}"
     published = reference.lookup(PAPER, key)
     note = "" if scale.harts == linux.MOST_HARTS else f"ours: {scale.harts} CPUs, as many threads a core"
+    fewer = [mix for mix in scale.mixes if mix not in scale.in_full]
+    if "_reduction_average_percent." in key and fewer:
+        note = f"ours: without {', '.join(fewer)}"
     if ours is None:
         note = "not at this scale"
     if side is not None:
@@ -237,7 +248,8 @@ def _point_of(scale: mixes.Scale, key: str, ours: float | None, source: str, sid
 
 def _spin_grows(found: Mixed) -> Judgement:
     """In each mix that ever waits for more than 1 %, each number of threads has a greater share than the one before."""
-    shares = {mix: [100 * found.spinning(mix, NONE, n) for n in found.scale.threads] for mix in found.scale.mixes}
+    scale = found.scale
+    shares = {mix: [100 * found.spinning(mix, NONE, n) for n in scale.threads_of(mix)] for mix in scale.mixes}
     waits = [each for each in shares.values() if max(each) > 1]
     told = "; ".join(f"{mix} " + ", ".join(f"{share:.1f}" for share in each) for mix, each in shares.items())
     grows = all(after > before for each in waits for before, after in pairwise(each))
@@ -313,7 +325,7 @@ def _raytrace_same(found: Mixed) -> Judgement:
     values = {
         f"{each}, {n} threads, {what}": of(found, mixes.RAYTRACE.name, each, n)
         for each in (ALL, LIST)
-        for n in found.scale.threads
+        for n in found.scale.threads_of(mixes.RAYTRACE.name)
         for what, of in _KINDS
     }
     return all(abs(1 - value) < ALIKE for value in values.values()), _told(values)
@@ -362,7 +374,7 @@ def _automatic_is_best(mix: str, found: Mixed) -> Judgement:
     if mix not in found.scale.mixes:
         return None, _not_there(mix)
     over = {}
-    for n in found.scale.threads:
+    for n in found.scale.threads_of(mix):
         best = min(1.0, *(_time(found, mix, each, n) for each in (ALL, LIST)))
         over[f"{n} threads"] = _time(found, mix, AUTOMATIC, n) / best
     return max(over.values()) <= 1 + ALIKE, f"of the time of the best: {_told(over)}"
