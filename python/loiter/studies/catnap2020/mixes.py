@@ -101,7 +101,7 @@ RAYTRACE = Mix(
     "a scene rendered by povray",
     f"echo '{_SCENE}' > /tmp/scene.pov",
     "povray +I/tmp/scene.pov +O/tmp/scene.png +W4096 +H4096 +WT{threads} -D -V",
-    # It starts one every 8 ms while the others work: 255 are not there after half an hour of the host's.
+    # It starts one every 8 ms while the others work: 255 are not there after a quarter of an hour of the host's.
     most_threads=128,
 )
 MIXES = {each.name: each for each in (COMPUTE, DBASE, FSERVER, SHARED, VIPS, RAYTRACE)}
