@@ -87,7 +87,7 @@ SHARED = _users("shared", "processes and shells, small files, messages")
 VIPS = Mix(
     "vips",
     "an affine transformation of an image",
-    # As large as the largest of PARSEC, so that no window comes near its end.
+    # So large that no window comes near its end.
     "vips black /tmp/in.v 18000 18000 --bands 3",
     "env VIPS_CONCURRENCY={threads} vips affine /tmp/in.v /tmp/out.v '0.9 0.1 -0.1 0.9'",
     # Before that most CPUs were idle.
