@@ -222,6 +222,7 @@ def test_vips_has_started_with_the_threads_that_its_pool_begins_with() -> None:
     ready = mixes.start("vips", 255, 256)[-1]
     assert "$((before + 128))" in ready
     assert "VIPS_CONCURRENCY=255" in mixes.start("vips", 255, 256)[-2]
+    assert "$((before + 255))" in mixes.start("raytrace", 255, 256)[-1]
 
 
 def test_selections_continue_one_system(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,8 +141,7 @@ class Scale:
         """For `loiter study list`."""
         left_out = [each for each in MIXES if each not in self.mixes]
         less = f", without {', '.join(left_out)}" if left_out else ""
-        most = {mix: MIXES[mix].most_threads for mix in self.mixes if mix not in self.in_full}
-        less += "".join(f", {mix} with up to {count}" for mix, count in most.items())
+        less += "".join(f", {mix} with up to {most}" for mix, most in self.with_fewer.items())
         threads = ", ".join(map(str, self.threads))
         return f"on Linux {', '.join(self.mixes)} with {threads} threads on {self.harts} CPUs{less}"
 
@@ -158,7 +157,13 @@ class Scale:
     @property
     def in_full(self) -> list[str]:
         """Mixes that are run with every number of threads."""
-        return [mix for mix in self.mixes if self.threads_of(mix) == self.threads]
+        return [mix for mix in self.mixes if mix not in self.with_fewer]
+
+    @property
+    def with_fewer(self) -> dict[str, int]:
+        """The others, and the most threads of each."""
+        most = {mix: max(self.threads_of(mix)) for mix in self.mixes}
+        return {mix: count for mix, count in most.items() if count < max(self.threads)}
 
     def cell(self, mix: str, selection: str, threads: int, repetition: int) -> Cell:
         """A run."""

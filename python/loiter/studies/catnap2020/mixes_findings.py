@@ -166,9 +166,8 @@ def _tables_2_3(found: Mixed) -> list[Grid]:
 
 def _most_threads(scale: mixes.Scale) -> str:
     """With how many threads each mix says which locks there are."""
-    most = max(scale.threads)
-    fewer = [f"{mix} with {max(scale.threads_of(mix))}" for mix in scale.mixes if most not in scale.threads_of(mix)]
-    return f"{most} threads" + (f" ({', '.join(fewer)})" if fewer else "")
+    fewer = ", ".join(f"{mix} with {most}" for mix, most in scale.with_fewer.items())
+    return f"{max(scale.threads)} threads" + (f" ({fewer})" if fewer else "")
 
 
 def _row(lock: Lock) -> tuple[str, ...]:
@@ -207,12 +206,13 @@ def points(found: Mixed, exhibits: Sequence[str], source: str) -> list[Point]:
     """What the paper gives as numbers."""
     out: list[Point] = []
     counts, _point = _counts(found.scale), partial(_point_of, found.scale)
+    without = f"ours: without {', '.join(found.scale.with_fewer)}" if found.scale.with_fewer else ""
     if FIGURE_11 in exhibits:
         for what, of in _KINDS:
             name = f"all_catnap_{what}_reduction_average_percent"
             for key in reference.lookup(PAPER, f"application.{name}"):
                 if counts[key] in found.scale.threads:
-                    out.append(_point(f"{name}.{key}", _saved_with(found, of, ALL, counts[key]), source))
+                    out.append(_point(f"{name}.{key}", _saved_with(found, of, ALL, counts[key]), source, note=without))
         for selection, name in ((ALL, "all_catnap"), (LIST, "selective_catnap")):
             for what, of in _KINDS:
                 saved = list(_saved(found, of, selection).values())
@@ -232,13 +232,13 @@ def points(found: Mixed, exhibits: Sequence[str], source: str) -> list[Point]:
     return out
 
 
-def _point_of(scale: mixes.Scale, key: str, ours: float | None, source: str, side: Side | None = None) -> Point:
+def _point_of(
+    scale: mixes.Scale, key: str, ours: float | None, source: str, side: Side | None = None, note: str = ""
+) -> Point:
     key = f"application.{key}"
     published = reference.lookup(PAPER, key)
-    note = "" if scale.harts == linux.MOST_HARTS else f"ours: {scale.harts} CPUs, as many threads a core"
-    fewer = [mix for mix in scale.mixes if mix not in scale.in_full]
-    if "_reduction_average_percent." in key and fewer:
-        note = f"ours: without {', '.join(fewer)}"
+    if scale.harts != linux.MOST_HARTS:
+        note = f"ours: {scale.harts} CPUs, as many threads a core"
     if ours is None:
         note = "not at this scale"
     if side is not None:
