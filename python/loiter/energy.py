@@ -183,14 +183,15 @@ class Energy:
         return {name: of(name) for name in dict.fromkeys(use[part] for use in self.uses)}
 
 
-def of(result: Result) -> Energy | None:
-    """The energy of a result directory, of its samples if there are any; None if its machine says nothing of energy, or
-    nothing was timed."""
+def of(result: Result, tables: Mapping[str, Sequence[Json]] | None = None) -> Energy | None:
+    """The energy of a result directory, of its samples if there are any, or of what has these tables; None if its
+    machine says nothing of energy, or nothing was timed."""
     parameters = result.manifest.get("machine", {}).get("parameters", {})
     coefficients = Coefficients(parameters)
     if not coefficients or not result.has_tables:
         return None
-    tables, _ = sampling.counted(result)
+    if tables is None:
+        tables, _ = sampling.counted(result)
     counted = _Counted(tables["counters"], tables["activities"], parameters)
     if counted.cycles == 0:
         return None

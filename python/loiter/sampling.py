@@ -50,6 +50,10 @@ class Samples:
         """The tables of all samples together."""
         return self._tables(_sum([each["counts"] for each in self.samples]))
 
+    def each(self) -> list[Mapping[str, Sequence[Json]]]:
+        """The tables of each sample."""
+        return [self._tables(one["counts"]) for one in self.samples]
+
     def half_widths(self, measure: Callable[[Mapping[str, Sequence[Json]]], Mapping[str, float]]) -> dict[str, float]:
         """Half of the interval of each value that `measure` finds in tables; none of those that are not always there,
         or of fewer than `LEAST` samples."""

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
 
+import mix_over_time
 import pandas as pd
 import pytest
 
@@ -259,3 +260,11 @@ def test_work_is_of_the_window_and_of_no_lock() -> None:
     found = Mixed({cell.label: OneRun()}, SCALE).measured(cell)  # type: ignore[dict-item]
     assert (found.work, found.watts) == (pytest.approx(50 / 100), pytest.approx(1.0))
     assert found.spinning == pytest.approx(10 / 95)
+
+
+def test_windows_over_time_stand_side_by_side() -> None:
+    without = [Measured(100, 100, 0.5), Measured(100, 100, 0.3)]
+    naps = [Measured(125, 100, 0.4), Measured(110, 100, 0.2)]
+    shown = mix_over_time.table(without, naps, ALL)
+    cells = [list(column.cells) for column in shown.columns]
+    assert cells == [["100,000", "600,000"], ["50.0", "30.0"], ["40.0", "20.0"], ["0.800", "0.909"]]

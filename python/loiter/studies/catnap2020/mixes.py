@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from loiter import energy, locks, resources, sampling
-from loiter.engine import Engine
+from loiter.engine import Engine, Json
 from loiter.errors import RunFault
 from loiter.machines import Machine
 from loiter.results import Result
@@ -313,18 +313,22 @@ class Mixed:
         return list(zip(without, with_naps, strict=True))
 
     def _read(self, label: str) -> Measured:
-        result = self._results[label]
-        found = energy.of(result)
-        if found is None:
-            raise RunFault(f"{label}: its machine says nothing of energy")
-        tables, _ = sampling.counted(result)
-        cycles: Counter[str] = Counter()
-        work = 0
-        for row in tables["activities"]:
-            cycles[row["activity"]] += row["cycles"]
-            work += row["instructions"] if row["activity"] in _WORKING else 0
-        if not work:
-            raise RunFault(f"{label}: nobody worked")
-        awake = sum(count for activity, count in cycles.items() if activity not in _ASLEEP)
-        waited = sum(cycles[activity] for activity in _WAITING)
-        return Measured(work / (found.seconds * 1e6), found.chip_watts.value, waited / awake)
+        tables, _ = sampling.counted(self._results[label])
+        return measured(label, self._results[label], tables)
+
+
+def measured(label: str, result: Result, tables: Mapping[str, Sequence[Json]]) -> Measured:
+    """What a run of this label says, by the tables of all its samples or of one."""
+    found = energy.of(result, tables)
+    if found is None:
+        raise RunFault(f"{label}: its machine says nothing of energy")
+    cycles: Counter[str] = Counter()
+    work = 0
+    for row in tables["activities"]:
+        cycles[row["activity"]] += row["cycles"]
+        work += row["instructions"] if row["activity"] in _WORKING else 0
+    if not work:
+        raise RunFault(f"{label}: nobody worked")
+    awake = sum(count for activity, count in cycles.items() if activity not in _ASLEEP)
+    waited = sum(cycles[activity] for activity in _WAITING)
+    return Measured(work / (found.seconds * 1e6), found.chip_watts.value, waited / awake)

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""How a mix of the study catnap2020 goes on timed cores, from where the reference engine has left it.
+
+    tools/mix_over_time.py MIX THREADS OUTPUT [--windows N] [--selection all]
+
+Prints, for each of N windows in a row, how much of the time of CPUs goes by waiting for locks, and the time for the
+same work with naps over that without. OUTPUT keeps both runs; what is there is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from loiter import engine as engines
+from loiter import machines, sampling, store
+from loiter.engine import Engine
+from loiter.machines import Machine
+from loiter.studies.catnap2020 import grid, linux, mixes
+from loiter.studies.catnap2020.torture import ALL, NONE
+
+APART_CYCLES, WINDOW_CYCLES = 100_000, 400_000
+
+
+def windows(engine: Engine, machine: Machine, cell: mixes.Cell, number: int, path: Path) -> list[mixes.Measured]:
+    """What each window of a run says."""
+    request = cell.request(engine, machine)
+    request = replace(request, phases=request.phases.replace("for 1 times", f"for {number} times"))
+    if not (path / "manifest.json").exists():
+        request.carry_out(engine, lambda _: True, path)
+    result = store.read(path)
+    _, samples = sampling.counted(result)
+    if samples is None:
+        raise SystemExit(f"{path} has no windows")
+    return [mixes.measured(cell.label, result, tables) for tables in samples.each()]
+
+
+def table(without: Sequence[mixes.Measured], naps: Sequence[mixes.Measured], selection: str) -> Table:
+    """A row for each window."""
+    shown = Table(box=box.HORIZONTALS)
+    for column in ("from cycle", "waits without naps, %", f"waits, {selection}, %", f"time, {selection}"):
+        shown.add_column(column, justify="right")
+    for number, (one, other) in enumerate(zip(without, naps, strict=True)):
+        begins = APART_CYCLES + number * (APART_CYCLES + WINDOW_CYCLES)
+        waits = (f"{100 * each.spinning:.1f}" for each in (one, other))
+        shown.add_row(f"{begins:,}", *waits, f"{one.work / other.work:.3f}")
+    return shown
+
+
+def main() -> None:
+    """As the head of the file says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("mix", choices=mixes.MIXES)
+    parser.add_argument("threads", type=int)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--windows", type=int, default=20)
+    parser.add_argument("--selection", choices=[each for each in linux.SELECTIONS if each != NONE], default=ALL)
+    asked = parser.parse_args()
+    most = min(mixes.SCALES["default"].most, mixes.MIXES[asked.mix].most_threads)
+    if not 1 <= asked.threads <= most or asked.windows < 1:
+        parser.error(f"{asked.mix} has 1 to {most} threads, and there is one window or more")
+    engine = engines.load()
+    machine = machines.load(engine, grid.MACHINE)
+
+    def measured(selection: str) -> list[mixes.Measured]:
+        cell = mixes.Cell(asked.mix, selection, asked.threads, 0, WINDOW_CYCLES, APART_CYCLES, linux.MOST_HARTS)
+        return windows(engine, machine, cell, asked.windows, asked.output / f"{cell.label}.{asked.windows}")
+
+    Console().print(table(measured(NONE), measured(asked.selection), asked.selection))
+
+
+if __name__ == "__main__":
+    main()
