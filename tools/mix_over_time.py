@@ -45,8 +45,8 @@ def windows(engine: Engine, machine: Machine, cell: mixes.Cell, number: int, pat
             request.carry_out(engine, told, path)
     result = store.read(path)
     _, samples = sampling.counted(result)
-    if samples is None:
-        raise SystemExit(f"{path} has no windows")
+    if samples is None or len(samples.samples) != number:
+        raise SystemExit(f"{path} has not {number} windows")
     return [mixes.measured(cell.label, result, tables) for tables in samples.each()]
 
 
