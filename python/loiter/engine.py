@@ -366,6 +366,11 @@ class Session:
             self._native.begin_lock_stats()
         self.counts_locks = True
 
+    def write_symbol(self, name: str, data: bytes) -> None:
+        """Puts bytes where a symbol of the program or the kernel lies; the guest executes nothing for it."""
+        with self._faults():
+            self._native.write_symbol(name, data)
+
     def write_profile(self, path: Path, command: str) -> None:
         """Writes the profile: pprof's format if the name ends in .pprof or .pb.gz, else Callgrind's."""
         with self._faults():

@@ -147,6 +147,11 @@ impl Session {
         self.0.end_logs()
     }
 
+    /// Puts `data` where a symbol of the program or the kernel lies.
+    fn write_symbol(&mut self, name: &str, data: &[u8]) -> PyResult<()> {
+        self.0.write_symbol(name, data).map_err(to_python)
+    }
+
     /// Counts instructions by function and call from now on.
     #[pyo3(signature = (start=None))]
     fn begin_profile(&mut self, start: Option<&str>) -> PyResult<()> {

@@ -10,6 +10,7 @@ mod guests;
 mod inspector;
 mod lock_functions;
 mod lock_stats;
+mod memory;
 mod monitor;
 pub(crate) mod output;
 mod pipeline;

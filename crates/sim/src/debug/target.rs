@@ -24,7 +24,7 @@ use gdbstub::target::{Target, TargetError, TargetResult};
 use gdbstub_arch::riscv::Riscv64;
 use gdbstub_arch::riscv::reg::RiscvCoreRegs;
 use gdbstub_arch::riscv::reg::id::RiscvRegId;
-use loiter_types::{HartId, PAGE_BYTES, PhysAddr, VirtAddr};
+use loiter_types::{HartId, PhysAddr};
 
 use super::inspector::{Inspector, Watchpoint};
 use super::server::copy_part;
@@ -54,7 +54,7 @@ impl Session {
         timing.is_none_or(|timing| timing.cores().stands_between_instructions(hart))
     }
 
-    fn changed(&mut self, hart: HartId) {
+    pub(super) fn changed(&mut self, hart: HartId) {
         self.system.changed_from_outside(hart);
         let timing = self.timing.as_mut().filter(|timing| timing.is_attached());
         if let Some(timing) = timing {
@@ -63,27 +63,6 @@ impl Session {
                 .cores()
                 .changed_from_outside(&self.system.harts[hart.index()], now);
         }
-    }
-
-    /// Where the bytes of guest memory from `addr` on lie, as `hart` sees them: piece by piece, each
-    /// within a page. Ends at the first that are not RAM.
-    fn pieces(&self, hart: HartId, addr: u64, bytes: usize) -> Vec<(PhysAddr, usize)> {
-        let hart = &self.system.harts[hart.index()];
-        let machine = &self.system.machine;
-        let mut pieces = Vec::new();
-        let mut done = 0;
-        while done < bytes {
-            let at = addr.wrapping_add(done as u64);
-            let length = (bytes - done).min((PAGE_BYTES - at % PAGE_BYTES) as usize);
-            match hart.look(machine, VirtAddr(at)) {
-                Some(physical) if machine.is_ram(physical, length as u64) => {
-                    pieces.push((physical, length));
-                }
-                _ => break,
-            }
-            done += length;
-        }
-        pieces
     }
 }
 
@@ -168,27 +147,10 @@ impl MultiThreadBase for Session {
     }
 
     fn write_addrs(&mut self, start: u64, data: &[u8], tid: Tid) -> TargetResult<(), Self> {
-        let pieces = self.pieces(hart_of(tid), start, data.len());
-        let length: usize = pieces.iter().map(|(_, length)| length).sum();
-        if length < data.len() {
-            return Err(TargetError::Errno(FAULT));
+        match self.write(hart_of(tid), start, data) {
+            true => Ok(()),
+            false => Err(TargetError::Errno(FAULT)),
         }
-        let mut rest = data;
-        let system = &mut self.system;
-        for (at, length) in pieces {
-            let (part, after) = rest.split_at(length);
-            let place = system.machine.ram.slice_mut(at, length as u64);
-            place.expect("RAM").copy_from_slice(part);
-            system.machine.written_by_device(at, length as u64);
-            rest = after;
-        }
-        if system.machine.pages.code_written() {
-            system.code.refresh(&mut system.machine);
-        }
-        for n in 0..self.system.harts.len() {
-            self.changed(HartId::new(n));
-        }
-        Ok(())
     }
 
     fn list_active_threads(
