@@ -100,6 +100,32 @@ def test_a_snapshot_continues_on_timed_cores_and_back(shell: Path) -> None:
             assert 1_000_000 <= said["phases"][1]["instructions"] < 1_001_000
 
 
+def test_a_system_on_timed_cores_is_saved_and_goes_on_as_one_that_was_not(image: Image, tmp_path: Path) -> None:
+    path = tmp_path / "timed.snapshot"
+    booted = ("-m", "smt2", "--image", image.name, "--memory", MEMORY)
+    until = 'reference until console:"NR_IRQS", timing for {} cycles'
+    whole = loiter_("boot", *booted, "--phases", until.format(400_000), "--json")
+    saved = loiter_("snapshot", "save", *booted, path, "--phases", until.format(150_000))
+    rest = loiter_("boot", "--snapshot", path, "--phases", "timing for 250000 cycles", "--json")
+    for done in (whole, saved, rest):
+        assert done.returncode == 0, done.stderr
+    unbroken, later = (json.loads(each.stdout) for each in (whole, rest))
+    assert unbroken["cycles"] == later["cycles"]
+    ends = [each["phases"][-1]["end_cycle"] for each in (unbroken, later)]
+    assert ends[0] == ends[1] == unbroken["phases"][-1]["begin_cycle"] + 400_000
+    assert unbroken["instructions"] > later["instructions"] > 10_000
+    assert b"smt2 alone continues them" in loiter_("snapshot", "show", path).stdout
+    # They leave the cores where a phase says so, and only then.
+    left = loiter_("boot", "--snapshot", path, "--phases", "reference for 1000 instructions", "--json")
+    assert left.returncode == 0, left.stderr
+    other = loiter_("boot", "--snapshot", path, "--set", "l2.miss_latency_cycles=300")
+    assert other.returncode == 2
+    assert "it has work in flight in timing cores of smt2, and ours is other parameters of it" in message(other)
+    never = loiter_("snapshot", "save", *booted, path, "--at-cycle", "5", "--phases", "timing for 5 cycles")
+    assert never.returncode == 2
+    assert "one of --at TEXT, --at-cycle N, --at-instructions N and --phases PLAN" in message(never)
+
+
 def test_a_time_out_fails(shell: Path) -> None:
     done = loiter_("boot", "--snapshot", shell, "--timeout", "1", stdin=b"while :; do :; done\n")
     assert done.returncode == 1

@@ -26,6 +26,7 @@ mod reference_phase;
 mod request;
 mod result;
 mod run;
+mod saved_cores;
 mod seating;
 mod session;
 mod snapshot;

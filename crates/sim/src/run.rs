@@ -87,7 +87,8 @@ pub fn run(
     let mut system = System::bare(request, &file, &elf)?;
     mark_waiting(&mut system, &file, request.waiting.as_ref())?;
     let origin = Origin::program(&request.program, &file);
-    let mut session = Session::seat(&request.machine_name, &file, engines, system, origin)?;
+    let mut session =
+        Session::assemble(&request.machine_name, &file, system, origin).on(engines)?;
     if observe.check {
         session.begin_check()?;
     }

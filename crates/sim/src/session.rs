@@ -118,7 +118,7 @@ impl Session {
         system.are_virtual(request.is_virtual);
         let origin = Origin::boot(request, &file);
         let engines = Engines::of_boot(request);
-        Self::seat(&request.machine_name, &file, engines, system, origin)
+        Self::assemble(&request.machine_name, &file, system, origin).on(engines)
     }
 
     /// A system at reset that is about to run the program `elf`, called `request.program`, on bare
@@ -133,18 +133,17 @@ impl Session {
         mark_waiting(&mut system, &file, request.waiting.as_ref())?;
         let origin = Origin::program(&request.program, &file);
         let engines = Engines::of_program(request, &file)?;
-        Self::seat(&request.machine_name, &file, engines, system, origin)
+        Self::assemble(&request.machine_name, &file, system, origin).on(engines)
     }
 
-    /// Gives the harts their seats in the cores of the machine, if those are to run them first.
-    pub(crate) fn seat(
+    /// A session whose harts sit in no cores yet.
+    pub(crate) fn assemble(
         machine_name: &str,
         file: &MachineFile,
-        engines: Engines,
         system: System,
         origin: Origin,
-    ) -> Result<Self, Error> {
-        let mut session = Self {
+    ) -> Self {
+        Self {
             system,
             timing: None,
             machine: MachineTiming {
@@ -161,13 +160,7 @@ impl Session {
             gdb: None,
             symbol_elf: None,
             chosen: None,
-        };
-        match engines {
-            Engines::Untimed => {}
-            Engines::Machine => session.enter_cores()?,
-            Engines::Plan(plan) => session.begin_plan(plan)?,
         }
-        Ok(session)
     }
 
     /// Runs for about `host_time`, or until one of `limits`. Those are only looked at between two

@@ -1,7 +1,9 @@
-//! Systems in snapshots: saved between two turns of the reference engine, restored with the engine or
-//! the cores of any machine that has the same hardware to the guest, and their hash.
+//! Systems in snapshots, and their hash. One that is saved between two turns of the reference engine is restored with the
+//! engine or the cores of any machine that has the same hardware to the guest. One on timing cores is saved with all that
+//! is in flight, and restored on the same machine.
 //!
-//! What observes is no state: marks, reports, accounts and symbols begin anew.
+//! What observes is no state: marks, reports, accounts and symbols begin anew, but for what timing cores have counted, and
+//! what probes have said meanwhile.
 
 use std::path::Path;
 
@@ -11,6 +13,7 @@ use loiter_machine::snapshot::{
     StateHash, StateHasher,
 };
 use loiter_machine::{DiskConfig, Machine, MachineConfig, MachineState};
+use loiter_observe::Recorders;
 use loiter_types::{Cycle, PhysAddr};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +21,7 @@ use crate::config::MachineFile;
 use crate::error::Error;
 use crate::phases::Engines;
 use crate::request::BootRequest;
+use crate::saved_cores;
 use crate::session::{Session, mark_waiting};
 use crate::symbols::Symbols;
 use crate::system::System;
@@ -26,6 +30,7 @@ use crate::waiting::WaitingTable;
 const SYSTEM: &str = "system";
 const MACHINE: &str = "machine";
 const REQUEST: &str = "request";
+const TIMED: &str = "timed";
 
 /// Harts, and what the time is.
 #[derive(Serialize, Deserialize)]
@@ -35,6 +40,16 @@ struct SystemState {
     /// Time is kept in cycles: with another clock it would be another time.
     clock_hz: u64,
     harts: Vec<SavedHart>,
+}
+
+/// What timing cores have done so far, beside what is in flight in them.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TimedState {
+    timed_from: Option<Cycle>,
+    timed_instructions: u64,
+    attached_at: u64,
+    recorders: Recorders,
 }
 
 /// Where a session comes from, for the headers of its snapshots.
@@ -209,18 +224,12 @@ impl Session {
         self.system.state_hash()
     }
 
-    /// Saves the system as it stands now to `path` and returns the length of the file. What consoles
-    /// have been sent and nobody has taken is not saved.
+    /// Saves the system as it stands now to `path` and returns the length of the file; if its cores are timed, with what
+    /// is in flight in them. What consoles have been sent and nobody has taken is not saved.
     ///
     /// # Errors
-    /// When cores are timed, or the host refuses.
+    /// When a debugger holds it, or the host refuses.
     pub fn save(&self, path: &str, description: &str) -> Result<u64, Error> {
-        if self.is_timed() {
-            return Err(Error::User(format!(
-                "{path}: a system on timed cores cannot be saved, for they have work in flight; save \
-                 it while it runs untimed"
-            )));
-        }
         if self.system.held_turn.is_some() {
             return Err(Error::User(format!(
                 "{path}: a system that a debugger holds cannot be saved, for some harts have had their \
@@ -246,15 +255,26 @@ impl Session {
         writer.state(REQUEST, &self.origin.request).map_err(fail)?;
         writer.state(SYSTEM, &state).map_err(fail)?;
         writer.state(MACHINE, &machine.save()).map_err(fail)?;
+        if let Some(timing) = self.timing.as_ref().filter(|_| self.is_timed()) {
+            let timed = TimedState {
+                timed_from: self.timed_from,
+                timed_instructions: self.timed_instructions,
+                attached_at: self.attached_at,
+                recorders: self.system.recorders.clone(),
+            };
+            writer.state(TIMED, &timed).map_err(fail)?;
+            saved_cores::write(&mut writer, timing, &self.system.harts).map_err(fail)?;
+        }
         writer.ram(&machine.ram).map_err(fail)?;
         Ok(writer.write(Path::new(path))?)
     }
 
     /// The system that was saved to `path`, on the machine that `request` asks for, which needs to be
-    /// the same one only to the guest. Nothing is booted: the files of a boot are not read.
+    /// the same one only to the guest, but where its cores were timed. Those go on as they stood, or, if
+    /// `request` is to have no timed ones, are left. Nothing is booted: the files of a boot are not read.
     ///
     /// # Errors
-    /// When the snapshot is damaged, or one of other hardware or other disks.
+    /// When the snapshot is damaged, or one of other hardware, other disks or other timed cores.
     pub fn restore(request: &BootRequest, path: &str) -> Result<Self, Error> {
         let file = MachineFile::read(&request.machine_name, &request.machine_toml, &request.set)?;
         let snapshot = Snapshot::open(Path::new(path))?;
@@ -277,7 +297,38 @@ impl Session {
         mark_waiting(&mut system, &file, request.waiting.as_ref())?;
         let origin = Origin::new(&file, Booted::Known(header.booted.clone()), Some(request));
         let engines = Engines::of_boot(request);
-        Self::seat(&request.machine_name, &file, engines, system, origin)
+        let mut session = Self::assemble(&request.machine_name, &file, system, origin);
+        session.restore_cores(&snapshot)?;
+        session.on(engines)
+    }
+
+    /// Makes cores that have not run those of a snapshot, if it has such.
+    ///
+    /// # Errors
+    /// Other cores than ours, or damaged ones.
+    fn restore_cores(&mut self, snapshot: &Snapshot) -> Result<(), Error> {
+        let Origin {
+            machine,
+            machine_hash,
+            ..
+        } = &self.origin;
+        let Some(cores) = saved_cores::read(snapshot, Some((machine, machine_hash)), "ours")?
+        else {
+            return Ok(());
+        };
+        let timed: TimedState = snapshot.state(TIMED)?;
+        self.build_cores()?;
+        let damaged = |problem: String| Error::from(snapshot.contradiction(problem));
+        let timing = self.timing.as_mut();
+        let timing = timing.ok_or_else(|| damaged("this machine has no timing cores".into()))?;
+        cores
+            .restore(timing, &mut self.system.harts)
+            .map_err(damaged)?;
+        self.timed_from = timed.timed_from;
+        self.timed_instructions = timed.timed_instructions;
+        self.attached_at = timed.attached_at;
+        self.system.recorders = timed.recorders;
+        Ok(())
     }
 }
 

@@ -14,7 +14,7 @@ from loiter import waiting as tables
 from loiter.cli.live import SystemLine
 from loiter.cli.observe import Observation, SymbolsOption
 from loiter.cli.options import COUNT_LIMIT, JsonOption, PhasesOption, RoiOption, WaitingOption, err, print_json, takes
-from loiter.cli.systems import BootOptions
+from loiter.cli.systems import BootOptions, sits_in_cores
 from loiter.engine import Engine, Json, Session
 from loiter.errors import Fault, RunFault, UserFault
 from loiter.resources import readable
@@ -182,13 +182,16 @@ def _start(
             f"--snapshot {snapshot} and --roi {timed.roi.value} contradict each other: a snapshot is taken where a run "
             "is to go on, and is timed from there. Say more with --phases."
         )
-    request = system.request_of_snapshot(engine, snapshot) | {"untimed": timed.phases is not None}
+    found = engine.show_snapshot(snapshot)
+    # With phases, harts go to the cores of the machine when the first timed one begins, unless they sit in them.
+    request = system.request_of_snapshot(engine, snapshot)
+    request["untimed"] = timed.phases is not None and not sits_in_cores(found)
     request["symbols"] += [str(readable(path, "--symbols").absolute()) for path in symbols]
     if waiting is not None:
         table = tables.named(waiting)
         request["waiting"] = None if table is None else table.native()
-    header = engine.show_snapshot(snapshot)["header"] if described else {}
-    return engine.restore(snapshot, request), {"snapshot": header, "set": request["set"]}, request, timed.phases
+    manifest = {"snapshot": found["header"] if described else {}, "set": request["set"]}
+    return engine.restore(snapshot, request), manifest, request, timed.phases
 
 
 def _command(session: Session, terminal: Terminal, key: str) -> None:

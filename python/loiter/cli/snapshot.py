@@ -14,7 +14,7 @@ from rich.table import Table
 
 from loiter import engine as engines
 from loiter.cli.options import COUNT_LIMIT, JsonOption, err, out, print_json, takes
-from loiter.cli.systems import BootOptions
+from loiter.cli.systems import BootOptions, sits_in_cores
 from loiter.engine import Json
 from loiter.errors import RunFault, UserFault
 from loiter.systems.drive import Driver
@@ -44,6 +44,15 @@ def save(
         int | None,
         typer.Option("--at-instructions", metavar="N", min=0, max=COUNT_LIMIT, help="After so many, of all harts."),
     ] = None,
+    phases: Annotated[
+        str | None,
+        typer.Option(
+            "--phases",
+            metavar="PLAN",
+            help="Where the last phase ends, such as "
+            '"reference until console:ready, timing for 1M cycles": with what is in flight in timed cores.',
+        ),
+    ] = None,
     description: Annotated[str, typer.Option("--description", metavar="TEXT", help="Whatever you say of it.")] = "",
     timeout_s: Annotated[
         float | None,
@@ -52,13 +61,14 @@ def save(
 ) -> None:
     """Boot a system and save it at a point that is the same in every run: the turn of the harts that reaches it.
 
-    The boot is untimed, whatever the machine; [bold]loiter boot --snapshot FILE[/] continues on the machine's cores.
+    The boot is untimed, whatever the machine, but for timed phases; [bold]loiter boot --snapshot FILE[/] continues on
+    the machine's cores.
 
     Example: [bold]loiter snapshot save init.snapshot --at "Run /init"[/]
     """
-    points = [each is not None for each in (at, at_cycle, at_instructions)]
+    points = [each is not None for each in (at, at_cycle, at_instructions, phases)]
     if sum(points) != 1:
-        raise UserFault("say when to save: one of --at TEXT, --at-cycle N and --at-instructions N.")
+        raise UserFault("say when to save: one of --at TEXT, --at-cycle N, --at-instructions N and --phases PLAN.")
     directory = path.absolute().parent
     if not directory.is_dir():
         raise UserFault(f"{path}: there is no directory {directory}.")
@@ -68,6 +78,8 @@ def save(
     request = replace(system.request(engine), untimed=True)
     began = time.monotonic()
     session = engine.boot(request.native())
+    if phases is not None:
+        session.begin_phases(phases)
     with Terminal() as terminal:
         driver = Driver(
             session=session,
@@ -81,8 +93,11 @@ def save(
         )
         end = driver.run()
         terminal.say("")
-    if end.how not in (How.SAID, How.LIMIT):
+    if end.how not in (How.SAID, How.LIMIT, How.PHASES):
         raise RunFault(f"{end.message}; nothing was saved, for the system was not there yet")
+    missed = session.missed_phase()
+    if missed is not None:
+        raise UserFault(f"--phases: {missed}; nothing was saved")
     length = session.save(path, description)
     err().print(describe(facts(session, time.monotonic() - began)), style="dim", highlight=False, soft_wrap=True)
     out().print(f"{path} is written, {length / _MIB:.1f} MiB", soft_wrap=True, highlight=False)
@@ -118,6 +133,10 @@ def _summary(found: Json) -> Table:
     table.add_row("memory", f"{hardware['ram_bytes'] // _MIB:,} MiB")
     table.add_row("ISA", hardware["isa"])
     table.add_row("saved at", f"cycle {header['cycle']:,}, after {header['instructions']:,} instructions")
+    if sits_in_cores(found):
+        table.add_row(
+            "in flight", f"accesses and instructions in timed cores: {header['machine']} alone continues them"
+        )
     table.add_row("state", header["state_hash"])
     if found["request"] is not None:
         table.add_row("command line", found["request"]["bootargs"])

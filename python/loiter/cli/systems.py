@@ -206,6 +206,11 @@ class BootOptions(SystemOptions):
         return request | {"untimed": False}
 
 
+def sits_in_cores(snapshot: Json) -> bool:
+    """Whether a system was saved on timed cores, with what is in flight in them."""
+    return any(section["name"] == "cores" for section in snapshot["sections"])
+
+
 def _option(options: type[SystemOptions], field: str) -> str:
     """The option that a field is."""
     _, option = get_args(get_type_hints(options, include_extras=True)[field])

@@ -69,6 +69,21 @@ pub(crate) fn contradicts_gdb(option: &str) -> Error {
 }
 
 impl Session {
+    /// Continues on `engines`: in the cores of the machine, if those are to run the harts first.
+    ///
+    /// # Errors
+    /// Cores that cannot be built; those of a plan.
+    pub(crate) fn on(mut self, engines: Engines) -> Result<Self, Error> {
+        match engines {
+            // Where the guest ends the machine before its harts can leave, the next step finds it ended.
+            Engines::Untimed if self.is_timed() => drop(self.leave_cores()?),
+            Engines::Machine if !self.is_timed() => self.enter_cores()?,
+            Engines::Untimed | Engines::Machine => {}
+            Engines::Plan(plan) => self.begin_plan(plan)?,
+        }
+        Ok(self)
+    }
+
     /// Continues as `plan` says.
     ///
     /// # Errors

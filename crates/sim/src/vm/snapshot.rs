@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use loiter_hart::{Hart, HostCall, SavedHart};
+use loiter_hart::SavedHart;
 use loiter_machine::snapshot::{
     FileIdentity, Hardware, Header, Snapshot, SnapshotError, SnapshotWriter, StateHash, StateHasher,
 };
@@ -23,13 +23,12 @@ use super::host::Host;
 use super::vcpu::{Cpu, Vcpu};
 use crate::debug::{LockStats, SavedLockStats};
 use crate::error::Error;
+use crate::saved_cores::{self, SavedCores};
 use crate::snapshot::{identity, other_disks};
 use crate::timing_phase::Timing;
 
 /// The section with the state of a host.
 const HOST: &str = "host";
-/// The section with that of its timing cores, if it has such.
-const CORES: &str = "cores";
 /// What stands for the machine of a host without.
 const NO_MACHINE: &str = "host";
 /// What of a file may be another one when a host goes on: how long it runs, and what executes its virtual CPUs.
@@ -62,25 +61,6 @@ struct GuestState {
     said: BTreeMap<usize, Vec<u8>>,
     /// Of its locks, if they are followed.
     locks: Option<SavedLockStats>,
-}
-
-/// Timing cores with all that is in flight.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CoresState<T> {
-    timing: T,
-    /// Of each hart.
-    harts: Vec<Heard>,
-}
-
-/// What has come to a hart in its context, or from it, and has not been dealt with.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Heard {
-    /// The interrupt lines as its core has seen them last.
-    lines: u64,
-    called: Option<HostCall>,
-    paused: Option<(Cycle, Cycle)>,
 }
 
 impl Host {
@@ -125,14 +105,7 @@ impl Host {
         let mut writer = SnapshotWriter::new(self.header()?);
         writer.state(HOST, &state).map_err(fail)?;
         if let Some(timing) = &self.timing {
-            let heard = |hart: &Hart| Heard {
-                lines: hart.csr.lines(),
-                called: hart.called,
-                paused: hart.paused,
-            };
-            let harts = self.system.harts.iter().map(heard).collect();
-            let state = CoresState { timing, harts };
-            writer.state(CORES, &state).map_err(fail)?;
+            saved_cores::write(&mut writer, timing, &self.system.harts).map_err(fail)?;
         }
         writer.ram(&machine.ram).map_err(fail)?;
         Ok(writer.write(Path::new(path))?)
@@ -217,7 +190,9 @@ impl Host {
         if let Some(differences) = other_disks(&snapshot.header().disks, &self.disks()?) {
             return Err(snapshot.other_machine(differences).into());
         }
-        let cores = self.saved_cores(&snapshot)?;
+        let ours = self.machine.as_ref();
+        let ours = ours.map(|(name, hash)| (name.as_str(), hash.as_str()));
+        let cores = saved_cores::read(&snapshot, ours, "host.machine")?;
         let system = &mut self.system;
         let counts = [
             state.harts.len(),
@@ -275,47 +250,12 @@ impl Host {
         }
     }
 
-    /// The timing cores of a snapshot, if it has such.
-    ///
-    /// # Errors
-    /// Others than ours.
-    fn saved_cores(&self, snapshot: &Snapshot) -> Result<Option<CoresState<Timing>>, Error> {
-        if !snapshot.sections().iter().any(|it| it.name == CORES) {
-            return Ok(None);
-        }
-        let Header {
-            machine,
-            machine_hash,
-            ..
-        } = snapshot.header();
-        if self
-            .machine
-            .as_ref()
-            .is_none_or(|(_, hash)| hash != machine_hash)
-        {
-            let ours = match &self.machine {
-                Some((name, _)) if name == machine => "other parameters of it".to_owned(),
-                Some((name, _)) => name.clone(),
-                None => "none".to_owned(),
-            };
-            let differs = format!(
-                "it has work in flight in timing cores of {machine}, and host.machine is {ours}"
-            );
-            return Err(snapshot.other_machine(differs).into());
-        }
-        Ok(Some(snapshot.state(CORES)?))
-    }
-
-    fn restore_cores(&mut self, state: CoresState<Timing>) -> Result<(), String> {
+    fn restore_cores(&mut self, cores: SavedCores<Timing>) -> Result<(), String> {
         let timing = self.timing.as_mut().ok_or("there are no timing cores")?;
-        timing.restore(state.timing)?;
+        cores.restore(timing, &mut self.system.harts)?;
         if timing.is_attached() {
             let inspectors = &mut self.system.guest_inspectors;
             inspectors.timing_begins(self.now, &self.system.harts);
-        }
-        for (hart, heard) in self.system.harts.iter_mut().zip(state.harts) {
-            hart.csr.set_lines(heard.lines);
-            (hart.called, hart.paused) = (heard.called, heard.paused);
         }
         Ok(())
     }

@@ -196,17 +196,112 @@ fn a_restored_system_continues_on_timed_cores() {
     }
     timed.harts = Some(HARTS);
     let mut timed = Session::restore(&timed, &folder.name()).expect("to restore");
-    let error = timed
-        .save(&folder.name(), "")
-        .expect_err("work is under way");
-    assert!(
-        error.to_string().contains("timed cores cannot be saved"),
-        "{error}"
-    );
     let mut timed_output = output.clone();
     timed_output.extend(output_to_end(&mut timed));
     output.extend(output_to_end(&mut session));
     assert_eq!(lines(timed_output), lines(output));
+}
+
+/// Machines with timed cores, how many of these, and their contexts.
+const TIMED: [(Machine, usize, usize); 6] = [
+    (Machine::T1, 2, 8),
+    (Machine::Smt8, 1, 8),
+    (Machine::Opteron48, 6, 6),
+    (Machine::Knl, 2, 8),
+    (Machine::InOrder, 2, 8),
+    (Machine::BigLittle, 2, 8),
+];
+
+/// A program on timed cores, and the request of their machine.
+fn start_timed(
+    (machine, cores, harts): (Machine, usize, usize),
+    folder: &Folder,
+) -> (Session, BootRequest) {
+    let settings = Settings {
+        seed: 0x609,
+        harts,
+        blocks: 60,
+        items: 40,
+        target: Target::Loiter,
+    };
+    let path = folder.0.path().join("program.elf");
+    let elf = generate(settings).elf;
+    std::fs::write(&path, &elf).expect("a place for the program");
+    let mut asked = machine.request(cores);
+    asked.program = path.display().to_string();
+    let session = Session::program(&asked, &elf).expect("a session");
+    assert!(session.is_timed(), "{machine:?}");
+    assert_eq!(session.instructions_by_hart().len(), harts, "{machine:?}");
+    (session, request(machine, cores))
+}
+
+#[test]
+fn a_system_on_timed_cores_is_saved_with_all_that_is_in_flight() {
+    let folder = Folder::new();
+    for on in TIMED {
+        let (mut unbroken, request) = start_timed(on, &folder);
+        let output = output_to_end(&mut unbroken);
+        for quarter in 1..4 {
+            let (mut session, _) = start_timed(on, &folder);
+            let limits = Limits {
+                instructions: Some(unbroken.instructions() * quarter / 4),
+                ..Limits::default()
+            };
+            let status = session.step(FOREVER, &limits).expect("no unhandled trap");
+            assert!(matches!(status, Status::Reached), "{on:?}: {status:?}");
+            let mut said = session.take_output(0);
+            session.save(&folder.name(), "half way").expect("to save");
+            let (cycle, hash) = (session.cycle(), session.state_hash());
+            drop(session);
+            let mut restored = Session::restore(&request, &folder.name()).expect("to restore");
+            assert!(restored.is_timed(), "{on:?}");
+            assert_eq!((restored.cycle(), restored.state_hash()), (cycle, hash));
+            said.extend(output_to_end(&mut restored));
+            assert_eq!(said, output, "{on:?}");
+            assert_eq!(restored.state_hash(), unbroken.state_hash(), "{on:?}");
+            assert_eq!(restored.statistics(), unbroken.statistics(), "{on:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_in_flight_in_timed_cores_ends_before_harts_leave_them() {
+    let folder = Folder::new();
+    for on in TIMED {
+        let (mut session, mut request) = start_timed(on, &folder);
+        let limits = Limits {
+            cycle: Some(50_000),
+            ..Limits::default()
+        };
+        let status = session.step(FOREVER, &limits).expect("no unhandled trap");
+        assert!(matches!(status, Status::Reached), "{on:?}: {status:?}");
+        session.save(&folder.name(), "").expect("to save");
+        let mut output = session.take_output(0);
+        request.untimed = true;
+        let mut untimed = Session::restore(&request, &folder.name()).expect("to restore");
+        assert!(!untimed.is_timed(), "{on:?}");
+        let mut untimed_output = output.clone();
+        untimed_output.extend(output_to_end(&mut untimed));
+        output.extend(output_to_end(&mut session));
+        assert_eq!(lines(untimed_output), lines(output), "{on:?}");
+    }
+}
+
+#[test]
+fn what_is_in_flight_needs_the_same_machine() {
+    let folder = Folder::new();
+    let (session, mut request) = start_timed(TIMED[0], &folder);
+    session.save(&folder.name(), "").expect("to save");
+    request.set.push("l2.miss_latency_cycles=333".into());
+    let error = Session::restore(&request, &folder.name())
+        .err()
+        .expect("other cores");
+    assert!(
+        matches!(&error, Error::User(message) if message.contains(
+            "it has work in flight in timing cores of t1, and ours is other parameters of it"
+        )),
+        "{error}"
+    );
 }
 
 fn output_to_end(session: &mut Session) -> Vec<u8> {
