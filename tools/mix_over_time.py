@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""How a mix of the study catnap2020 goes on timed cores, from where the reference engine has left it.
+"""How a mix of the study catnap2020 goes on timed cores, from where the reference engine has left it or a run-in has.
 
-    tools/mix_over_time.py MIX THREADS OUTPUT [--windows N] [--selection all]
+    tools/mix_over_time.py MIX THREADS OUTPUT [--windows N] [--selection all] [--run-in CYCLES]
 
 Prints, for each of N windows in a row, how much of the time of CPUs goes by waiting for locks, and the time for the
 same work with naps over that without. OUTPUT keeps both runs; what is there is not run again. Twenty windows with 255
@@ -69,17 +69,20 @@ def main() -> None:
     parser.add_argument("threads", type=int)
     parser.add_argument("output", type=Path)
     parser.add_argument("--windows", type=int, default=20)
+    parser.add_argument("--run-in", type=int, default=0, help="cycles of timed cores before, without naps")
     parser.add_argument("--selection", choices=[each for each in linux.SELECTIONS if each != NONE], default=ALL)
     asked = parser.parse_args()
     most = min(mixes.SCALES["default"].most, mixes.MIXES[asked.mix].most_threads)
-    if not 1 <= asked.threads <= most or asked.windows < 1:
-        parser.error(f"{asked.mix} has 1 to {most} threads, and there is one window or more")
+    if not 1 <= asked.threads <= most or asked.windows < 1 or asked.run_in < 0:
+        parser.error(f"{asked.mix} has 1 to {most} threads, there is one window or more, and no run-in below 0")
     engine = engines.load()
     machine = machines.load(engine, grid.MACHINE)
 
     def measured(selection: str) -> list[mixes.Measured]:
-        cell = mixes.Cell(asked.mix, selection, asked.threads, 0, WINDOW_CYCLES, APART_CYCLES, linux.MOST_HARTS)
-        return windows(engine, machine, cell, asked.windows, asked.output / f"{cell.label}.{asked.windows}")
+        seen = (WINDOW_CYCLES, APART_CYCLES, linux.MOST_HARTS, asked.run_in)
+        cell = mixes.Cell(asked.mix, selection, asked.threads, *seen, parts=1)
+        path = asked.output / f"{cell.label}.{asked.windows}.after-{asked.run_in}"
+        return windows(engine, machine, cell, asked.windows, path)
 
     try:
         Console().print(table(measured(NONE), measured(asked.selection), asked.selection))

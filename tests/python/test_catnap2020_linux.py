@@ -97,14 +97,16 @@ def test_windows_are_long_enough(scale: torture.Scale) -> None:
 
 def test_a_script_writes_parameters_that_the_patches_have() -> None:
     patches = "".join(path.read_text() for path in sorted((resources.LINUX / "kernel/patches").glob("*.patch")))
-    lines = [*linux.waits(AUTOMATIC, ["a", "b"]), linux.write("locktorture", "begin", "4 1200")]
+    lines = [*linux.waits(["a", "b"]), linux.write("locktorture", "begin", "4 1200")]
     assert lines[1] == "echo 'a,b' > /sys/module/loiter_catnap/parameters/list"
-    assert lines[2] == "echo 'automatic' > /sys/module/loiter_catnap/parameters/selection"
+    assert lines[3] == "echo 'none' > /sys/module/loiter_catnap/parameters/selection"
     for line in lines:
         parameter = line.rpartition("/")[2]
         assert f"+module_param_cb({parameter}, " in patches, line
-    for selection in linux.SELECTIONS:
-        assert f'"{selection}"' in patches
+    words = ", ".join(f'"{each}"' for each in linux.SELECTIONS)
+    numbers = ", ".join(f"CATNAP_{each.upper()}" for each in linux.SELECTIONS)
+    assert f"catnap_selections[] = {{ {words} }};" in patches
+    assert f"+enum catnap_selection {{ {numbers} }};" in patches
 
 
 @pytest.mark.skipif(tools.find("apt-get") is None, reason="images are built with apt")

@@ -14,7 +14,6 @@ import pytest
 
 from loiter import engine as engines
 from loiter import machines, reference
-from loiter.runs.linux import CONTINUE
 from loiter.studies.base import Verdict
 from loiter.studies.catnap2020 import linux, mixes, mixes_findings, statements
 from loiter.studies.catnap2020.mixes import FIGURE_3, MIXES, TABLES_2_3, Cell, Measured, Mixed
@@ -36,6 +35,12 @@ class Told(Mixed):
         where = (cell.mix, cell.selection, cell.threads)
         told = {name: float(self._changed[name](*where)) for name in ("time", "power", "share")}
         return Measured(1000 / told["time"], 100 * told["power"], told["share"])
+
+    def parts(self, cell: Cell) -> list[Measured]:
+        whole = self.measured(cell)
+        return [
+            replace(whole, work=whole.work * (0.9 if n and cell.selection != NONE else 1)) for n in range(cell.parts)
+        ]
 
     def locks(self, mix: str) -> pd.DataFrame:
         rows = []
@@ -153,10 +158,10 @@ def test_tables_and_curves_have_every_run(scale: mixes.Scale) -> None:
     found = Told(scale)
     rows = mixes_findings.rows(found, mixes.EXHIBITS)
     labels = {cell.label for each in mixes.EXHIBITS for cell in mixes.cells(scale, each)}
-    assert len(rows) == len(labels) == 4 * sum(scale.windows[n] for _, n in scale.cases)
+    assert len(rows) == len(labels) == 4 * len(scale.cases)
     assert {row["run"] for row in rows} == labels
     drawn = {label for curve in mixes_findings.curves(found, mixes.EXHIBITS) for label in curve.runs.values()}
-    assert drawn == {label for label in labels if label.endswith("-0")}
+    assert drawn == labels
     for table in mixes_findings.grids(found, mixes.EXHIBITS):
         assert {len(row) for row in table.rows} == {len(table.columns)}
 
@@ -199,8 +204,10 @@ def test_a_mix_with_few_threads_is_in_no_mean_over_all_numbers_of_threads() -> N
 
 def test_a_run_naps_only_once_its_threads_are_there() -> None:
     lines = mixes.start("fserver", MANY, HARTS)
-    assert lines.index(linux.select(NONE)) < next(at for at, line in enumerate(lines) if f"../{mixes.PROGRAM}" in line)
-    assert linux.select(AUTOMATIC) not in lines
+    begins = next(at for at, line in enumerate(lines) if f"../{mixes.PROGRAM}" in line)
+    selected = [at for at, line in enumerate(lines) if line.endswith("/loiter_catnap/parameters/selection")]
+    assert selected[-1] < begins
+    assert lines[selected[-1]].startswith(f"echo '{NONE}' ")
 
 
 @pytest.mark.parametrize("ends", [True, False])
@@ -233,15 +240,42 @@ def test_selections_continue_one_system(monkeypatch: pytest.MonkeyPatch) -> None
     requests = {cell: cell.request(engine, machine) for cell in cells}
     for cell, request in requests.items():
         assert request.lead_in is not None
-        assert request.lead_in.script.splitlines()[-1] == CONTINUE
-        assert request.lead_in == requests[replace(cell, selection=NONE, repetition=0)].lead_in
-        assert f"; {linux.select(cell.selection)}; " in request.script
-        assert "\n" not in request.script
-    # Without this they would be one run: repetitions differ in when they begin.
-    assert len({(request.lead_in, request.script, request.phases) for request in requests.values()}) == len(cells)
+        assert request.lead_in == requests[replace(cell, selection=NONE)].lead_in
+        # The patch's enumeration has them in this order.
+        assert request.variables == (("catnap_selection", bytes([linux.SELECTIONS.index(cell.selection), 0, 0, 0])),)
+    assert len({(request.lead_in, request.variables, request.phases) for request in requests.values()}) == len(cells)
     # Those that stand side by side need not wait for each other.
     begun = [requests[cell].lead_in for cell in cells]
     assert all(one != other for one, other in pairwise(begun))
+
+
+def test_mixes_with_long_waits_run_in_on_timed_cores_before_anybody_naps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linux, "_boot", lambda *_: None)
+    engine, machine = engines.load(), machines.load(engines.load(), "knl")
+    assert set(SCALE.long_waits) == {"fserver", "dbase"}
+    for mix in MIXES:
+        request = SCALE.cell(mix, ALL, CORES).request(engine, machine)
+        lead_in = request.lead_in
+        assert lead_in is not None
+        assert lead_in.timed == (mix in SCALE.long_waits)
+        assert lead_in.phases.endswith(", timing for 384000 cycles") == lead_in.timed
+        assert ("timing warm for 256000 cycles, timing for 200000 cycles, " in request.phases) == lead_in.timed
+    (table,) = mixes_findings.grids(Told(), [mixes.FIGURE_11])
+    assert "fserver and dbase run on timed cores for 6,000 cycles a thread before naps begin" in table.caption
+    (table,) = mixes_findings.grids(Told(mixes.SCALES["quick"]), [mixes.FIGURE_11])
+    assert "before naps begin" not in table.caption
+
+
+def test_runs_that_take_the_host_longest_are_first() -> None:
+    cost = {cell: cell.threads * cell.cost_cycles for cell in mixes.cells(SCALE, mixes.FIGURE_11)}
+    first = sorted(cost, key=lambda cell: -cost[cell])
+    # The threads of povray take 8 ms each to start.
+    assert [(cell.mix, cell.threads) for cell in first[:3]] == [("raytrace", 128), ("dbase", MANY), ("fserver", MANY)]
+    makers = [at for at, cell in enumerate(first) if cell.selection == NONE]
+    assert {first[at].selection for at in range(makers[2])} == {NONE}
+    for at, cell in enumerate(first):
+        maker = next(n for n in makers if (first[n].mix, first[n].threads) == (cell.mix, cell.threads))
+        assert maker <= at, f"{cell.label} would wait for another one to make what it continues"
 
 
 def test_work_is_of_the_window_and_of_no_lock() -> None:
@@ -254,17 +288,37 @@ def test_work_is_of_the_window_and_of_no_lock() -> None:
         has_tables = True
 
         def rows(self, name: str) -> list[dict[str, Any]]:
-            return {"activities": rows, "samples": [{"counts": counts}]}.get(name, [])
+            return {"activities": rows, "samples": [{"counts": each} for each in parts]}.get(name, [])
 
-    cell = SCALE.cell("fserver", NONE, MANY, 0)
-    found = Mixed({cell.label: OneRun()}, SCALE).measured(cell)  # type: ignore[dict-item]
+    cell = SCALE.cell("fserver", NONE, MANY)
+    parts = [counts]
+    mixed = Mixed({cell.label: OneRun()}, SCALE)  # type: ignore[dict-item]
+    found = mixed.measured(cell)
     assert (found.work, found.watts) == (pytest.approx(50 / 100), pytest.approx(1.0))
     assert found.spinning == pytest.approx(10 / 95)
+    assert mixed.parts(cell) == [found]
+    # A part in which everything took twice as long.
+    parts = [counts, [*(2 * cycles for cycles in counts[:5]), *counts[5:]]]
+    mixed = Mixed({cell.label: OneRun()}, SCALE)  # type: ignore[dict-item]
+    assert [each.work for each in mixed.parts(cell)] == [pytest.approx(50 / 100), pytest.approx(25 / 100)]
+    assert mixed.measured(cell).work == pytest.approx(100 / 300)
 
 
 def test_windows_over_time_stand_side_by_side() -> None:
-    without = [Measured(100, 100, 0.5), Measured(100, 100, 0.3)]
-    naps = [Measured(125, 100, 0.4), Measured(110, 100, 0.2)]
+    without, naps = (
+        [Measured(work, 100, share) for work, share in each]
+        for each in (((100, 0.5), (100, 0.3)), ((125, 0.4), (110, 0.2)))
+    )
     shown = mix_over_time.table(without, naps, ALL)
     cells = [list(column.cells) for column in shown.columns]
     assert cells == [["100,000", "600,000"], ["50.0", "30.0"], ["40.0", "20.0"], ["0.800", "0.909"]]
+
+
+def test_bars_are_of_the_parts_of_a_window() -> None:
+    found = Told()
+    whole = 1 - time("fserver", ALL, MANY)
+    curve = next(each for each in mixes_findings.curves(found, [mixes.FIGURE_11]) if each.id.endswith("time_fserver"))
+    low, high = curve.spans[ALL][-1]
+    assert (low, high) == (pytest.approx(1 - whole), pytest.approx((1 - whole) / 0.9))
+    (table,) = mixes_findings.grids(found, [mixes.FIGURE_11])
+    assert sum("to" in cell for row in table.rows for cell in row) == 2 * 4 * 6

@@ -10,23 +10,26 @@ import pytest
 from loiter import engine as engines
 from loiter import images, machines, store
 from loiter.cli.options import err
-from loiter.errors import RunFault
-from loiter.runs.linux import CONTINUE, LeadIn, LinuxRequest
+from loiter.errors import RunFault, UserFault
+from loiter.runs.linux import LeadIn, LinuxRequest
 from loiter.systems import prepared
 from loiter.systems.request import seat
 
 pytestmark = pytest.mark.simulator
 
 HARTS = 2
-READY, BEGUN = "lead-in: ready", "lead-in: begun"
+TIMED_CYCLES = 40_000
+READY = "lead-in: ready"
+SWAPPINESS = "/proc/sys/vm/swappiness"
 SCRIPT = f"""\
 set -e
-word=kept
 while :; do :; done &
+while :; do now=$(cat {SWAPPINESS}); [ $now = 60 ] || echo swappiness: $now > /dev/console; done &
 echo {READY} > /dev/console
-{CONTINUE}
+wait
 """
 PHASES = 'reference until console:"{}", reference for {} cycles'
+TIMED = "repeat (timing warm for 20000 cycles, timing for 30000 cycles) for 1 times"
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +39,13 @@ def request_() -> LinuxRequest:
     machine, harts = seat(engine, machines.load(engine, "t1"), HARTS, None)
     assert image.system_map is not None
     boot = replace(prepared.request(machine, harts, image), untimed=True, symbols=(image.system_map,))
-    return continued(LeadIn(SCRIPT, PHASES.format(READY, 100_000)), "first", boot=boot)
+    return LinuxRequest(boot, "", TIMED, lead_in=LeadIn(SCRIPT, PHASES.format(READY, 100_000)))
 
 
-def continued(lead_in: LeadIn, word: str, **more: object) -> LinuxRequest:
-    script = f"echo $word {word} > /dev/console; echo {BEGUN} > /dev/console; wait"
-    timed = "repeat (timing warm for 20000 cycles, timing for 30000 cycles) for 1 times"
-    phases = f'reference until console:"{BEGUN}", {timed}'
-    return LinuxRequest(script=script, phases=phases, lead_in=lead_in, **more)  # type: ignore[arg-type]
+def with_swappiness(request: LinuxRequest, value: int) -> LinuxRequest:
+    """The kernel's variable is set from outside, which a program sees."""
+    phases = f'reference until console:"swappiness: {value}", {TIMED}'
+    return replace(request, phases=phases, variables=(("vm_swappiness", value.to_bytes(4, "little")),))
 
 
 def carried_out(request: LinuxRequest, path: Path) -> store.Result:
@@ -54,14 +56,14 @@ def carried_out(request: LinuxRequest, path: Path) -> store.Result:
 def test_runs_continue_a_lead_in_that_is_kept(
     request_: LinuxRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert request_.lead_in is not None
     first = carried_out(request_, tmp_path / "first")
     # Neither boots nor runs the lead-in.
     monkeypatch.setattr(prepared, "restore", None)
-    other = continued(request_.lead_in, "second", boot=request_.boot)
+    other = with_swappiness(request_, 7)
     second, again = carried_out(other, tmp_path / "second"), carried_out(other, tmp_path / "again")
-    assert "kept first" in first.console
-    assert "kept second" in second.console
+    assert "swappiness" not in first.console
+    assert "swappiness: 7" in second.console
+    assert second.manifest["request"]["variables"] == {"vm_swappiness": "07000000"}
     # What was restored goes on bit for bit.
     assert second.manifest["tables"] == again.manifest["tables"]
     assert first.manifest["phases"][0]["begin_cycle"] == second.manifest["phases"][0]["begin_cycle"]
@@ -71,12 +73,61 @@ def test_runs_continue_a_lead_in_that_is_kept(
     assert sum(row["instructions"] for row in first.rows("activities") if row["activity"] == "user") > 1000
 
 
-def test_a_lead_in_is_part_of_what_a_request_is(request_: LinuxRequest) -> None:
+def test_a_lead_in_and_variables_are_part_of_what_a_request_is(request_: LinuxRequest) -> None:
     engine = engines.load()
     assert request_.lead_in is not None
     longer = replace(request_, lead_in=replace(request_.lead_in, phases=PHASES.format(READY, 200_000)))
     without = replace(request_, lead_in=None)
-    assert len({each.key(engine) for each in (request_, longer, without)}) == 3
+    set_to = [replace(request_, variables=(("vm_swappiness", bytes([value])),)) for value in (1, 2)]
+    assert len({each.key(engine) for each in (request_, longer, without, *set_to)}) == 5
+
+
+def test_what_is_not_in_memory_cannot_be_set(request_: LinuxRequest, tmp_path: Path) -> None:
+    other = tmp_path / "System.map"
+    other.write_text("0000000000000008 D nowhere\n")
+    wrong = replace(request_, boot=replace(request_.boot, symbols=(*request_.boot.symbols, other)))
+    for symbol, told in (
+        ("vm_swapiness", "vm_swapiness: not a symbol"),
+        ("nowhere", "nowhere: no hart has its 4 bytes"),
+    ):
+        with pytest.raises(UserFault, match=told):
+            carried_out(replace(wrong, variables=((symbol, bytes(4)),)), tmp_path / "wrong")
+
+
+def in_part_timed(request: LinuxRequest) -> LinuxRequest:
+    assert request.lead_in is not None
+    phases = f"{request.lead_in.phases}, timing for {TIMED_CYCLES} cycles"
+    return replace(request, lead_in=replace(request.lead_in, phases=phases, timed=True))
+
+
+def test_cores_are_timed_in_a_part_of_a_lead_in(request_: LinuxRequest, tmp_path: Path) -> None:
+    timed = in_part_timed(request_)
+    untimed, first, again = (carried_out(each, tmp_path / str(n)) for n, each in enumerate((request_, timed, timed)))
+    assert first.manifest["tables"] == again.manifest["tables"]
+    begun, later = (each.manifest["phases"][0]["begin_cycle"] for each in (untimed, first))
+    assert later - begun == TIMED_CYCLES
+
+
+def test_what_has_been_timed_is_of_one_machine(request_: LinuxRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = [*request_.machine.sets, "l2.miss_latency_cycles=900"]
+    slower = machines.changed(engines.load(), request_.machine, changed)
+
+    class Found(Exception):
+        """By this name."""
+
+    def find(_engine: object, _boot: object, name: str, *_: object) -> None:
+        raise Found(name)
+
+    monkeypatch.setattr(prepared, "restore_kept", find)
+
+    def name(request: LinuxRequest) -> str:
+        with pytest.raises(Found) as found:
+            carried_out(request, Path("nowhere"))
+        return str(found.value)
+
+    assert name(request_) == name(request_.on(slower))
+    timed = in_part_timed(request_)
+    assert len({name(each) for each in (request_, timed, timed.on(slower))}) == 3
 
 
 def test_a_lead_in_that_ends_early_says_so(request_: LinuxRequest, tmp_path: Path) -> None:

@@ -36,18 +36,16 @@ FUNCTIONS = "functions.json"
 """File of a result: what functions cost on timed cores, by name, in instructions and cycles."""
 
 
-CONTINUE = f'read -r line < {agent.TALK_DEVICE} && eval "$line"'
-"""The end of a lead-in's script: what comes next is a line on the console on which the agent talks, silent by then."""
-
-
 @dataclass(frozen=True)
 class LeadIn:
     """What runs have in common before they differ."""
 
     script: str
-    """What the agent runs, in the system's shell. `CONTINUE` is its last command."""
+    """What the agent runs, in the system's shell. Runs are over before it is."""
     phases: str
-    """The last one ends in that command. None is timed."""
+    """Where the last one ends, it is kept: if that is timed, with what is in flight."""
+    timed: bool = False
+    """Whether the last one is. What the system has come to is that of one machine then."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class LinuxRequest:
 
     boot: Boot
     script: str
-    """What the agent runs, in the system's shell; with a lead-in a line that its shell continues with."""
+    """What the agent runs, in the system's shell; empty with a lead-in, whose script goes on."""
     phases: str
     lock_stats: bool = False
     """Whether the kernel's locks are counted."""
@@ -65,6 +63,9 @@ class LinuxRequest:
     profiled: bool = False
     """Whether the result has `FUNCTIONS`."""
     lead_in: LeadIn | None = None
+    variables: tuple[tuple[str, bytes], ...] = ()
+    """Of the kernel, by symbol, and what they are set to as the run begins. The guest executes nothing for it: a shell
+    that writes a parameter takes its time, in which all others go on."""
 
     @property
     def machine(self) -> Machine:
@@ -93,7 +94,7 @@ class LinuxRequest:
             "lock_stats": self.lock_stats,
             "put": self._put(),
             "profiled": self.profiled,
-            **self._lead_in(),
+            **self._begin(),
         }
 
     def key(self, engine: Engine) -> str:
@@ -107,6 +108,8 @@ class LinuxRequest:
             session = prepared.restore(engine, self.boot, lambda: None, booting(progress))
         else:
             session = self._led_in(engine, self.lead_in, progress)
+        for symbol, value in self.variables:
+            session.write_symbol(symbol, value)
         session.begin_phases(self.phases)
         if self.lock_stats:
             session.begin_lock_stats()
@@ -116,7 +119,6 @@ class LinuxRequest:
         if self.lead_in is None:
             said = _run_archive(session, self.script, self.put, progress)
         else:
-            session.push_input(agent.TALK, f"{self.script}\n".encode())
             said = _run(session, progress)
         seconds = time.monotonic() - began
         statistics = session.statistics()
@@ -127,7 +129,7 @@ class LinuxRequest:
                 "script": self.script,
                 "phases": self.phases,
                 "lock_stats": self.lock_stats,
-                **self._lead_in(),
+                **self._begin(),
             },
             "cycles": session.cycle,
             "instructions": session.instructions - first,
@@ -149,14 +151,25 @@ class LinuxRequest:
             session.replace_disk(prepared.ARCHIVE_DISK, self.boot.native()["disks"][prepared.ARCHIVE_DISK])
             return session
 
-        booted = {"booted": prepared.key(engine, self.boot), "put": self._put(), **dataclasses.asdict(lead_in)}
-        return prepared.restore_kept(engine, self.boot, digest(booted), make, lambda: None, "at the end of a lead-in")
+        booted = {"booted": prepared.key(engine, self.boot), "put": self._put(), **_words(lead_in)}
+        if lead_in.timed:
+            booted["machine_hash"] = self.machine.hash
+        boot = replace(self.boot, untimed=not lead_in.timed)
+        return prepared.restore_kept(engine, boot, digest(booted), make, lambda: None, "at the end of a lead-in")
 
-    def _lead_in(self) -> Json:
-        return {} if self.lead_in is None else {"lead_in": dataclasses.asdict(self.lead_in)}
+    def _begin(self) -> Json:
+        """What is as from the beginning only in runs that have such."""
+        lead_in = {} if self.lead_in is None else {"lead_in": _words(self.lead_in)}
+        variables = {symbol: value.hex() for symbol, value in self.variables}
+        return lead_in | ({"variables": variables} if variables else {})
 
     def _put(self) -> dict[str, str]:
         return {path.name: _hash(path) for path in self.put}
+
+
+def _words(lead_in: LeadIn) -> Json:
+    """What determines a lead-in; whether it is timed follows from its phases."""
+    return {"script": lead_in.script, "phases": lead_in.phases}
 
 
 def _hash(path: Path) -> str:

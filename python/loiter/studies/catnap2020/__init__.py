@@ -86,7 +86,7 @@ class Catnap2020:
         mixed = mixes.cells_of(mixes.SCALES[scale], [name for name in exhibits if name in mixes.EXHIBITS])
         of_linux: list[torture.Cell | mixes.Cell] = [*tortures, *mixed]
         for each in of_linux:
-            weight = LINUX_WEIGHT * each.threads * (each.learning_cycles + each.cycles)
+            weight = LINUX_WEIGHT * each.threads * each.cost_cycles
             jobs.append(Job(each.label, each.request(engine, machine), weight=weight))
         return jobs
 

@@ -14,7 +14,7 @@ from loiter.engine import Engine
 from loiter.errors import UserFault
 from loiter.images import Image, Recipe, cache
 from loiter.machines import Machine
-from loiter.runs.linux import CONTINUE, LeadIn, LinuxRequest
+from loiter.runs.linux import LeadIn, LinuxRequest
 from loiter.systems import prepared
 from loiter.systems.request import Boot, seat
 
@@ -31,7 +31,9 @@ SELECTIONS = ("none", "all", "list", "automatic")
 """Whose queued waiters nap."""
 
 _PARAMETERS = "/sys/module/{}/parameters/{}"
-_READY, _BEGUN = "catnap2020: ready", "catnap2020: begun"
+_VARIABLE, _VARIABLE_BYTES = "catnap_selection", 4
+"""The kernel's, an enumeration in the order of `SELECTIONS`."""
+_READY = "catnap2020: ready"
 _WARM = f"reference warm for {WARM_CYCLES} cycles"
 # The test is built in, and all that makes it random is off. Writers are pinned, one a core first.
 APPEND = " ".join(
@@ -47,12 +49,12 @@ APPEND = " ".join(
 class Window:
     """When what a run says is measured."""
 
-    later_cycles: int
-    """Passes on the reference engine before any core is timed."""
     learning_cycles: int
-    """Passes on timed cores before the window begins."""
+    """Passes on timed cores before it begins."""
     cycles: int
     """Of the window."""
+    parts: int = 1
+    """That are measured each, one after the other."""
 
 
 def recipe() -> Recipe:
@@ -82,36 +84,37 @@ def write(module: str, parameter: str, value: str) -> str:
     return f"echo '{value}' > {_PARAMETERS.format(module, parameter)}"
 
 
-def select(selection: str) -> str:
-    """A line that says whose queued waiters nap."""
-    return write("loiter_catnap", "selection", selection)
-
-
-def waits(selection: str, sites: Sequence[str] = ()) -> list[str]:
-    """Lines that choose how the kernel waits: a pause everywhere, but where the selection says that queued waiters nap.
-    The list is set in any case: what is compared does the same before."""
+def waits(sites: Sequence[str]) -> list[str]:
+    """Lines that choose how the kernel waits: a pause everywhere, and nobody naps. The list is set in any case: what is
+    compared does the same before. Automatic naps work out what they need as they are selected, and so are once."""
     return [
         write("loiter_wait", "relax", "pause"),
         write("loiter_catnap", "list", ",".join(sites)),
-        select(selection),
+        *(write("loiter_catnap", "selection", each) for each in ("automatic", "none")),
     ]
 
 
 def request_after(
-    engine: Engine, machine: Machine, harts: int, lead_in: LeadIn, lines: Sequence[str], window: Window
+    engine: Engine, machine: Machine, harts: int, lead_in: LeadIn, selection: str, window: Window
 ) -> LinuxRequest:
-    """Lines that the shell of a lead-in continues with, after which timed cores learn and the window begins."""
-    later = f"reference for {window.later_cycles} cycles, " if window.later_cycles else ""
-    timed = f"timing warm for {window.learning_cycles} cycles, timing for {window.cycles} cycles"
-    phases = f"{_until(_BEGUN)}, {later}{_WARM}, repeat ({timed}) for 1 times"
-    boot, line = _boot(engine, machine, harts), "; ".join([*lines, _say(_BEGUN), "wait"])
-    return LinuxRequest(boot, line, _plan(engine, phases), lock_stats=True, lead_in=lead_in)
+    """A selection from the end of a lead-in on, after which timed cores learn and the window begins."""
+    parts = [f"timing for {window.cycles // window.parts} cycles"] * window.parts
+    timed = ", ".join([f"timing warm for {window.learning_cycles} cycles", *parts])
+    warm = "" if lead_in.timed else f"{_WARM}, "
+    phases = _plan(engine, f"{warm}repeat ({timed}) for 1 times")
+    variable = (_VARIABLE, SELECTIONS.index(selection).to_bytes(_VARIABLE_BYTES, "little"))
+    boot = _boot(engine, machine, harts)
+    return LinuxRequest(boot, "", phases, lock_stats=True, lead_in=lead_in, variables=(variable,))
 
 
-def lead_in(engine: Engine, lines: Sequence[str], settle_cycles: int) -> LeadIn:
-    """Lines of a script, after which the system settles on the reference engine."""
-    script = "\n".join(["set -e", *lines, _say(_READY), CONTINUE, ""])
-    return LeadIn(script, _plan(engine, f"{_until(_READY)}, reference for {settle_cycles} cycles"))
+def lead_in(engine: Engine, lines: Sequence[str], meanwhile: str, settle_cycles: int, run_in_cycles: int = 0) -> LeadIn:
+    """Lines of a script that start what is measured, and one for its shell to wait with. The system settles on the
+    reference engine from there on, and then runs in on timed cores."""
+    script = "\n".join(["set -e", *lines, f"echo {_READY} > /dev/console", meanwhile, ""])
+    phases = f'reference until console:"{_READY}", reference for {settle_cycles} cycles'
+    if run_in_cycles:
+        phases += f", {_WARM}, timing for {run_in_cycles} cycles"
+    return LeadIn(script, _plan(engine, phases), timed=run_in_cycles > 0)
 
 
 def _boot(engine: Engine, machine: Machine, harts: int) -> Boot:
@@ -121,14 +124,6 @@ def _boot(engine: Engine, machine: Machine, harts: int) -> Boot:
     if image.system_map is None:
         raise UserFault(f"image {image.name} has no System.map, by which locks are counted. Build it again.")
     return replace(boot, symbols=(image.system_map,))
-
-
-def _say(word: str) -> str:
-    return f"echo {word} > /dev/console"
-
-
-def _until(word: str) -> str:
-    return f'reference until console:"{word}"'
 
 
 def _plan(engine: Engine, phases: str) -> str:

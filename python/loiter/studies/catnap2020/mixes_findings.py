@@ -26,14 +26,6 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _time(found: Mixed, mix: str, selection: str, threads: int) -> float:
-    return _mean(found.times(mix, selection, threads))
-
-
-def _energy(found: Mixed, mix: str, selection: str, threads: int) -> float:
-    return _mean(found.energies(mix, selection, threads))
-
-
 def _told(values: dict[str, float], digits: int = 3) -> str:
     return ", ".join(f"{name} {value:.{digits}f}" for name, value in values.items())
 
@@ -62,39 +54,39 @@ def _figure_3(found: Mixed) -> Curves:
             mix: [(float(n), 100 * found.spinning(mix, NONE, n)) for n in found.scale.threads_of(mix)]
             for mix in found.scale.mixes
         },
-        runs={(mix, float(n)): found.label(mix, NONE, n) for mix, n in found.scale.cases},
+        runs={(mix, float(n)): found.scale.cell(mix, NONE, n).label for mix, n in found.scale.cases},
     )
 
 
 def _figure_11(found: Mixed) -> list[Curves]:
     """Time and energy by threads, a figure for each mix."""
     figures = []
-    for what, every in (("time", found.times), ("energy", found.energies)):
+    for what, of, each_of in _KINDS:
         for mix in found.scale.mixes:
             threads = found.scale.threads_of(mix)
-            values = {each: [every(mix, each, n) for n in threads] for each in NAPS}
+            parts = {each: [each_of(found, mix, each, n) for n in threads] for each in NAPS}
             figures.append(
                 Curves(
                     f"{FIGURE_11}_{what}_{mix}",
                     f"Figure 11: {what} of {mix}",
-                    "For the same work, over that without naps. Bars: from the least to the greatest of repetitions.",
+                    "For the same work, over that without naps. Bars: from the least to the greatest part of a window.",
                     "threads",
                     f"{what} over that without naps",
-                    {each: list(zip(map(float, threads), map(_mean, values[each]), strict=True)) for each in NAPS},
-                    runs={(each, float(n)): found.label(mix, each, n) for each in NAPS for n in threads},
-                    spans={each: [(min(ratios), max(ratios)) for ratios in values[each]] for each in NAPS},
+                    {each: [(float(n), of(found, mix, each, n)) for n in threads] for each in NAPS},
+                    runs={(each, float(n)): found.scale.cell(mix, each, n).label for each in NAPS for n in threads},
+                    spans={each: [(min(ratios), max(ratios)) for ratios in parts[each]] for each in NAPS},
                 )
             )
     return figures
 
 
 def _table(found: Mixed) -> Grid:
-    """Time and energy of each mix, with the ranges of repetitions."""
+    """Time and energy of each mix, with the ranges of parts of a window."""
     rows = []
     for mix, n in found.scale.cases:
         cells = [f"{100 * found.spinning(mix, NONE, n):.1f}"]
-        for of in (found.times, found.energies):
-            cells += [_ranged(of(mix, each, n)) for each in NAPS]
+        for _, of, each_of in _KINDS:
+            cells += [_ranged(of(found, mix, each, n), each_of(found, mix, each, n)) for each in NAPS]
         rows.append((f"{mix}, {n}", *cells))
     heads = (
         *("mix, threads", "waits, %"),
@@ -104,16 +96,29 @@ def _table(found: Mixed) -> Grid:
     caption = (
         f"For the same work, over that without naps; {found.scale.harts} CPUs of {found.scale.cores} cores. Work is "
         "instructions of programs and of the kernel, but for those that take locks or wait, in a window of "
-        f"{found.scale.cycles:,} cycles, which begins {found.scale.learning_cycles:,} after timed cores do. Of several "
-        "repetitions, from the least to the greatest. Waits: share of the time of CPUs that do not sleep, without naps."
+        f"{found.scale.cycles:,} cycles, which begins {found.scale.learning_cycles:,} after naps do. "
+        + _run_in(found.scale)
+        + "Waits: share of the time of CPUs that do not sleep, without naps."
     )
     return Grid(FIGURE_11, "Programs with naps by selection", caption, heads, tuple(rows))
 
 
-def _ranged(values: Sequence[float]) -> str:
-    if len(values) == 1:
-        return f"{values[0]:.3f}"
-    return f"{_mean(values):.3f} ({min(values):.3f} to {max(values):.3f})"
+def _ranged(value: float, parts: Sequence[float]) -> str:
+    if len(parts) == 1:
+        return f"{value:.3f}"
+    return f"{value:.3f} ({min(parts):.3f} to {max(parts):.3f})"
+
+
+def _run_in(scale: mixes.Scale) -> str:
+    """How mixes with long waits are run."""
+    if not scale.long_waits:
+        return ""
+    long = mixes.LONG_WAITS
+    return (
+        f"{' and '.join(scale.long_waits)} run on timed cores for {long.run_in_cycles:,} cycles a thread before naps "
+        f"begin, and for {long.learning_cycles:,} a thread from there to a window of {long.cycles:,}: from the least "
+        f"to the greatest of its {long.parts} parts. "
+    )
 
 
 Lock = dict[str, Any]
@@ -182,7 +187,7 @@ def _row(lock: Lock) -> tuple[str, ...]:
     )
 
 
-_KINDS = (("time", _time), ("energy", _energy))
+_KINDS = (("time", Mixed.time, Mixed.times), ("energy", Mixed.energy, Mixed.energies))
 
 
 def _saved(found: Mixed, of: Callable[[Mixed, str, str, int], float], selection: str) -> dict[tuple[str, int], float]:
@@ -208,20 +213,20 @@ def points(found: Mixed, exhibits: Sequence[str], source: str) -> list[Point]:
     counts, _point = _counts(found.scale), partial(_point_of, found.scale)
     without = f"ours: without {', '.join(found.scale.with_fewer)}" if found.scale.with_fewer else ""
     if FIGURE_11 in exhibits:
-        for what, of in _KINDS:
+        for what, of, _ in _KINDS:
             name = f"all_catnap_{what}_reduction_average_percent"
             for key in reference.lookup(PAPER, f"application.{name}"):
                 if counts[key] in found.scale.threads:
                     out.append(_point(f"{name}.{key}", _saved_with(found, of, ALL, counts[key]), source, note=without))
         for selection, name in ((ALL, "all_catnap"), (LIST, "selective_catnap")):
-            for what, of in _KINDS:
+            for what, of, _ in _KINDS:
                 saved = list(_saved(found, of, selection).values())
                 out.append(_point(f"{name}.{what}_average_percent", _mean(saved), source))
                 out.append(_point(f"{name}.{what}_max_percent", max(saved), source))
-        for what, of in _KINDS:
+        for what, of, _ in _KINDS:
             of_vips = _saved(found, of, ALL).get((mixes.VIPS.name, found.scale.cores))
             out.append(_point(f"vips_64_threads.{what}_reduction_percent", of_vips, source))
-        of_files = _saved(found, _time, ALL)[mixes.FSERVER.name, found.scale.most]
+        of_files = _saved(found, Mixed.time, ALL)[mixes.FSERVER.name, found.scale.most]
         out.append(_point("fserver_255_threads.all_catnap_time_reduction_percent", of_files, source))
     if FIGURE_3 in exhibits:
         shares = {(mix, n): 100 * found.spinning(mix, NONE, n) for mix, n in found.scale.cases}
@@ -259,13 +264,13 @@ def _spin_grows(found: Mixed) -> Judgement:
 def _no_gain_alone(found: Mixed) -> Judgement:
     """With a thread a core time and energy change by less than 2 %, but for vips."""
     others = [mix for mix in found.scale.mixes if mix != mixes.VIPS.name]
-    values = {f"{mix} {what}": of(found, mix, ALL, found.scale.cores) for mix in others for what, of in _KINDS}
+    values = {f"{mix} {what}": of(found, mix, ALL, found.scale.cores) for mix in others for what, of, _ in _KINDS}
     return all(abs(1 - value) < ALIKE for value in values.values()), _told(values)
 
 
 def _superlinear(found: Mixed) -> Judgement:
     """From one number of threads to the next the mean saving of time grows by more than the threads do."""
-    saved = {n: _saved_with(found, _time, ALL, n) for n in found.scale.threads if n > found.scale.cores}
+    saved = {n: _saved_with(found, Mixed.time, ALL, n) for n in found.scale.threads if n > found.scale.cores}
     told = ", ".join(f"{n} threads {value:.1f} %" for n, value in saved.items())
     pairs = list(pairwise(saved.items()))
     if not pairs:
@@ -278,7 +283,7 @@ def _energy_more(found: Mixed) -> Judgement:
     holds, told = True, []
     for selection in (ALL, LIST):
         for n in [each for each in found.scale.threads if each > found.scale.cores]:
-            time, joules = (_saved_with(found, of, selection, n) for _, of in _KINDS)
+            time, joules = (_saved_with(found, of, selection, n) for _, of, _ in _KINDS)
             holds &= joules > time
             told.append(f"{selection}, {n} threads: time {time:.1f} %, energy {joules:.1f} %")
     return holds, "; ".join(told)
@@ -298,7 +303,7 @@ def _few_dominate(found: Mixed) -> Judgement:
 
 def _files_gain_most(found: Mixed) -> Judgement:
     """Of all mixes and threads, naps of all save most time in fserver with the most threads."""
-    saved = _saved(found, _time, ALL)
+    saved = _saved(found, Mixed.time, ALL)
     best = max(saved, key=lambda key: saved[key])
     files = (mixes.FSERVER.name, max(found.scale.threads))
     told = f"fserver {saved[files]:.1f} %; most: {best[0]} with {best[1]} threads, {saved[best]:.1f} %"
@@ -308,7 +313,7 @@ def _files_gain_most(found: Mixed) -> Judgement:
 def _list_beats_all(found: Mixed) -> Judgement:
     """The list saves more than naps of all in mean and maximum, of time and of energy."""
     holds, told = True, []
-    for what, of in _KINDS:
+    for what, of, _ in _KINDS:
         ours, everybody = (list(_saved(found, of, each).values()) for each in (LIST, ALL))
         holds &= _mean(ours) > _mean(everybody) and max(ours) > max(everybody)
         told.append(
@@ -326,7 +331,7 @@ def _raytrace_same(found: Mixed) -> Judgement:
         f"{each}, {n} threads, {what}": of(found, mixes.RAYTRACE.name, each, n)
         for each in (ALL, LIST)
         for n in found.scale.threads_of(mixes.RAYTRACE.name)
-        for what, of in _KINDS
+        for what, of, _ in _KINDS
     }
     return all(abs(1 - value) < ALIKE for value in values.values()), _told(values)
 
@@ -375,8 +380,8 @@ def _automatic_is_best(mix: str, found: Mixed) -> Judgement:
         return None, _not_there(mix)
     over = {}
     for n in found.scale.threads_of(mix):
-        best = min(1.0, *(_time(found, mix, each, n) for each in (ALL, LIST)))
-        over[f"{n} threads"] = _time(found, mix, AUTOMATIC, n) / best
+        best = min(1.0, *(found.time(mix, each, n) for each in (ALL, LIST)))
+        over[f"{n} threads"] = found.time(mix, AUTOMATIC, n) / best
     return max(over.values()) <= 1 + ALIKE, f"of the time of the best: {_told(over)}"
 
 

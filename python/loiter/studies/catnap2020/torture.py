@@ -72,13 +72,18 @@ class Cell:
         """Its name, for people and for the result directory."""
         return f"linux_locktorture.{self.selection}.{self.threads}-{self.hold_cycles}"
 
+    @property
+    def cost_cycles(self) -> int:
+        """Of timed cores: what takes longest is run first."""
+        return self.learning_cycles + self.cycles
+
     def request(self, engine: Engine, machine: Machine) -> LinuxRequest:
         """All selections continue the same system, whose writers wait. They begin when their number, and of iterations
         for which they hold the lock, is written."""
         begin = linux.write("locktorture", "begin", f"{self.threads} {self.hold_cycles}")
-        began = linux.lead_in(engine, [*linux.waits(NONE, (SITE,)), begin], SETTLE_CYCLES)
-        window = linux.Window(0, self.learning_cycles, self.cycles)
-        return linux.request_after(engine, machine, self.harts, began, [linux.select(self.selection)], window)
+        began = linux.lead_in(engine, [*linux.waits((SITE,)), begin], "sleep infinity", SETTLE_CYCLES)
+        window = linux.Window(self.learning_cycles, self.cycles)
+        return linux.request_after(engine, machine, self.harts, began, self.selection, window)
 
 
 def cell(scale: Scale, selection: str, threads: int, hold_cycles: int) -> Cell:
