@@ -18,7 +18,6 @@ from loiter.images.initramfs import TIMESTAMP
 
 # Ports of the machine: the UART is 0, and hvc0, hvc1, ... follow.
 OUT, ERR, TALK = 1, 2, 3
-TALK_DEVICE = "/dev/hvc2"
 
 READY = "ready"
 GO = b"go\n"
