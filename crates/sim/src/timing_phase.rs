@@ -71,6 +71,7 @@ impl<W: Watcher, const PIPELINE: bool> ProbeObserver for Observers<'_, W, PIPELI
 
     fn visit_state(&mut self, hart: HartId, visitor: &mut impl StateVisitor) {
         self.recorders.visit_state(hart, visitor);
+        self.watcher.visit_state(hart, visitor);
     }
 }
 
@@ -273,7 +274,11 @@ impl Timing {
                 Cycle::NEVER,
             )
         } else if inspector.watches_cores() {
-            self.steps_observed::<_, false>(system, inspector, (sleep, Skipping::Nothing), from)
+            let skips = match inspector.lets_skip() {
+                true => system.skipping,
+                false => Skipping::Nothing,
+            };
+            self.steps_observed::<_, false>(system, inspector, (sleep, skips), from)
         } else {
             self.steps_observed::<_, false>(
                 system,

@@ -8,7 +8,7 @@ use loiter_hart::{
 };
 use loiter_isa::Class;
 use loiter_observe::{Moment, Probe};
-use loiter_types::{Cycle, HartId, PAGE_BYTES};
+use loiter_types::{Cycle, HartId, PAGE_BYTES, StateVisitor};
 
 use super::lock_stats::LockStats;
 use super::pipeline::Pipeline;
@@ -22,6 +22,9 @@ use crate::phases::Arrivals;
 pub(crate) trait Watcher: InstructionObserver {
     /// A probe has passed.
     fn probe(&mut self, _: Moment, _: &Probe) {}
+
+    /// Shows `visitor` what it has heard of `hart`: while that is the same, it need not hear the same again.
+    fn visit_state(&self, _: HartId, _: &mut impl StateVisitor) {}
 
     /// As [`loiter_cores::PipelineObserver::pipeline`].
     fn pipeline(&mut self, _: Cycle, _: Cycle, _: InstructionId, _: PipelineStep<'_>) {}
@@ -89,6 +92,17 @@ impl Inspector {
         self.is_active(Cycle(u64::MAX / 2))
             || self.checker.is_some()
             || timeline.is_some_and(|it| !it.has_failed())
+    }
+
+    /// Whether it need not hear of instructions that cores repeat: it watches nothing but calls of lock functions.
+    pub(crate) fn lets_skip(&self) -> bool {
+        !self.watches_all()
+            && self.arrivals.are_none()
+            && self.breakpoints.is_empty()
+            && self.trace.is_none()
+            && self.checker.is_none()
+            && self.pipeline.is_none()
+            && self.timeline.is_none()
     }
 
     /// The first cycle in which ways through pipelines are of interest.
@@ -305,6 +319,12 @@ impl Watcher for Inspector {
         }
         if let Some(timeline) = &mut self.timeline {
             timeline.probe(moment, probe);
+        }
+    }
+
+    fn visit_state(&self, hart: HartId, visitor: &mut impl StateVisitor) {
+        if let Some(lock_stats) = &self.lock_stats {
+            visitor.value(lock_stats.heard(hart));
         }
     }
 

@@ -73,6 +73,8 @@ pub(crate) struct LockStats {
     held: Vec<Vec<Claim>>,
     /// By hart.
     waits: Vec<Waits>,
+    /// By hart, how often it has been heard of: of calls, returns, releases and probes.
+    heard: Vec<u64>,
     /// Whether releases of spin locks are inline, and those of locks with readers.
     spin_is_inline: bool,
     read_write_is_inline: bool,
@@ -156,6 +158,7 @@ impl LockStats {
             pages,
             held: vec![Vec::new(); harts],
             waits: vec![Waits::default(); harts],
+            heard: vec![0; harts],
             spin_is_inline: lacks("_raw_spin_unlock") || lacks("_raw_spin_unlock_irq"),
             read_write_is_inline: ["_raw_read_unlock", "_raw_write_unlock"]
                 .iter()
@@ -170,8 +173,14 @@ impl LockStats {
         self.locks.suspend(self.only_timed && !is_timed);
     }
 
+    /// How often `hart` has been heard of. What it does meanwhile changes nothing here.
+    pub(crate) fn heard(&self, hart: HartId) -> u64 {
+        self.heard[hart.index()]
+    }
+
     /// A probe passes.
     pub(crate) fn probe(&mut self, moment: &Moment, probe: &Probe) {
+        self.heard[moment.hart.index()] += 1;
         match probe {
             Probe::RoiBegin(_) => self.locks.begin_region(),
             Probe::RoiEnd(_) => self.locks.end_region(),
@@ -231,11 +240,13 @@ impl LockStats {
         if let Some(call) = self.calls.remove(&(pc, hart.regs[STACK_POINTER])) {
             self.addresses.remove(pc);
             self.pages.remove(pc / PAGE_BYTES);
+            self.heard[moment.hart.index()] += 1;
             self.returns(moment, call, hart.regs[FIRST_ARGUMENT]);
         }
         let Some(&function) = self.functions.get(&pc) else {
             return;
         };
+        self.heard[moment.hart.index()] += 1;
         let claim = Claim {
             lock: hart.regs[FIRST_ARGUMENT],
             owner: match function.kind {
@@ -336,6 +347,7 @@ impl LockStats {
 
     fn stored(&mut self, event: &Retired<'_>) {
         let hart = event.hart.number();
+        self.heard[hart.index()] += 1;
         let addr = event.base.wrapping_add(event.inst.data_offset());
         let held = self.held[hart.index()].iter();
         let Some(&claim) = held.rev().find(|claim| claim.lock == addr) else {

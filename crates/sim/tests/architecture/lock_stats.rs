@@ -3,7 +3,7 @@
 
 use loiter_isa::Op;
 use loiter_isa::csr::number::{MIE, MSTATUS, MTVEC};
-use loiter_sim::{LockRow, Request, RunResult};
+use loiter_sim::{LockRow, Observation, Request, RunResult};
 use serde_json::Value;
 
 use crate::generator::asm::Label;
@@ -12,6 +12,7 @@ use crate::handmade::{
     reports,
 };
 use crate::machines::{Machine, run_to_end, try_run};
+use crate::skips::run_thrice;
 
 const RA: u8 = 1;
 const SP: u8 = 2;
@@ -174,10 +175,9 @@ fn calls_say_what_probes_around_them_say() {
     }
 }
 
-/// Hart 1 acquires a lock that is free, and again, from another place, while hart 0 has it.
-#[test]
-fn only_what_contends_has_contended() {
-    let mut guest = Guest::new(&[0, 1]);
+/// Hart `other` acquires a lock that is free, and again, from another place, while hart 0 has it.
+fn contends_once(other: usize) -> Vec<u8> {
+    let mut guest = Guest::new(&[0, other]);
     let lock = lock_function(&mut guest, "_raw_spin_lock");
     for hart in 0..2 {
         guest.role(hart);
@@ -205,7 +205,12 @@ fn only_what_contends_has_contended() {
             guest.sleep_for_ever();
         }
     }
-    let elf = guest.elf();
+    guest.elf()
+}
+
+#[test]
+fn only_what_contends_has_contended() {
+    let elf = contends_once(1);
     for machine in MACHINES {
         let result = run_to_end(&requested(machine, true), &elf);
         let mut rows: Vec<&LockRow> = result.locks.iter().collect();
@@ -235,6 +240,75 @@ fn only_what_contends_has_contended() {
             };
             assert_eq!(contended, expected, "{what}");
             assert_eq!(row.contended_log2_histogram, histogram, "{what}");
+        }
+    }
+}
+
+/// Machines, and a hart of their second core.
+const PAIRS: [(Machine, usize); 5] = [
+    (Machine::T1, 4),
+    (Machine::InOrder, 4),
+    (Machine::Symmetry, 1),
+    (Machine::Opteron48, 1),
+    (Machine::Knl, 4),
+];
+
+/// Two cores, whose instructions nobody checks: who does that sees every one.
+fn requested_of_two(machine: Machine) -> Request {
+    Request {
+        lock_stats: true,
+        observe: Observation::default(),
+        ..machine.request(2)
+    }
+}
+
+#[test]
+fn who_waits_is_skipped_and_counted_all_the_same() {
+    for (machine, other) in PAIRS {
+        let [skipped, whole, proved] = run_thrice(requested_of_two(machine), &contends_once(other));
+        for skips in [skipped, proved] {
+            // Of what hart 0 holds the lock for, most.
+            let least = HELD_ROUNDS as u64 / 2;
+            let cycles = skips.skipped_cycles;
+            assert!(cycles > least, "{machine:?}: {cycles} cycles");
+            assert_eq!(skips.locks.len(), 3, "{machine:?}");
+            assert_eq!(skips.locks, whole.locks, "{machine:?}");
+            assert_eq!(skips.counters, whole.counters, "{machine:?}");
+            assert_eq!(skips.accounts, whole.accounts, "{machine:?}");
+        }
+    }
+}
+
+/// A loop that does the same over and over, but for calls: each of them counts.
+#[test]
+fn what_is_counted_is_not_skipped() {
+    const CALLS: i64 = 4000;
+    for (machine, other) in PAIRS {
+        let mut guest = Guest::new(&[0, other]);
+        let functions = ["_raw_spin_lock", "_raw_spin_unlock", "_raw_spin_unlock_irq"];
+        let [lock, unlock, _] = functions.map(|name| returns(&mut guest, name, 0));
+        for hart in 0..2 {
+            guest.role(hart);
+            stack(&mut guest, hart);
+            if hart == 1 {
+                guest.repeat(S1, CALLS, |guest| {
+                    call(guest, lock, 0);
+                    call(guest, unlock, 0);
+                });
+            }
+            guest.barrier(2);
+            if hart == 0 {
+                guest.pass();
+            } else {
+                guest.sleep_for_ever();
+            }
+        }
+        for result in run_thrice(requested_of_two(machine), &guest.elf()) {
+            let [row] = &result.locks[..] else {
+                panic!("{machine:?}: {:?}", result.locks)
+            };
+            let counts = [row.acquisitions, row.holds];
+            assert_eq!(counts, [CALLS as u64; 2], "{machine:?}");
         }
     }
 }

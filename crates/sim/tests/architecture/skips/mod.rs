@@ -160,7 +160,7 @@ fn request(machine: Machine, cores: usize, phases: Option<&str>) -> Request {
 }
 
 /// The same request three times: skipped, nothing skipped, proved.
-fn run_thrice(mut request: Request, elf: &[u8]) -> [RunResult; 3] {
+pub(crate) fn run_thrice(mut request: Request, elf: &[u8]) -> [RunResult; 3] {
     let skipped = run_to_end(&request, elf);
     request.observe.no_skip = true;
     let whole = run_to_end(&request, elf);
