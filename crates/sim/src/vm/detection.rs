@@ -34,14 +34,14 @@ struct Loop {
 
 /// The loops of all harts of a host; a nap is a loop without gaps.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct PauseLoops {
+pub(crate) struct WaitLoops {
     pub(crate) sign: Sign,
     gap_cycles: u64,
     pub(crate) window_cycles: u64,
     loops: Vec<Option<Loop>>,
 }
 
-impl PauseLoops {
+impl WaitLoops {
     /// If the host looks for them.
     pub(crate) fn new(params: &HelpingParams, harts: usize) -> Option<Self> {
         let (sign, gap_cycles) = match params.detection.as_str() {
@@ -92,8 +92,8 @@ mod tests {
 
     const HART: HartId = HartId(0);
 
-    fn loops() -> PauseLoops {
-        PauseLoops {
+    fn loops() -> WaitLoops {
+        WaitLoops {
             sign: Sign::Pauses,
             gap_cycles: 10,
             window_cycles: 100,
@@ -102,7 +102,7 @@ mod tests {
     }
 
     /// When `loops` find that pauses of 20 cycles each, `gap` cycles from one to the next, last long.
-    fn found(loops: &mut PauseLoops, gap: u64, pauses: u64) -> Option<u64> {
+    fn found(loops: &mut WaitLoops, gap: u64, pauses: u64) -> Option<u64> {
         let mut begins = (0..pauses).map(|n| n * (20 + gap));
         begins.find(|&from| loops.is_long(HART, Cycle(from), Cycle(from + 20)))
     }

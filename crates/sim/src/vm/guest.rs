@@ -5,7 +5,7 @@ use loiter_observe::Locks;
 use loiter_types::{Cycle, HartId};
 use serde::{Deserialize, Serialize};
 
-use super::detection::PauseLoops;
+use super::detection::WaitLoops;
 use crate::result::Exit;
 use crate::system::System;
 
@@ -141,7 +141,7 @@ pub(crate) fn in_kernel(system: &System, hart: HartId) -> bool {
 /// The reference engine executes a hart from `at` on for at most `budget` cycles; `loops` finds that it pauses for long.
 pub(crate) fn execute(
     system: &mut System,
-    loops: &mut Option<PauseLoops>,
+    loops: &mut Option<WaitLoops>,
     hart: HartId,
     at: Cycle,
     budget: u64,
@@ -166,7 +166,7 @@ pub(crate) fn execute(
 /// Returns whether it has done so for long.
 fn pauses(
     system: &System,
-    loops: &mut Option<PauseLoops>,
+    loops: &mut Option<WaitLoops>,
     hart: HartId,
     (from, until): (Cycle, Cycle),
 ) -> bool {
@@ -179,7 +179,7 @@ fn pauses(
 /// Executes a hart up to a probe, or until it comes back. Returns the cycles that it took.
 fn burst(
     system: &mut System,
-    loops: &mut Option<PauseLoops>,
+    loops: &mut Option<WaitLoops>,
     hart: HartId,
     at: Cycle,
     budget: u64,

@@ -7,7 +7,7 @@
 use loiter_hart::{HartState, HostCall, HostCallError};
 use loiter_types::{CpuId, Cycle, VcpuId};
 
-use super::detection::{PauseLoops, Sign};
+use super::detection::{Sign, WaitLoops};
 use super::file::VmFile;
 use super::guest::{self, End, Guest, Left};
 use super::helping::{self, Call, Candidate, Help, Policy};
@@ -37,7 +37,7 @@ pub struct Host {
     pub(super) scheduler: Box<dyn Scheduler>,
     pub(super) help: Box<dyn Policy>,
     /// Loops in which harts pause, if the host looks for them.
-    pub(super) loops: Option<PauseLoops>,
+    pub(super) loops: Option<WaitLoops>,
     pub(super) now: Cycle,
     pause: Option<Cycle>,
 }
@@ -81,7 +81,7 @@ impl Host {
         let cpus = vec![Cpu::default(); file.host.cpus as usize];
         let vcpus = placed(&guests, cpus.len());
         let of_vcpus: Vec<_> = vcpus.iter().map(|vcpu| vcpu.guest).collect();
-        let loops = PauseLoops::new(&file.helping, system.harts.len());
+        let loops = WaitLoops::new(&file.helping, system.harts.len());
         let hears_pauses = loops.as_ref().is_some_and(|it| it.sign == Sign::Pauses);
         for hart in &mut system.harts {
             hart.tells_pauses = hears_pauses && timing.is_some();

@@ -17,7 +17,7 @@ use loiter_types::Cycle;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::detection::PauseLoops;
+use super::detection::WaitLoops;
 use super::guest::End;
 use super::host::Host;
 use super::vcpu::{Cpu, Vcpu};
@@ -47,7 +47,7 @@ struct HostState {
     cpus: Vec<Cpu>,
     scheduler: Value,
     helping: Value,
-    loops: Option<PauseLoops>,
+    loops: Option<WaitLoops>,
     recorders: Recorders,
 }
 

@@ -30,3 +30,4 @@ mod snapshots;
 mod statistics;
 mod trap_log;
 mod waiting;
+mod written_outside;

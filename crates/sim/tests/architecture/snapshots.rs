@@ -212,10 +212,11 @@ const TIMED: [(Machine, usize, usize); 6] = [
     (Machine::BigLittle, 2, 8),
 ];
 
-/// A program on timed cores, and the request of their machine.
+/// A program on timed cores, from its beginning on or in phases, and the request of their machine.
 fn start_timed(
     (machine, cores, harts): (Machine, usize, usize),
     folder: &Folder,
+    phases: Option<&str>,
 ) -> (Session, BootRequest) {
     let settings = Settings {
         seed: 0x609,
@@ -229,8 +230,8 @@ fn start_timed(
     std::fs::write(&path, &elf).expect("a place for the program");
     let mut asked = machine.request(cores);
     asked.program = path.display().to_string();
+    asked.phases = phases.map(str::to_owned);
     let session = Session::program(&asked, &elf).expect("a session");
-    assert!(session.is_timed(), "{machine:?}");
     assert_eq!(session.instructions_by_hart().len(), harts, "{machine:?}");
     (session, request(machine, cores))
 }
@@ -239,10 +240,11 @@ fn start_timed(
 fn a_system_on_timed_cores_is_saved_with_all_that_is_in_flight() {
     let folder = Folder::new();
     for on in TIMED {
-        let (mut unbroken, request) = start_timed(on, &folder);
+        let (mut unbroken, request) = start_timed(on, &folder, None);
+        assert!(unbroken.is_timed(), "{on:?}");
         let output = output_to_end(&mut unbroken);
         for quarter in 1..4 {
-            let (mut session, _) = start_timed(on, &folder);
+            let (mut session, _) = start_timed(on, &folder, None);
             let limits = Limits {
                 instructions: Some(unbroken.instructions() * quarter / 4),
                 ..Limits::default()
@@ -265,10 +267,40 @@ fn a_system_on_timed_cores_is_saved_with_all_that_is_in_flight() {
 }
 
 #[test]
+fn what_earlier_phases_have_counted_is_saved_too() {
+    let folder = Folder::new();
+    for on in TIMED {
+        let phases =
+            "reference for 5000 cycles, timing for 20000 cycles, reference for 5000 cycles, timing";
+        let (mut session, request) = start_timed(on, &folder, Some(phases));
+        let limits = Limits {
+            cycle: Some(50_000),
+            ..Limits::default()
+        };
+        let status = session.step(FOREVER, &limits).expect("no unhandled trap");
+        assert!(matches!(status, Status::Reached), "{on:?}: {status:?}");
+        assert!(session.is_timed(), "{on:?}");
+        let statistics = session.statistics();
+        // As many as the cores have counted in both phases.
+        let counted: u64 = statistics
+            .timed
+            .activities
+            .iter()
+            .map(|it| it.instructions)
+            .sum();
+        assert!(counted > 0, "{on:?}");
+        assert_eq!(statistics.timing_instructions, counted, "{on:?}");
+        session.save(&folder.name(), "").expect("to save");
+        let mut restored = Session::restore(&request, &folder.name()).expect("to restore");
+        assert_eq!(restored.statistics(), statistics, "{on:?}");
+    }
+}
+
+#[test]
 fn what_is_in_flight_in_timed_cores_ends_before_harts_leave_them() {
     let folder = Folder::new();
     for on in TIMED {
-        let (mut session, mut request) = start_timed(on, &folder);
+        let (mut session, mut request) = start_timed(on, &folder, None);
         let limits = Limits {
             cycle: Some(50_000),
             ..Limits::default()
@@ -290,7 +322,7 @@ fn what_is_in_flight_in_timed_cores_ends_before_harts_leave_them() {
 #[test]
 fn what_is_in_flight_needs_the_same_machine() {
     let folder = Folder::new();
-    let (session, mut request) = start_timed(TIMED[0], &folder);
+    let (session, mut request) = start_timed(TIMED[0], &folder, None);
     session.save(&folder.name(), "").expect("to save");
     request.set.push("l2.miss_latency_cycles=333".into());
     let error = Session::restore(&request, &folder.name())
