@@ -92,7 +92,8 @@ class Engine:
             return _object(self._module.show_snapshot(str(path)))
 
     def describe_phases(self, text: str) -> Json:
-        """What a plan of phases comes to: `plan` in the form that equal plans share, `bounded`, `names_symbols`."""
+        """What a plan of phases comes to: `plan` in the form that equal plans share, `bounded`, `names_symbols`,
+        `names_program`, `ends_timed`."""
         with self._faults():
             return _object(self._module.describe_phases(text))
 

@@ -97,7 +97,7 @@ def test_what_is_not_in_memory_cannot_be_set(request_: LinuxRequest, tmp_path: P
 def in_part_timed(request: LinuxRequest) -> LinuxRequest:
     assert request.lead_in is not None
     phases = f"{request.lead_in.phases}, timing for {TIMED_CYCLES} cycles"
-    return replace(request, lead_in=replace(request.lead_in, phases=phases, timed=True))
+    return replace(request, lead_in=replace(request.lead_in, phases=phases))
 
 
 def test_cores_are_timed_in_a_part_of_a_lead_in(request_: LinuxRequest, tmp_path: Path) -> None:
@@ -123,6 +123,8 @@ def test_what_has_been_timed_is_of_one_machine(request_: LinuxRequest, monkeypat
     def name(request: LinuxRequest) -> str:
         with pytest.raises(Found) as found:
             carried_out(request, Path("nowhere"))
+        # Those that need the same are told apart from others before they begin.
+        assert request.shares(engines.load()) == (prepared.key(engines.load(), request.boot), str(found.value))
         return str(found.value)
 
     assert name(request_) == name(request_.on(slower))

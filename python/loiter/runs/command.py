@@ -13,6 +13,7 @@ from pathlib import Path
 from loiter.engine import Engine, Progress
 from loiter.machines import Machine
 from loiter.runs.request import Finished, digest
+from loiter.systems import prepared
 from loiter.systems.execute import Archive
 from loiter.systems.program import LinuxProgram
 
@@ -44,6 +45,10 @@ class CommandRun:
         """Content hash of the request; equal requests have equal results."""
         with self._archive() as archive:
             return self.program.key(engine, archive)
+
+    def shares(self, engine: Engine) -> tuple[str, ...]:
+        """The booted system."""
+        return (prepared.key(engine, self.program.boot),)
 
     def carry_out(self, engine: Engine, progress: Progress, path: Path) -> Finished:
         """Runs it and writes its result at `path`."""

@@ -56,6 +56,10 @@ class HostRequest:
         """Content hash of the request; equal requests have equal results."""
         return digest(self.identity(engine))
 
+    def shares(self, engine: Engine) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
+
     def carry_out(self, engine: Engine, progress: Progress, path: Path) -> Finished:
         """Runs it and writes its result at `path`."""
         began, told = time.monotonic(), [0.0]

@@ -44,8 +44,10 @@ class LeadIn:
     """What the agent runs, in the system's shell. Runs are over before it is."""
     phases: str
     """Where the last one ends, it is kept: if that is timed, with what is in flight."""
-    timed: bool = False
-    """Whether the last one is. What the system has come to is that of one machine then."""
+
+    def ends_timed(self, engine: Engine) -> bool:
+        """Whether the last phase is timed. What the system has come to is that of one machine then."""
+        return bool(engine.describe_phases(self.phases)["ends_timed"])
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,11 @@ class LinuxRequest:
         """Content hash of the request; equal requests have equal results."""
         return digest(self.identity(engine))
 
+    def shares(self, engine: Engine) -> tuple[str, ...]:
+        """The booted system, and what it has come to at the end of the lead-in."""
+        booted = prepared.key(engine, self.boot)
+        return (booted,) if self.lead_in is None else (booted, self._led_in_key(engine, self.lead_in))
+
     def carry_out(self, engine: Engine, progress: Progress, path: Path) -> Finished:
         """Runs it and writes its result at `path`."""
         began = time.monotonic()
@@ -151,11 +158,15 @@ class LinuxRequest:
             session.replace_disk(prepared.ARCHIVE_DISK, self.boot.native()["disks"][prepared.ARCHIVE_DISK])
             return session
 
+        boot, key = replace(self.boot, untimed=not lead_in.ends_timed(engine)), self._led_in_key(engine, lead_in)
+        return prepared.restore_kept(engine, boot, key, make, lambda: None, "at the end of a lead-in")
+
+    def _led_in_key(self, engine: Engine, lead_in: LeadIn) -> str:
+        """Names what the system has come to at the end of a lead-in."""
         booted = {"booted": prepared.key(engine, self.boot), "put": self._put(), **_words(lead_in)}
-        if lead_in.timed:
+        if lead_in.ends_timed(engine):
             booted["machine_hash"] = self.machine.hash
-        boot = replace(self.boot, untimed=not lead_in.timed)
-        return prepared.restore_kept(engine, boot, digest(booted), make, lambda: None, "at the end of a lead-in")
+        return digest(booted)
 
     def _begin(self) -> Json:
         """What is as from the beginning only in runs that have such."""
@@ -168,7 +179,7 @@ class LinuxRequest:
 
 
 def _words(lead_in: LeadIn) -> Json:
-    """What determines a lead-in; whether it is timed follows from its phases."""
+    """What determines a lead-in."""
     return {"script": lead_in.script, "phases": lead_in.phases}
 
 

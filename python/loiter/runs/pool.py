@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
@@ -23,6 +23,7 @@ from typing import Protocol
 from loiter.engine import Engine, Json
 from loiter.errors import Fault, InternalFault, Interrupted, RunFault, StoreFault, UserFault
 from loiter.runs import memory, worker
+from loiter.runs.turn import Waiting
 from loiter.runs.worker import Done, Failed, Job, Report, Running
 from loiter.store import Store
 
@@ -84,7 +85,7 @@ class Ledger:
 
 @dataclass
 class _Work:
-    waiting: deque[Job]
+    waiting: Waiting
     ledger: Ledger
     workers: list[_Worker] = field(default_factory=list)
     begun: Counter[str] = field(default_factory=Counter)
@@ -110,11 +111,10 @@ def execute(
 
     The most expensive runs go first, so that none is left over at the end with one worker busy.
     """
-    order = sorted(jobs, key=lambda job: -job.weight)
-    work = _Work(deque(order), Ledger(observer, keep_going))
+    work = _Work(Waiting(jobs, engine), Ledger(observer, keep_going))
     store.sweep()
     try:
-        for _ in range(min(workers, len(order))):
+        for _ in range(min(workers, len(jobs))):
             work.workers.append(_start(engine, store))
         while _hand_out(work, engine, store):
             _collect(work)
@@ -154,7 +154,7 @@ def _hand_out(work: _Work, engine: Engine, store: Store) -> bool:
             continue
         if each.process.poll() is not None:
             each = work.workers[index] = _start(engine, store)
-        each.job = work.waiting.popleft()
+        each.job = work.waiting.next(each.job for each in work.workers if each.job is not None)
         work.begun[each.job.label] += 1
         work.ledger.observer.started(each.job)
         with contextlib.suppress(OSError):  # it died just now; _collect reports it
@@ -184,7 +184,7 @@ def _collect(work: _Work) -> None:
             report = Failed(_died(each.process))
             job = each.job
             if job is not None and work.begun[job.label] < job.attempts:
-                work.waiting.append(job)
+                work.waiting.again(job)
                 each.job = None
                 continue
         _take(work, each, report)
@@ -196,6 +196,7 @@ def _take(work: _Work, each: _Worker, report: Report) -> None:
         work.ledger.observer.progress(each.job, report.progress)
         return
     work.ledger.settle(each.job, report)
+    work.waiting.ended(each.job)
     each.job = None
 
 

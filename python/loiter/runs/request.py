@@ -50,6 +50,10 @@ class Runnable(Protocol):
         """Content hash of the request; equal requests have equal results."""
         ...
 
+    def shares(self, engine: Engine) -> tuple[str, ...]:
+        """Names of what the first run that needs it makes for all: meanwhile the others can only wait."""
+        ...
+
     def carry_out(self, engine: Engine, progress: Progress, path: Path) -> Finished:
         """Runs it and writes its result at `path`, or raises a fault."""
         ...
@@ -132,6 +136,10 @@ class Request:
     def key(self, engine: Engine) -> str:
         """Content hash of the request; equal requests have equal results."""
         return digest(self.identity(engine))
+
+    def shares(self, engine: Engine) -> tuple[str, ...]:
+        """Nothing."""
+        return ()
 
 
 def digest(value: Any) -> str:

@@ -163,6 +163,8 @@ pub struct PlanDescription {
     pub names_symbols: bool,
     /// Whether it needs somebody in the guest to tell where a program begins or that it has ended.
     pub names_program: bool,
+    /// Whether harts sit in timed cores where it ends.
+    pub ends_timed: bool,
 }
 
 impl Plan {
@@ -220,6 +222,9 @@ impl Plan {
                 let probes = [MarkKind::ProgramBegin, MarkKind::ProgramEnd];
                 *end == End::Program || probes.iter().any(|&it| *end == End::Probe(it))
             }),
+            ends_timed: (self.0.iter().rev())
+                .find_map(|step| step.phases().last())
+                .is_some_and(|phase| phase.engine.is_timing()),
         }
     }
 }

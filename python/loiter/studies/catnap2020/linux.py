@@ -100,7 +100,7 @@ def request_after(
     """A selection from the end of a lead-in on, after which timed cores learn and the window begins."""
     parts = [f"timing for {window.cycles // window.parts} cycles"] * window.parts
     timed = ", ".join([f"timing warm for {window.learning_cycles} cycles", *parts])
-    warm = "" if lead_in.timed else f"{_WARM}, "
+    warm = "" if lead_in.ends_timed(engine) else f"{_WARM}, "
     phases = _plan(engine, f"{warm}repeat ({timed}) for 1 times")
     variable = (_VARIABLE, SELECTIONS.index(selection).to_bytes(_VARIABLE_BYTES, "little"))
     boot = _boot(engine, machine, harts)
@@ -114,7 +114,7 @@ def lead_in(engine: Engine, lines: Sequence[str], meanwhile: str, settle_cycles:
     phases = f'reference until console:"{_READY}", reference for {settle_cycles} cycles'
     if run_in_cycles:
         phases += f", {_WARM}, timing for {run_in_cycles} cycles"
-    return LeadIn(script, _plan(engine, phases), timed=run_in_cycles > 0)
+    return LeadIn(script, _plan(engine, phases))
 
 
 def _boot(engine: Engine, machine: Machine, harts: int) -> Boot:
