@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--run-in", type=int, default=0, help="cycles of timed cores before, without naps")
     parser.add_argument("--selection", choices=[each for each in linux.SELECTIONS if each != NONE], default=ALL)
     asked = parser.parse_args()
-    most = min(mixes.SCALES["default"].most, mixes.MIXES[asked.mix].most_threads)
+    most = mixes.SCALES["default"].most
     if not 1 <= asked.threads <= most or asked.windows < 1 or asked.run_in < 0:
         parser.error(f"{asked.mix} has 1 to {most} threads, there is one window or more, and no run-in below 0")
     engine = engines.load()

@@ -32,8 +32,8 @@ threshold: those of the lists of pages that may be reclaimed, and of free pages.
 _ENDED = "cat /tmp/said >&2; exit 1"
 """Nothing is to be measured of a program that has ended."""
 _GOES_ON = f"kill -0 $! 2> /dev/null || {{ {_ENDED}; }}"
-UNTIMED_SPEED = 70
-"""So many times as fast as timed cores are the reference engine's, about."""
+UNTIMED_SPEED, STARTING_SPEED = 70, 1_000
+"""So many times as fast as timed cores is the reference engine, about; and where it has a few CPUs that work."""
 _TASKS = "tasks() { read -r _ _ _ each _ < /proc/loadavg; echo ${each#*/}; }"
 
 
@@ -51,8 +51,10 @@ class Mix:
     """Which pass once its threads are there, on the reference engine."""
     halved: bool = False
     """Whether it starts with one thread more than half of them, and how many there are is its choice from then on."""
-    most_threads: int = linux.MOST_HARTS
-    """With more it is not run."""
+    helpers: int = 0
+    """Threads that it has beside them and that are there first. The last of those starts one after the other, with
+    pauses; on the reference engine that takes the longer, the more of them work meanwhile. So all are started on a CPU
+    that no thread is to have, and have theirs at once when they are there."""
     starting_cycles: int = 0
     """That pass from one of its threads to the next, about."""
 
@@ -62,7 +64,7 @@ class Mix:
 
     def begun(self, threads: int) -> int:
         """Threads that there are once it has started."""
-        return 1 + threads // 2 if self.halved else threads
+        return self.helpers + (1 + threads // 2 if self.halved else threads)
 
 
 PROGRAM = "multiuser"
@@ -104,8 +106,9 @@ RAYTRACE = Mix(
     "a scene rendered by povray",
     f"echo '{_SCENE}' > /tmp/scene.pov",
     "povray +I/tmp/scene.pov +O/tmp/scene.png +W4096 +H4096 +WT{threads} -D -V",
-    # It starts one every 8 ms while the others work: 255 are not there after a quarter of an hour of the host's.
-    most_threads=128,
+    # Of povray 3.7: main, for signals, of the picture's blocks, and of the renderer three.
+    helpers=6,
+    # One every 8 ms.
     starting_cycles=10_400_000,
 )
 MIXES = {each.name: each for each in (COMPUTE, DBASE, FSERVER, SHARED, VIPS, RAYTRACE)}
@@ -141,37 +144,20 @@ class Scale:
         """For `loiter study list`."""
         left_out = [each for each in MIXES if each not in self.mixes]
         less = f", without {', '.join(left_out)}" if left_out else ""
-        less += "".join(f", {mix} with up to {most}" for mix, most in self.with_fewer.items())
         threads = ", ".join(map(str, self.threads))
         return f"on Linux {', '.join(self.mixes)} with {threads} threads on {self.harts} CPUs{less}"
 
     @property
     def cases(self) -> list[tuple[str, int]]:
         """Each mix with each number of threads."""
-        return [(mix, n) for mix in self.mixes for n in self.threads_of(mix)]
-
-    def threads_of(self, mix: str) -> tuple[int, ...]:
-        """With how many threads a mix is run."""
-        return tuple(n for n in self.threads if n <= MIXES[mix].most_threads)
-
-    @property
-    def in_full(self) -> list[str]:
-        """Mixes that are run with every number of threads."""
-        return [mix for mix in self.mixes if mix not in self.with_fewer]
-
-    @property
-    def with_fewer(self) -> dict[str, int]:
-        """The others, and the most threads of each."""
-        most = {mix: max(self.threads_of(mix)) for mix in self.mixes}
-        return {mix: count for mix, count in most.items() if count < max(self.threads)}
+        return [(mix, n) for mix in self.mixes for n in self.threads]
 
     def cell(self, mix: str, selection: str, threads: int) -> Cell:
         """A run."""
         if mix not in self.long_waits:
             return Cell(mix, selection, threads, self.cycles, self.learning_cycles, self.harts)
-        long = LONG_WAITS
-        learning_cycles, run_in_cycles = threads * long.learning_cycles, threads * long.run_in_cycles
-        return Cell(mix, selection, threads, long.cycles, learning_cycles, self.harts, run_in_cycles, long.parts)
+        long, run_in_cycles = LONG_WAITS, threads * LONG_WAITS.run_in_cycles
+        return Cell(mix, selection, threads, long.cycles, self.learning_cycles, self.harts, run_in_cycles, long.parts)
 
 
 @dataclass(frozen=True)
@@ -181,8 +167,6 @@ class LongWaits:
 
     run_in_cycles: int
     """For each thread, of timed cores, before anybody naps."""
-    learning_cycles: int
-    """Likewise, from there to the window: who waits goes on as it began, and whoever queues waits for all before it."""
     cycles: int
     """Of the window."""
     parts: int
@@ -191,7 +175,7 @@ class LongWaits:
 
 # With 255 users of `fserver` half of them wait when timed cores begin, and a third from 2.5 to 3 million cycles on. A
 # wait takes 1 million.
-LONG_WAITS = LongWaits(run_in_cycles=6_000, learning_cycles=4_000, cycles=400_000, parts=2)
+LONG_WAITS = LongWaits(run_in_cycles=10_000, cycles=400_000, parts=2)
 
 SCALES = {
     "quick": Scale((16, 63), 300_000, 150_000, (FSERVER.name, SHARED.name, DBASE.name), harts=64),
@@ -224,9 +208,11 @@ class Cell:
         """As many cycles of timed cores take the host as long as it all, about: what takes longest is run first. One
         selection makes what the others continue."""
         mix = MIXES[self.mix]
-        untimed_cycles = mix.settle_cycles + self.threads * mix.starting_cycles
-        made = untimed_cycles // UNTIMED_SPEED + self.run_in_cycles if self.selection == NONE else 0
-        return made + self.learning_cycles + self.cycles
+        timed_cycles = self.learning_cycles + self.cycles
+        if self.selection != NONE:
+            return timed_cycles
+        started = mix.settle_cycles // UNTIMED_SPEED + self.threads * mix.starting_cycles // STARTING_SPEED
+        return started + self.run_in_cycles + timed_cycles
 
     def request(self, engine: Engine, machine: Machine) -> LinuxRequest:
         """All selections continue the same system, whose threads are there."""
@@ -239,8 +225,9 @@ class Cell:
 
 def start(name: str, threads: int, harts: int) -> list[str]:
     """Lines that start a mix, without naps, and wait until its threads are there."""
-    mix = MIXES[name]
-    cpus = ",".join(map(str, seats(threads, harts)))
+    mix, taken = MIXES[name], seats(threads, harts)
+    cpus, spare = ",".join(map(str, taken)), max(set(range(harts)).difference(taken))
+    held, let_go = _held(mix.helpers, spare, cpus) if mix.helpers else ([], [])
     return [
         *linux.waits(SITES),
         f"cp {PROGRAM} /tmp",
@@ -249,8 +236,26 @@ def start(name: str, threads: int, harts: int) -> list[str]:
         _TASKS,
         "before=$(tasks)",
         f"taskset -c {cpus} {mix.start(threads)} > /tmp/said 2>&1 &",
+        *held,
         f"until [ $(tasks) -ge $((before + {mix.begun(threads)})) ]; do {_GOES_ON}; sleep 0.001; done",
+        *let_go,
     ]
+
+
+def _held(helpers: int, spare: int, cpus: str) -> tuple[list[str], list[str]]:
+    """Lines by which a program starts its threads on one CPU, and those by which they have theirs. Who starts them goes
+    before them all, which they do not inherit."""
+    there = "ls -U /proc/$!/task"
+    return (
+        [
+            # Another helper ends before the first two threads are there.
+            f"until [ $({there} | wc -l) -ge {helpers + 2} ]; do {_GOES_ON}; sleep 0.001; done",
+            f"starter=$({there} | sed -n {helpers}p)",
+            "chrt --reset-on-fork --fifo --pid 1 $starter",
+            f"taskset -p -c {spare} $starter > /dev/null",
+        ],
+        ["chrt --other --pid 0 $starter", f"taskset -a -p -c {cpus} $! > /dev/null"],
+    )
 
 
 def seats(threads: int, harts: int) -> list[int]:
@@ -268,14 +273,8 @@ def cells(scale: Scale, exhibit: str) -> list[Cell]:
     """The runs of an exhibit. Neighbours continue different systems, so that workers need not wait for one another, and
     few of these have to be kept."""
     selections = linux.SELECTIONS if exhibit == FIGURE_11 else (NONE,)
-    only_most = exhibit == TABLES_2_3
-    return [
-        scale.cell(mix, selection, n)
-        for n in scale.threads
-        for selection in selections
-        for mix in scale.mixes
-        if n in scale.threads_of(mix)[-1 if only_most else 0 :]
-    ]
+    threads = scale.threads[-1:] if exhibit == TABLES_2_3 else scale.threads
+    return [scale.cell(mix, selection, n) for n in threads for selection in selections for mix in scale.mixes]
 
 
 @dataclass(frozen=True)
@@ -332,7 +331,7 @@ class Mixed:
 
     def locks(self, mix: str) -> pd.DataFrame:
         """A row for each class of locks, without naps and with the most threads."""
-        cell = self.scale.cell(mix, NONE, max(self.scale.threads_of(mix)))
+        cell = self.scale.cell(mix, NONE, max(self.scale.threads))
         return locks.table(self._results[cell.label].rows("locks"), ("class",))
 
     def _both(self, mix: str, selection: str, threads: int) -> tuple[Cell, Cell]:

@@ -51,7 +51,7 @@ def _figure_3(found: Mixed) -> Curves:
         "threads",
         "%",
         {
-            mix: [(float(n), 100 * found.spinning(mix, NONE, n)) for n in found.scale.threads_of(mix)]
+            mix: [(float(n), 100 * found.spinning(mix, NONE, n)) for n in found.scale.threads]
             for mix in found.scale.mixes
         },
         runs={(mix, float(n)): found.scale.cell(mix, NONE, n).label for mix, n in found.scale.cases},
@@ -63,7 +63,7 @@ def _figure_11(found: Mixed) -> list[Curves]:
     figures = []
     for what, of, each_of in _KINDS:
         for mix in found.scale.mixes:
-            threads = found.scale.threads_of(mix)
+            threads = found.scale.threads
             parts = {each: [each_of(found, mix, each, n) for n in threads] for each in NAPS}
             figures.append(
                 Curves(
@@ -116,8 +116,7 @@ def _run_in(scale: mixes.Scale) -> str:
     long = mixes.LONG_WAITS
     return (
         f"{' and '.join(scale.long_waits)} run on timed cores for {long.run_in_cycles:,} cycles a thread before naps "
-        f"begin, and for {long.learning_cycles:,} a thread from there to a window of {long.cycles:,}: from the least "
-        f"to the greatest of its {long.parts} parts. "
+        f"begin, and their window is of {long.cycles:,}: from the least to the greatest of its {long.parts} parts. "
     )
 
 
@@ -162,17 +161,11 @@ def _tables_2_3(found: Mixed) -> list[Grid]:
     )
     longer = sum(row["hold_mean_us"] > THRESHOLD_US for row in known)
     caption = (
-        f"Without naps, {_most_threads(found.scale)}. In parentheses: the function that acquires a lock without "
+        f"Without naps, {max(found.scale.threads)} threads. In parentheses: the function that acquires a lock without "
         f"a name. A wait is one for a lock that another has. Of {len(known)} classes, {longer} are held longer than "
         f"{THRESHOLD_US:g} us in the mean. Mutexes and semaphores are among them."
     )
     return [Grid(name, title, caption, columns, tuple(map(_row, rows[:LISTED])), 2) for name, title, rows in kinds]
-
-
-def _most_threads(scale: mixes.Scale) -> str:
-    """With how many threads each mix says which locks there are."""
-    fewer = ", ".join(f"{mix} with {most}" for mix, most in scale.with_fewer.items())
-    return f"{max(scale.threads)} threads" + (f" ({fewer})" if fewer else "")
 
 
 def _row(lock: Lock) -> tuple[str, ...]:
@@ -196,9 +189,9 @@ def _saved(found: Mixed, of: Callable[[Mixed, str, str, int], float], selection:
 
 
 def _saved_with(found: Mixed, of: Callable[[Mixed, str, str, int], float], selection: str, threads: int) -> float:
-    """The mean of the mixes that are run with every number of threads."""
+    """The mean of all mixes."""
     saved = _saved(found, of, selection)
-    return _mean([saved[mix, threads] for mix in found.scale.in_full])
+    return _mean([saved[mix, threads] for mix in found.scale.mixes])
 
 
 def _counts(scale: mixes.Scale) -> dict[str, int]:
@@ -211,13 +204,12 @@ def points(found: Mixed, exhibits: Sequence[str], source: str) -> list[Point]:
     """What the paper gives as numbers."""
     out: list[Point] = []
     counts, _point = _counts(found.scale), partial(_point_of, found.scale)
-    without = f"ours: without {', '.join(found.scale.with_fewer)}" if found.scale.with_fewer else ""
     if FIGURE_11 in exhibits:
         for what, of, _ in _KINDS:
             name = f"all_catnap_{what}_reduction_average_percent"
             for key in reference.lookup(PAPER, f"application.{name}"):
                 if counts[key] in found.scale.threads:
-                    out.append(_point(f"{name}.{key}", _saved_with(found, of, ALL, counts[key]), source, note=without))
+                    out.append(_point(f"{name}.{key}", _saved_with(found, of, ALL, counts[key]), source))
         for selection, name in ((ALL, "all_catnap"), (LIST, "selective_catnap")):
             for what, of, _ in _KINDS:
                 saved = list(_saved(found, of, selection).values())
@@ -237,11 +229,10 @@ def points(found: Mixed, exhibits: Sequence[str], source: str) -> list[Point]:
     return out
 
 
-def _point_of(
-    scale: mixes.Scale, key: str, ours: float | None, source: str, side: Side | None = None, note: str = ""
-) -> Point:
+def _point_of(scale: mixes.Scale, key: str, ours: float | None, source: str, side: Side | None = None) -> Point:
     key = f"application.{key}"
     published = reference.lookup(PAPER, key)
+    note = ""
     if scale.harts != linux.MOST_HARTS:
         note = f"ours: {scale.harts} CPUs, as many threads a core"
     if ours is None:
@@ -254,7 +245,7 @@ def _point_of(
 def _spin_grows(found: Mixed) -> Judgement:
     """In each mix that ever waits for more than 1 %, each number of threads has a greater share than the one before."""
     scale = found.scale
-    shares = {mix: [100 * found.spinning(mix, NONE, n) for n in scale.threads_of(mix)] for mix in scale.mixes}
+    shares = {mix: [100 * found.spinning(mix, NONE, n) for n in scale.threads] for mix in scale.mixes}
     waits = [each for each in shares.values() if max(each) > 1]
     told = "; ".join(f"{mix} " + ", ".join(f"{share:.1f}" for share in each) for mix, each in shares.items())
     grows = all(after > before for each in waits for before, after in pairwise(each))
@@ -330,7 +321,7 @@ def _raytrace_same(found: Mixed) -> Judgement:
     values = {
         f"{each}, {n} threads, {what}": of(found, mixes.RAYTRACE.name, each, n)
         for each in (ALL, LIST)
-        for n in found.scale.threads_of(mixes.RAYTRACE.name)
+        for n in found.scale.threads
         for what, of, _ in _KINDS
     }
     return all(abs(1 - value) < ALIKE for value in values.values()), _told(values)
@@ -379,7 +370,7 @@ def _automatic_is_best(mix: str, found: Mixed) -> Judgement:
     if mix not in found.scale.mixes:
         return None, _not_there(mix)
     over = {}
-    for n in found.scale.threads_of(mix):
+    for n in found.scale.threads:
         best = min(1.0, *(found.time(mix, each, n) for each in (ALL, LIST)))
         over[f"{n} threads"] = found.time(mix, AUTOMATIC, n) / best
     return max(over.values()) <= 1 + ALIKE, f"of the time of the best: {_told(over)}"
