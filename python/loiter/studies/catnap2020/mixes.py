@@ -106,7 +106,7 @@ RAYTRACE = Mix(
     "a scene rendered by povray",
     f"echo '{_SCENE}' > /tmp/scene.pov",
     "povray +I/tmp/scene.pov +O/tmp/scene.png +W4096 +H4096 +WT{threads} -D -V",
-    # Of povray 3.7: main, for signals, of the picture's blocks, and of the renderer three.
+    # Of povray 3.7, as its list of tasks has them.
     helpers=6,
     # One every 8 ms.
     starting_cycles=10_400_000,
@@ -248,7 +248,7 @@ def _held(helpers: int, spare: int, cpus: str) -> tuple[list[str], list[str]]:
     there = "ls -U /proc/$!/task"
     return (
         [
-            # Another helper ends before the first two threads are there.
+            # Of the first that are there, one is not there any more when threads work.
             f"until [ $({there} | wc -l) -ge {helpers + 2} ]; do {_GOES_ON}; sleep 0.001; done",
             f"starter=$({there} | sed -n {helpers}p)",
             "chrt --reset-on-fork --fifo --pid 1 $starter",
@@ -270,8 +270,8 @@ def cells_of(scale: Scale, exhibits: Iterable[str]) -> list[Cell]:
 
 
 def cells(scale: Scale, exhibit: str) -> list[Cell]:
-    """The runs of an exhibit. Neighbours continue different systems, so that workers need not wait for one another, and
-    few of these have to be kept."""
+    """The runs of an exhibit. Neighbours continue different systems, so that workers of a cluster need not wait for one
+    another."""
     selections = linux.SELECTIONS if exhibit == FIGURE_11 else (NONE,)
     threads = scale.threads[-1:] if exhibit == TABLES_2_3 else scale.threads
     return [scale.cell(mix, selection, n) for n in threads for selection in selections for mix in scale.mixes]
