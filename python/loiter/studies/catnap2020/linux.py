@@ -33,6 +33,8 @@ SELECTIONS = ("none", "all", "list", "automatic")
 _PARAMETERS = "/sys/module/{}/parameters/{}"
 _VARIABLE, _VARIABLE_BYTES = "catnap_selection", 4
 """The kernel's, an enumeration in the order of `SELECTIONS`."""
+_NAPS_THROUGH = "catnap_naps_through"
+"""The kernel's: whether naps with interrupts masked go on while one is pending, 1 at first, one byte."""
 _READY = "catnap2020: ready"
 _WARM = f"reference warm for {WARM_CYCLES} cycles"
 # The test is built in, and all that makes it random is off. Writers are pinned, one a core first.
@@ -105,6 +107,11 @@ def request_after(
     variable = (_VARIABLE, SELECTIONS.index(selection).to_bytes(_VARIABLE_BYTES, "little"))
     boot = _boot(engine, machine, harts)
     return LinuxRequest(boot, "", phases, lock_stats=True, lead_in=lead_in, variables=(variable,))
+
+
+def ended_by_interrupts(request: LinuxRequest) -> LinuxRequest:
+    """The same, but naps with interrupts masked end while one is pending, as a wrs does."""
+    return replace(request, variables=(*request.variables, (_NAPS_THROUGH, b"\0")))
 
 
 def lead_in(engine: Engine, lines: Sequence[str], meanwhile: str, settle_cycles: int, run_in_cycles: int = 0) -> LeadIn:
