@@ -7,7 +7,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import Mock
 
 import dask
 import pandas as pd
@@ -52,6 +54,62 @@ def test_a_cluster_gives_the_rows_that_we_give(log: Path, tmp_path: Path, monkey
     assert ran(log) == 6
     columns = [column for column in here.columns if column != "result"]
     pd.testing.assert_frame_equal(here[columns], on_cluster[columns])
+
+
+class Needs:
+    """A request that needs what others need, too."""
+
+    def __init__(self, name: str, *shared: str) -> None:
+        self._name, self._shared = name, shared
+
+    def key(self, _engine: Engine) -> str:
+        return self._name
+
+    def shares(self, _engine: Engine) -> tuple[str, ...]:
+        return self._shared
+
+
+class OneAfterAnother:
+    """A cluster of one thread, each of whose runs ends as soon as the next is asked for."""
+
+    def __init__(self) -> None:
+        self.submitted: list[str] = []
+
+    def nthreads(self) -> dict[str, int]:
+        return {"a worker": 1}
+
+    def submit(self, _function: Any, job: Job, *_rest: Any, key: str, pure: bool) -> Any:
+        assert not pure
+        self.submitted.append(job.label)
+        ended = Done(cast(Any, None))
+        return SimpleNamespace(key=key, add_done_callback=lambda told: told(future(key)), result=lambda: ended)
+
+    def subscribe_topic(self, _topic: str, _heard: Any) -> None: ...
+
+    def unsubscribe_topic(self, _topic: str) -> None: ...
+
+    def cancel(self, _futures: list[Any], force: bool) -> None:
+        assert force
+
+
+def future(key: str) -> Any:
+    return SimpleNamespace(key=key)
+
+
+def test_a_cluster_hands_out_in_turn(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_MOST_SENT_PER_THREAD", 1)
+    needs = {
+        "none.255": ("boot", "255"),
+        "none.64": ("boot", "64"),
+        "all.64": ("boot", "64"),
+        "all.255": ("boot", "255"),
+    }
+    jobs = [Job(name, cast(Any, Needs(name, *shared)), weight=-at) for at, (name, shared) in enumerate(needs.items())]
+    client = OneAfterAnother()
+    ledger = cluster.execute(jobs, store.Store(tmp_path), engine, Mock(), cast(Any, client))
+    assert not ledger.failures
+    # By weight alone `none.64` would be second.
+    assert client.submitted == ["none.255", "all.255", "none.64", "all.64"]
 
 
 def test_the_run_of_a_worker_that_dies_is_given_to_another(

@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 import uuid
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from loiter.engine import Engine, Json
 from loiter.errors import Fault, Interrupted, RunFault, UserFault
 from loiter.runs import pool, worker
 from loiter.runs.pool import Ledger, Observer
+from loiter.runs.turn import Waiting
 from loiter.runs.worker import Done, Failed, Job
 from loiter.store import Store
 
@@ -178,8 +178,8 @@ def execute(
     keep_going: bool = False,
 ) -> Ledger:
     """Runs the jobs and stores their results; returns what became of them."""
-    waiting = deque(sorted(jobs, key=lambda job: -job.weight))
-    ledger, sent, topic = Ledger(observer, keep_going), _Sent(), f"loiter-{uuid.uuid4().hex}"
+    waiting, ledger = Waiting(jobs, engine), Ledger(observer, keep_going)
+    sent, topic = _Sent(), f"loiter-{uuid.uuid4().hex}"
 
     def heard(event: tuple[float, tuple[str, Json]]) -> None:
         sent.news.put(event[1])
@@ -192,9 +192,11 @@ def execute(
                 # Workers of a batch system come and go.
                 room, looked = _MOST_SENT_PER_THREAD * sum(client.nthreads().values()), time.monotonic()
             while waiting and len(sent.jobs) < max(room, 1):
-                _send(waiting.popleft(), store, engine, client, topic, sent)
+                _send(waiting.next(sent.jobs.values()), store, engine, client, topic, sent)
             with contextlib.suppress(queue.Empty):
-                _hear(*sent.news.get(timeout=_LOOK_SECONDS), sent, ledger)
+                ended = _hear(*sent.news.get(timeout=_LOOK_SECONDS), sent, ledger)
+                if ended is not None:
+                    waiting.ended(ended)
     except (KeyboardInterrupt, Interrupted):
         raise Interrupted("interrupted") from None
     finally:
@@ -212,19 +214,21 @@ def _send(job: Job, store: Store, engine: Engine, client: Client, topic: str, se
     future.add_done_callback(lambda ended: sent.news.put((ended.key, None)))
 
 
-def _hear(task: str, facts: Json | None, sent: _Sent, ledger: Ledger) -> None:
+def _hear(task: str, facts: Json | None, sent: _Sent, ledger: Ledger) -> Job | None:
+    """Takes a piece of news; returns the job that has ended, if that is it."""
     job = sent.jobs.get(task)
     if job is None:
-        return
+        return None
     if task not in sent.started:
         sent.started.add(task)
         ledger.observer.started(job)
     if facts is not None:
         if facts:
             ledger.observer.progress(job, facts)
-        return
+        return None
     del sent.jobs[task]
     ledger.settle(job, _end(sent.futures.pop(task)))
+    return job
 
 
 def _end(future: Future) -> Done | Failed:
