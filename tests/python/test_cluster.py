@@ -70,7 +70,7 @@ class Needs:
 
 
 class OneAfterAnother:
-    """A cluster of one thread, each of whose runs ends as soon as the next is asked for."""
+    """A cluster of one thread, on which a run ends at once."""
 
     def __init__(self) -> None:
         self.submitted: list[str] = []
