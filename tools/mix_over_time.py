@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=20)
     parser.add_argument("--run-in", type=int, default=0, help="cycles of timed cores before, without naps")
     parser.add_argument("--selection", choices=[each for each in linux.SELECTIONS if each != NONE], default=ALL)
-    parser.add_argument("--ended-by-interrupts", action="store_true", help="naps with interrupts masked, too")
+    parser.add_argument("--ended-by-interrupts", action="store_true", help="masked interrupts end naps, too")
     asked = parser.parse_args()
     most = mixes.SCALES["default"].most
     if not 1 <= asked.threads <= most or asked.windows < 1 or asked.run_in < 0:
