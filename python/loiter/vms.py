@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import tomlkit
 from rich.console import Console
+from tomlkit.exceptions import ParseError
 
 import loiter
 from loiter import machines, programs, store
 from loiter.engine import Engine, Json, Vm
-from loiter.errors import Fault, RunFault, UserFault
+from loiter.errors import Fault, RunFault, UserFault, unknown
 from loiter.machines import Machine
 from loiter.programs import Placement, Program
 from loiter.runs.request import Request
@@ -27,6 +29,8 @@ GUEST_MACHINE = "virt"
 """What guests see of their machine is this, with the harts, memory and clock of the file."""
 _STEP_SECONDS = 0.1
 _SECTOR_BYTES = 512
+SECTIONS = ("host", "scheduler", "helping")
+"""Of a file, beside its guests."""
 TABLES = ("vcpus", "cpus", "waits")
 TIMED_TABLES = ("counters", "accounts", "activities", "histograms")
 """What timing cores have counted."""
@@ -93,6 +97,30 @@ def load(engine: Engine, path: Path) -> HostFile:
 def parse(engine: Engine, path: Path, text: str) -> HostFile:
     """A file of virtual machines that is, or might be, at `path`, checked."""
     return HostFile(path, text, engine.describe_vm(str(path), text))
+
+
+def change(word: str) -> tuple[str, str, str]:
+    """Section, key and value of a change, SECTION.KEY=VALUE."""
+    place, equals, value = word.partition("=")
+    section, dot, key = place.strip().partition(".")
+    if not (equals and dot and key):
+        raise UserFault(f"{word}: what changes a file of virtual machines is written SECTION.KEY=VALUE.")
+    if section not in SECTIONS:
+        raise unknown("section of a file of virtual machines", section, SECTIONS)
+    return section, key, value.strip()
+
+
+def changed(engine: Engine, file: HostFile, changes: Sequence[str]) -> HostFile:
+    """The same file with changes of its host, scheduler and helping, checked."""
+    document = tomlkit.parse(file.text)
+    for section, key, value in map(change, changes):
+        table = document.setdefault(section, tomlkit.table())
+        try:
+            table[key] = tomlkit.value(value)
+        except ParseError:
+            # A word, whose quotation marks a shell has taken.
+            table[key] = value
+    return parse(engine, file.path, tomlkit.dumps(document))
 
 
 @dataclass(frozen=True)

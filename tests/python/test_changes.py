@@ -63,6 +63,7 @@ def test_a_change_without_a_machine_is_for_all(engine: Engine) -> None:
         (Changes(("system.clok_mhz=1",)), "did you mean system.clock_mhz"),
         (Changes(("core.contexts=2",)), "cannot be changed"),
         (Changes(appended=("nohlt",)), "--append nohlt: nothing that is to run here runs on Linux"),
+        (Changes(("vm:host.turn_cycles=100",)), 'unknown machine of this study "vm"'),
     ],
 )
 def test_changes_that_cannot_be_made_are_refused(engine: Engine, changes: Changes, message: str) -> None:

@@ -14,9 +14,11 @@ from linux_guest import loiter_, message
 from loiter import engine as engines
 from loiter import reference, resources, store, studies, vms
 from loiter.engine import Engine
+from loiter.errors import UserFault
 from loiter.results import Result
 from loiter.runs import host
 from loiter.studies.base import Verdict
+from loiter.studies.changes import Changes
 from loiter.studies.friebel2008 import build, findings, grid, mix, statements
 from loiter.studies.friebel2008.grid import ALONE, BUILD, NATIVE, PREEMPTED, SECTIONS, TICKET, YIELDING, Case, Scale
 from loiter.studies.friebel2008.measured import Measured, Times, Waits
@@ -365,3 +367,35 @@ class TestKernel:
             row = runs.loc[grid.mode(BUILD, grid.TEST_AND_SET, mode).label]
             assert row["over"]
             assert row["waits"] > 0
+
+
+def test_changes_reach_hosts_with_guests() -> None:
+    engine = engines.load()
+    jobs = studies.load(grid.PAPER).plan(engine, "quick", "choice")
+    words = ("vm:host.turn_cycles=100", "vm:host.machine=smt8", "vm:scheduler.policy=gang", "virt:hart.asid_bits=0")
+    changed = Changes(words).apply(engine, jobs)
+    assert len(changed) == len(jobs) > 2
+    for before, after in zip(jobs, changed, strict=True):
+        assert after.label == before.label
+        assert after.request.key(engine) != before.request.key(engine)
+        assert after.request.machine.value("hart.asid_bits") == 0
+        wanted = before.request.file.values
+        wanted["host"] |= {"turn_cycles": 100, "machine": "smt8"}
+        wanted["scheduler"] |= {"policy": "gang"}
+        assert after.request.file.values == wanted
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("vm:turn_cycles=100", "turn_cycles=100: .* SECTION.KEY=VALUE"),
+        ("vm:hosts.turn_cycles=100", 'unknown section of a file of virtual machines "hosts"'),
+        ("vm:host.turn_cyles=100", "turn_cycles"),
+        ("vm:scheduler.policy=gangs", "gangs"),
+    ],
+)
+def test_changes_of_hosts_that_cannot_be_made_are_refused(change: str, message: str) -> None:
+    engine = engines.load()
+    jobs = studies.load(grid.PAPER).plan(engine, "quick", "choice")
+    with pytest.raises(UserFault, match=message):
+        Changes((change,)).apply(engine, jobs)

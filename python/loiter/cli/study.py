@@ -61,7 +61,8 @@ def run(
         typer.Option(
             "--set",
             metavar="[MACHINE:]KEY=VALUE",
-            help="Change the machines of the study, or one of them: an experiment. May be repeated.",
+            help="Change the machines of the study, or one of them; by vm:SECTION.KEY=VALUE its hosts with guests. An "
+            "experiment. May be repeated.",
         ),
     ] = None,
     arguments: Annotated[

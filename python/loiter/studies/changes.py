@@ -1,5 +1,5 @@
-"""What a person changes of a study's runs: overrides of its machines, and words on the command lines of its programs
-and kernels.
+"""What a person changes of a study's runs: overrides of its machines and hosts, and words on the command lines of its
+programs and kernels.
 
 Such runs are experiments: they show what a rule or a workload does to the figures, and are not the study's figures.
 """
@@ -11,21 +11,25 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from loiter import machines
+from loiter import machines, vms
 from loiter.engine import Engine
 from loiter.errors import UserFault, unknown
 from loiter.machines import Machine
+from loiter.runs.host import HostRequest
 from loiter.runs.linux import LinuxRequest
 from loiter.runs.request import Request
 from loiter.runs.worker import Job
 
 _ONE_MACHINE = re.compile(r"([A-Za-z0-9_-]+):(.*)", re.DOTALL)
 _LONGEST_NAME = 100
+HOST = "vm"
+"""Named like a machine: what is changed is the file of a host with guests."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """`sets` are KEY=VALUE, of one machine only as MACHINE:KEY=VALUE; `arguments` are words of bare-metal programs, and
+    """`sets` are KEY=VALUE, of one machine only as MACHINE:KEY=VALUE, and of hosts with guests as
+    vm:SECTION.KEY=VALUE; `arguments` are words of bare-metal programs, and
     `appended` ones of the kernels of what runs on Linux, where the last word on something counts."""
 
     sets: tuple[str, ...] = ()
@@ -55,7 +59,8 @@ class Changes:
 
     def apply(self, engine: Engine, jobs: Sequence[Job]) -> list[Job]:
         """The same jobs with the changes. Each change of a machine must concern one of them."""
-        known = sorted({job.request.machine.name for job in jobs})
+        hosts = {HOST for job in jobs if isinstance(job.request, HostRequest)}
+        known = sorted(hosts.union(job.request.machine.name for job in jobs))
         for each in self.sets:
             name, _ = _split(each)
             if name is not None and name not in known:
@@ -69,6 +74,9 @@ class Changes:
         """Whether the keys exist: on the machine that is named, or on some preset. A cheap look before any run."""
         for each in self.sets:
             name, override = _split(each)
+            if name == HOST:
+                vms.change(override)
+                continue
             if name is not None:
                 machines.load(engine, name, [override])
                 continue
@@ -99,6 +107,9 @@ class Changes:
                     f"{before.contexts_per_core} a core; that cannot be changed."
                 )
             request = request.on(machine)
+        of_host = [override for name, override in map(_split, self.sets) if name == HOST]
+        if of_host and isinstance(request, HostRequest):
+            request = replace(request, file=vms.changed(engine, request.file, of_host))
         if self.arguments:
             if not isinstance(request, Request):
                 raise UserFault(f"--argument: {job.label} runs on Linux; its programs take no such words.")
