@@ -270,7 +270,8 @@ def study(
     """Runs a study: what is missing of its runs, its report in `out`, and what it found as frames.
 
     `changes` to its machines, `[MACHINE:]KEY=VALUE`, or hosts with guests, `vm:SECTION.KEY=VALUE`, `arguments` of its
-    programs, and words for the kernels of what runs on Linux (`append`) make it an experiment. Where runs fail, the outcome has those that did not, and `failures`.
+    programs, and words for the kernels of what runs on Linux (`append`) make it an experiment. Where runs fail, the
+    outcome has those that did not, and `failures`.
     """
     import shlex
 

@@ -52,9 +52,9 @@ class Mix:
     halved: bool = False
     """Whether it starts with one thread more than half of them, and how many there are is its choice from then on."""
     helpers: int = 0
-    """Threads that it has beside them and that are there first. The last of those starts one after the other, with
-    pauses; on the reference engine that takes the longer, the more of them work meanwhile. So all are started on a CPU
-    that no thread is to have, and have theirs at once when they are there."""
+    """Threads that it has beside them and that are there first. One of those starts one after the other, with pauses;
+    on the reference engine that takes the longer, the more of them work meanwhile. So all are started on a CPU that no
+    thread is to have, and have theirs at once when they are there."""
     starting_cycles: int = 0
     """That pass from one of its threads to the next, about."""
 
@@ -227,7 +227,7 @@ def start(name: str, threads: int, harts: int) -> list[str]:
     """Lines that start a mix, without naps, and wait until its threads are there."""
     mix, taken = MIXES[name], seats(threads, harts)
     cpus, spare = ",".join(map(str, taken)), max(set(range(harts)).difference(taken))
-    held, let_go = _held(mix.helpers, spare, cpus) if mix.helpers else ([], [])
+    first, held, let_go = (spare, *_held(mix.helpers, cpus)) if mix.helpers else (cpus, [], [])
     return [
         *linux.waits(SITES),
         f"cp {PROGRAM} /tmp",
@@ -235,26 +235,28 @@ def start(name: str, threads: int, harts: int) -> list[str]:
         mix.prepare,
         _TASKS,
         "before=$(tasks)",
-        f"taskset -c {cpus} {mix.start(threads)} > /tmp/said 2>&1 &",
+        f"taskset -c {first} {mix.start(threads)} > /tmp/said 2>&1 &",
         *held,
         f"until [ $(tasks) -ge $((before + {mix.begun(threads)})) ]; do {_GOES_ON}; sleep 0.001; done",
         *let_go,
     ]
 
 
-def _held(helpers: int, spare: int, cpus: str) -> tuple[list[str], list[str]]:
-    """Lines by which a program starts its threads on one CPU, and those by which they have theirs. Who starts them goes
-    before them all, which they do not inherit."""
+def _held(helpers: int, cpus: str) -> tuple[list[str], list[str]]:
+    """Lines by which a program on one CPU starts its threads there, and those by which they have theirs. Who starts
+    them is one of the first, some of which work; so all of those go before the threads that are started, which do not
+    inherit that, and take turns."""
     there = "ls -U /proc/$!/task"
+    each = "for each in $first; do"
     return (
         [
-            # Of the first that are there, one is not there any more when threads work.
+            "echo 1 > /proc/sys/kernel/sched_rr_timeslice_ms",
             f"until [ $({there} | wc -l) -ge {helpers + 2} ]; do {_GOES_ON}; sleep 0.001; done",
-            f"starter=$({there} | sed -n {helpers}p)",
-            "chrt --reset-on-fork --fifo --pid 1 $starter",
-            f"taskset -p -c {spare} $starter > /dev/null",
+            f"first=$({there} | head -n {helpers + 1})",
+            f"{each} chrt --reset-on-fork --rr --pid 1 $each || true; done",
         ],
-        ["chrt --other --pid 0 $starter", f"taskset -a -p -c {cpus} $! > /dev/null"],
+        # Of those, one is not there any more when threads work.
+        [f"{each} chrt --other --pid 0 $each || true; done", f"taskset -a -p -c {cpus} $! > /dev/null"],
     )
 
 
