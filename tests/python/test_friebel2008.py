@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import subprocess
 from dataclasses import replace
@@ -379,7 +380,7 @@ def test_changes_reach_hosts_with_guests() -> None:
         assert after.label == before.label
         assert after.request.key(engine) != before.request.key(engine)
         assert after.request.machine.value("hart.asid_bits") == 0
-        wanted = before.request.file.values
+        wanted = copy.deepcopy(before.request.file.values)
         wanted["host"] |= {"turn_cycles": 100, "machine": "smt8"}
         wanted["scheduler"] |= {"policy": "gang"}
         assert after.request.file.values == wanted

@@ -29,8 +29,8 @@ HOST = "vm"
 @dataclass(frozen=True)
 class Changes:
     """`sets` are KEY=VALUE, of one machine only as MACHINE:KEY=VALUE, and of hosts with guests as
-    vm:SECTION.KEY=VALUE; `arguments` are words of bare-metal programs, and
-    `appended` ones of the kernels of what runs on Linux, where the last word on something counts."""
+    vm:SECTION.KEY=VALUE; `arguments` are words of bare-metal programs, and `appended` ones of the kernels of what runs
+    on Linux, where the last word on something counts."""
 
     sets: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
