@@ -82,6 +82,18 @@ def test_a_lead_in_and_variables_are_part_of_what_a_request_is(request_: LinuxRe
     assert len({each.key(engine) for each in (request_, longer, without, *set_to)}) == 5
 
 
+def test_locks_are_followed_in_a_lead_in(request_: LinuxRequest, tmp_path: Path) -> None:
+    # The programs of the lead-in end and begin, and print.
+    timed = in_part_timed(request_)
+    followed = replace(timed, lock_stats=True)
+    without, counted = (carried_out(each, tmp_path / str(n)) for n, each in enumerate((timed, followed)))
+    assert sum(row["holds"] for row in counted.rows("locks")) > 0
+    assert {**counted.manifest["tables"], "locks": 0} == {**without.manifest["tables"], "locks": 0}
+    assert counted.rows("activities") == without.rows("activities")
+    engine = engines.load()
+    assert len({each.shares(engine)[1] for each in (timed, followed)}) == 2
+
+
 def test_what_is_not_in_memory_cannot_be_set(request_: LinuxRequest, tmp_path: Path) -> None:
     other = tmp_path / "System.map"
     other.write_text("0000000000000008 D nowhere\n")

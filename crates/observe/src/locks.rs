@@ -157,6 +157,12 @@ impl Locks {
         self.is_over = true;
     }
 
+    /// Nothing has been counted, and no region of interest has ended: who has which lock, and who waits, stays known.
+    pub fn forget_counts(&mut self) {
+        self.rows.clear();
+        self.is_over = false;
+    }
+
     /// Whether what ends from now on is not counted, though locks are followed.
     pub fn suspend(&mut self, is_suspended: bool) {
         self.is_suspended = is_suspended;
@@ -522,6 +528,23 @@ mod tests {
         locks.released(at(0, 12, 0), of(0, LOCK));
         let row = row(&locks, SITE, 0);
         assert_eq!((row.waits.count, row.holds.sum_cycles), (0, 10));
+    }
+
+    #[test]
+    fn whose_counts_are_forgotten_still_has_the_lock() {
+        let mut locks = Locks::default();
+        locks.acquire(at(0, 1, SITE), of(0, LOCK));
+        locks.acquired(at(0, 2, SITE), of(0, LOCK));
+        locks.acquire(at(1, 5, SITE), of(1, LOCK));
+        locks.end_region();
+        locks.forget_counts();
+        assert_eq!(locks.uses().count(), 0);
+        locks.released(at(0, 12, 0), of(0, LOCK));
+        locks.acquired(at(1, 15, SITE), of(1, LOCK));
+        let rows = [0, 1].map(|hart| row(&locks, SITE, hart));
+        assert_eq!((rows[0].waits.count, rows[0].holds.sum_cycles), (0, 10));
+        let waited = (rows[1].waits.sum_cycles, rows[1].contended_waits.count);
+        assert_eq!((waited, rows[1].moved), ((10, 1), 1));
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub(crate) fn read(
     machine: Option<(&str, &str)>,
     named: &str,
 ) -> Result<Option<SavedCores<Timing>>, Error> {
-    if !snapshot.sections().iter().any(|it| it.name == CORES) {
+    if !snapshot.has(CORES) {
         return Ok(None);
     }
     let Header {

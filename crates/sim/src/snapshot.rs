@@ -2,8 +2,8 @@
 //! engine or the cores of any machine that has the same hardware to the guest. One on timing cores is saved with all that
 //! is in flight, and restored on the same machine.
 //!
-//! What observes is no state: marks, reports, accounts and symbols begin anew, but for what timing cores have counted, and
-//! what probes have said meanwhile.
+//! What observes is no state: marks, reports, accounts and symbols begin anew, but for what timing cores have counted,
+//! what probes have said meanwhile, and who has locks and waits for them, if that was followed.
 
 use std::path::Path;
 
@@ -31,6 +31,7 @@ const SYSTEM: &str = "system";
 const MACHINE: &str = "machine";
 const REQUEST: &str = "request";
 const TIMED: &str = "timed";
+const LOCKS: &str = "locks";
 
 /// Harts, and what the time is.
 #[derive(Serialize, Deserialize)]
@@ -139,7 +140,7 @@ pub fn show_snapshot(path: &str) -> Result<SnapshotDescription, Error> {
         header: snapshot.header().clone(),
         sections: snapshot.sections().to_vec(),
         bytes: snapshot.bytes(),
-        request: match snapshot.sections().iter().any(|it| it.name == REQUEST) {
+        request: match snapshot.has(REQUEST) {
             true => snapshot.state(REQUEST)?,
             false => None,
         },
@@ -187,6 +188,9 @@ impl System {
             hart.restore(saved).map_err(contradiction)?;
         }
         self.now = self.cycle_of(&state);
+        if self.clock_hz == state.clock_hz && snapshot.has(LOCKS) {
+            self.saved_lock_stats = Some(snapshot.state(LOCKS)?);
+        }
         for hart in &mut self.harts {
             hart.csr.move_clock(state.cycle.0, self.now.0);
         }
@@ -264,6 +268,10 @@ impl Session {
             };
             writer.state(TIMED, &timed).map_err(fail)?;
             saved_cores::write(&mut writer, timing, &self.system.harts).map_err(fail)?;
+        }
+        let inspector = self.system.inspector.as_ref();
+        if let Some(lock_stats) = inspector.and_then(|it| it.lock_stats.as_ref()) {
+            writer.state(LOCKS, &lock_stats.save()).map_err(fail)?;
         }
         writer.ram(&machine.ram).map_err(fail)?;
         Ok(writer.write(Path::new(path))?)

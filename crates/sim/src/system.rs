@@ -15,8 +15,8 @@ use crate::check::{Checker, Divergence, What};
 use crate::config::MachineFile;
 use crate::debug::output;
 use crate::debug::{
-    GuestInspectors, Inspector, LockStats, Pipeline, PipelineRequest, Profiler, Timeline, Trace,
-    TraceRequest,
+    GuestInspectors, Inspector, LockStats, Pipeline, PipelineRequest, Profiler, SavedLockStats,
+    Timeline, Trace, TraceRequest,
 };
 use crate::error::Error;
 use crate::phases::Awaited;
@@ -48,6 +48,8 @@ pub(crate) struct System {
     pub(crate) guest_inspectors: GuestInspectors,
     /// What is left of a turn in which a debugger holds the system.
     pub(crate) held_turn: Option<Turn>,
+    /// What a snapshot knows of locks, until somebody counts them.
+    pub(crate) saved_lock_stats: Option<SavedLockStats>,
     /// The hart that cannot continue: its trap has no handler.
     pub(crate) faulting: Option<HartId>,
     /// The only hart that a debugger lets run, if it has chosen one.
@@ -117,6 +119,7 @@ impl System {
             inspector: None,
             guest_inspectors: GuestInspectors::default(),
             held_turn: None,
+            saved_lock_stats: None,
             faulting: None,
             alone: None,
             awaited: Awaited::default(),
@@ -348,9 +351,14 @@ impl System {
         Ok(())
     }
 
-    /// Counts what the locks of the guest's kernel cost from now on; `only_timed`: on timed cores alone.
+    /// Counts what the locks of the guest's kernel cost from now on; `only_timed`: on timed cores alone. Who has them by now,
+    /// and who waits, is known if the system is that of a snapshot that was saved while they were counted.
     pub(crate) fn begin_lock_stats(&mut self, only_timed: bool) -> Result<(), Error> {
-        let lock_stats = LockStats::new(&self.symbols[0], self.harts.len(), only_timed)?;
+        let mut lock_stats = LockStats::new(&self.symbols[0], self.harts.len(), only_timed)?;
+        if let Some(saved) = self.saved_lock_stats.take() {
+            let damaged = |problem: String| Error::User(format!("a damaged snapshot: {problem}"));
+            lock_stats.resume(saved).map_err(damaged)?;
+        }
         self.inspector().lock_stats = Some(lock_stats);
         Ok(())
     }

@@ -59,7 +59,8 @@ class LinuxRequest:
     """What the agent runs, in the system's shell; empty with a lead-in, whose script goes on."""
     phases: str
     lock_stats: bool = False
-    """Whether the kernel's locks are counted."""
+    """Whether the kernel's locks are counted. They are followed from the beginning of the lead-in on: a wait that ends in
+    what is measured may have begun long before."""
     put: tuple[Path, ...] = ()
     """Files that go into the directory of the script."""
     profiled: bool = False
@@ -153,6 +154,8 @@ class LinuxRequest:
         def make() -> Session:
             session = prepared.restore(engine, self.boot, lambda: None, booting(progress))
             session.begin_phases(lead_in.phases)
+            if self.lock_stats:
+                session.begin_lock_stats()
             _run_archive(session, lead_in.script, self.put, progress)
             # The guest has unpacked the archive, which is not there when somebody restores the system.
             session.replace_disk(prepared.ARCHIVE_DISK, self.boot.native()["disks"][prepared.ARCHIVE_DISK])
@@ -164,6 +167,8 @@ class LinuxRequest:
     def _led_in_key(self, engine: Engine, lead_in: LeadIn) -> str:
         """Names what the system has come to at the end of a lead-in."""
         booted = {"booted": prepared.key(engine, self.boot), "put": self._put(), **_words(lead_in)}
+        if self.lock_stats:
+            booted["lock_stats"] = True
         if lead_in.ends_timed(engine):
             booted["machine_hash"] = self.machine.hash
         return digest(booted)

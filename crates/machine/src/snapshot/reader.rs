@@ -104,6 +104,12 @@ impl Snapshot {
         &self.directory.sections
     }
 
+    /// Whether it has a section of this name.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.sections().iter().any(|it| it.name == name)
+    }
+
     /// Length of the file.
     #[must_use]
     pub fn bytes(&self) -> u64 {

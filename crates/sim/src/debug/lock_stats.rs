@@ -83,7 +83,7 @@ pub(crate) struct LockStats {
     pub(crate) locks: Locks,
 }
 
-/// What has been counted, and calls that have not returned, as a snapshot of a host keeps it: what is not known from symbols.
+/// What has been counted, and calls that have not returned, as a snapshot keeps it: what is not known from symbols.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SavedLockStats {
@@ -122,6 +122,17 @@ impl LockStats {
             self.calls.insert(key, call);
         }
         (self.held, self.waits, self.locks) = (saved.held, saved.waits, saved.locks);
+        Ok(())
+    }
+
+    /// Makes this, which has counted nothing, know what `saved` knows of locks, their waiters and their holders. What that
+    /// has counted does not count here.
+    ///
+    /// # Errors
+    /// Another number of harts.
+    pub(crate) fn resume(&mut self, saved: SavedLockStats) -> Result<(), String> {
+        self.restore(saved)?;
+        self.locks.forget_counts();
         Ok(())
     }
 

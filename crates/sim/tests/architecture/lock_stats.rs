@@ -3,7 +3,7 @@
 
 use loiter_isa::Op;
 use loiter_isa::csr::number::{MIE, MSTATUS, MTVEC};
-use loiter_sim::{LockRow, Observation, Request, RunResult};
+use loiter_sim::{Limits, LockRow, Observation, Request, RunResult, Session, Skipping, Status};
 use serde_json::Value;
 
 use crate::generator::asm::Label;
@@ -13,6 +13,7 @@ use crate::handmade::{
 };
 use crate::machines::{Machine, run_to_end, try_run};
 use crate::skips::run_thrice;
+use crate::snapshots::{FOREVER, request};
 
 const RA: u8 = 1;
 const SP: u8 = 2;
@@ -276,6 +277,67 @@ fn who_waits_is_skipped_and_counted_all_the_same() {
             assert_eq!(skips.counters, whole.counters, "{machine:?}");
             assert_eq!(skips.accounts, whole.accounts, "{machine:?}");
         }
+    }
+}
+
+fn ended_locks(session: &mut Session) -> Vec<LockRow> {
+    let status = session.step(FOREVER, &Limits::default());
+    let Ok(Status::Ended(exit)) = status else {
+        panic!("{status:?}")
+    };
+    assert_eq!(exit.code, 0, "{}", exit.message);
+    let mut rows = session.statistics().probes.locks;
+    rows.sort_by_key(|row| (row.hart, row.site));
+    rows
+}
+
+/// A wait and a hold that have begun before a snapshot are as long as without it; what had ended by then does not count.
+#[test]
+fn who_has_a_lock_and_who_waits_is_in_a_snapshot() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = |name| folder.path().join(name).display().to_string();
+    let (program, snapshot) = (place("program.elf"), place("s.snapshot"));
+    for (machine, other) in [(Machine::Virt, 1)].into_iter().chain(PAIRS) {
+        let elf = contends_once(other);
+        std::fs::write(&program, &elf).expect("a place for the program");
+        let mut asked = requested_of_two(machine);
+        asked.program.clone_from(&program);
+        let begun = || {
+            let mut session = Session::program(&asked, &elf).expect("a session");
+            session.begin_lock_stats().expect("a lock function");
+            session
+        };
+        let mut unbroken = begun();
+        let whole = ended_locks(&mut unbroken);
+        let [holder, first, waiter] = &whole[..] else {
+            panic!("{machine:?}: {whole:?}")
+        };
+        assert_eq!(
+            [first.contentions, waiter.contentions, holder.holds],
+            [0, 1, 1]
+        );
+        let mut session = begun();
+        // Whoever skips the wait does not stop within it.
+        session.skip(Skipping::Nothing);
+        let half_way = Limits {
+            cycle: Some(unbroken.cycle() / 2),
+            ..Limits::default()
+        };
+        let status = session.step(FOREVER, &half_way).expect("no trap");
+        assert!(matches!(status, Status::Reached), "{machine:?}: {status:?}");
+        session.save(&snapshot, "").expect("to save");
+        let mut request = request(machine, 2);
+        request.symbols = vec![program.clone()];
+        let mut restored = Session::restore(&request, &snapshot).expect("to restore");
+        restored.begin_lock_stats().expect("a lock function");
+        let rows = ended_locks(&mut restored);
+        let [held, waited] = &rows[..] else {
+            panic!("{machine:?}: {rows:?}")
+        };
+        assert_eq!((held.acquisitions, held.holds), (0, 1), "{machine:?}");
+        assert_eq!(held.hold_sum_cycles, holder.hold_sum_cycles, "{machine:?}");
+        assert_eq!(waited, waiter, "{machine:?}");
+        assert!(waited.wait_sum_cycles >= HELD_ROUNDS as u64 / 2);
     }
 }
 

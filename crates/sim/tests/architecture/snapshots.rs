@@ -15,7 +15,7 @@ const HARTS: usize = 5;
 /// Instructions between two looks at the state.
 const EVERY: u64 = 100_000;
 /// Host time for a step that ends by something else.
-const FOREVER: Duration = Duration::from_secs(3600);
+pub(crate) const FOREVER: Duration = Duration::from_secs(3600);
 
 fn program(seed: u64) -> Vec<u8> {
     let settings = Settings {
@@ -29,7 +29,7 @@ fn program(seed: u64) -> Vec<u8> {
 }
 
 /// A request for the machine that the programs run on, which boots nothing.
-fn request(machine: Machine, cores: usize) -> BootRequest {
+pub(crate) fn request(machine: Machine, cores: usize) -> BootRequest {
     let Request {
         machine_name,
         machine_toml,
