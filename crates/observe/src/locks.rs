@@ -70,7 +70,8 @@ pub struct Claim {
 
 /// Rows that are kept apart; further ones are counted together, by hart. A program may name any number of locks.
 const MOST_USERS: usize = 1 << 16;
-/// Locks whose state is kept; of further ones nothing is counted.
+/// Locks whose state is kept. When there are more, those are forgotten that nobody has or waits for; if hardly any are, of
+/// further ones nothing is counted.
 const MOST_LOCKS: usize = 1 << 16;
 
 /// Who acquires a lock, or has it.
@@ -139,6 +140,8 @@ pub struct Locks {
     rows: BTreeMap<LockUser, LockUse>,
     is_over: bool,
     is_suspended: bool,
+    /// Most locks are had or waited for: to look for others once more is not worth it.
+    is_full: bool,
 }
 
 impl Locks {
@@ -170,6 +173,10 @@ impl Locks {
 
     fn lock(&mut self, lock: u64) -> Option<&mut Lock> {
         let is_known = self.locks.contains_key(&lock);
+        if !is_known && self.locks.len() >= MOST_LOCKS && !self.is_full {
+            self.locks.retain(|_, each| !each.uses.is_empty());
+            self.is_full = self.locks.len() > MOST_LOCKS / 2;
+        }
         (is_known || self.locks.len() < MOST_LOCKS).then(|| self.locks.entry(lock).or_default())
     }
 
@@ -586,10 +593,29 @@ mod tests {
         assert_eq!(rows.len(), MOST_USERS + 1);
         let (user, others) = rows.last().unwrap();
         assert_eq!((user.lock, others.waits.count), (OTHER_LOCKS, 10));
-        // Locks without end: those beyond are not followed.
+        // Locks without end: those beyond are not followed if all others are waited for.
         for lock in 0..MOST_LOCKS as u64 + 10 {
             locks.acquire(at(0, 5, 0), of(0, lock));
         }
         assert_eq!(locks.locks.len(), MOST_LOCKS);
+    }
+
+    #[test]
+    fn locks_that_nobody_has_give_way_to_further_ones() {
+        let mut locks = Locks::default();
+        locks.acquire(at(0, 1, SITE), of(0, 0));
+        for lock in 1..2 * MOST_LOCKS as u64 {
+            locks.acquire(at(1, lock, SITE), of(1, lock));
+            locks.acquired(at(1, lock, SITE), of(1, lock));
+            locks.released(at(1, lock + 3, 0), of(1, lock));
+        }
+        locks.acquired(at(0, 9_000_000, SITE), of(0, 0));
+        let rows: Vec<_> = locks.uses().collect();
+        let of_first = rows.iter().find(|(user, _)| user.hart == HartId(0));
+        let (_, waited) = of_first.expect("it waited");
+        assert_eq!(waited.waits.sum_cycles, 9_000_000 - 1);
+        let holds: u64 = rows.iter().map(|(_, row)| row.holds.count).sum();
+        assert_eq!(holds, 2 * MOST_LOCKS as u64 - 1);
+        assert!(locks.locks.len() <= MOST_LOCKS);
     }
 }
