@@ -1,7 +1,7 @@
 """What locks cost: the rows of `locks.parquet` put together by lock, by place of the program or by hart.
 
 Columns are those of Linux's /proc/lock_stat where that has them, in cycles instead of microseconds, and beside them
-hand-overs, percentiles and fairness.
+hand-overs, percentiles, fairness and waits that had not ended (`waiting`).
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def of_directory(directory: Path) -> tuple[Result, list[Json]]:
 
 
 def table(rows: Sequence[Mapping[str, Any]], by: Sequence[str] = ("lock",)) -> pd.DataFrame:
-    """A row for each lock, or for each of what `by` names (`KEYS`); those first on which most time was waited."""
+    """A row for each lock, or for each of what `by` names (`KEYS`); those first on which most time was waited,
+    with waits that had not ended."""
     import pandas as pd
 
     for key in by:
@@ -97,7 +98,7 @@ def table(rows: Sequence[Mapping[str, Any]], by: Sequence[str] = ("lock",)) -> p
     for row in rows:
         groups.setdefault(tuple(lock_class(row) if key == "class" else row[key] for key in by), []).append(row)
     found = [dict(zip(by, group, strict=True)) | _sums(members) for group, members in groups.items()]
-    found.sort(key=lambda row: (-row["waittime-total"], *(row[key] for key in by)))
+    found.sort(key=lambda row: (-row["waittime-total"] - row.get("waitingtime-total", 0), *(row[key] for key in by)))
     frame: pd.DataFrame = pd.DataFrame(found)
     return frame
 
@@ -131,6 +132,13 @@ def _sums(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         out[f"{name}time-total"] = cycles
         out[f"{name}time-avg"] = cycles / count if count else 0.0
         out |= {f"{name}time-p{percent}": percentile(histogram, percent) for percent in PERCENTILES}
+    # Native runs end when all have got what they wait for.
+    if "waiting" in rows[0]:
+        count, cycles = total("waiting"), total("waiting_sum_cycles")
+        out["waiting"] = count
+        out["waitingtime-max"] = max(int(row["waiting_max_cycles"]) for row in rows)
+        out["waitingtime-total"] = cycles
+        out["waitingtime-avg"] = cycles / count if count else 0.0
     if out["acquisitions"]:
         fair = fairness(rows)
         out |= {"jain": fair.jain, "busier-half": fair.busier_half}

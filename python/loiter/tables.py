@@ -137,6 +137,9 @@ SCHEMAS: dict[str, pa.Schema] = {
             *_durations("hold", "from the end of an acquire to the release"),
             _column("handovers", _COUNT, "acquires by a hart that waited at the release before", "acquires"),
             *_durations("handover", "from a release to the end of the acquire of a hart that waited by then"),
+            _column("waiting", _COUNT, "acquires that contend and have not ended at the end of the run", "acquires"),
+            _column("waiting_sum_cycles", _COUNT, "from their beginning until then, the sum", "cycles"),
+            _column("waiting_max_cycles", _COUNT, "the longest", "cycles"),
         ]
     ),
 }

@@ -54,6 +54,11 @@ class Told(Mixed):
                     "holdtime-avg": held * 1300,
                     "contendedtime-avg": waited * 1300,
                     "contendedtime-total": 10 * waited * 1300,
+                    # Of each mix one lock is still waited for, longer in each further one.
+                    "waiting": 0 if number else 3,
+                    "waitingtime-avg": 1300.0 * (1 + list(MIXES).index(mix)),
+                    "waitingtime-max": 2600 * (1 + list(MIXES).index(mix)),
+                    "waitingtime-total": 3900 * (1 + list(MIXES).index(mix)),
                 }
             )
         return pd.DataFrame(rows)
@@ -164,6 +169,15 @@ def test_tables_and_curves_have_every_run(scale: mixes.Scale) -> None:
     assert drawn == labels
     for table in mixes_findings.grids(found, mixes.EXHIBITS):
         assert {len(row) for row in table.rows} == {len(table.columns)}
+
+
+def test_waits_that_have_not_ended_have_a_table() -> None:
+    (table,) = [each for each in mixes_findings.grids(Told(), [TABLES_2_3]) if each.id == "waiting"]
+    last = len(MIXES)
+    assert [row[:4] for row in table.rows] == [
+        ("lock0", mix, "3", f"{last - at:.1f}") for at, mix in enumerate(reversed(MIXES))
+    ]
+    assert next(row[4] for row in table.rows) == f"{2 * last:.1f}"
 
 
 @pytest.mark.parametrize("mix", MIXES.values(), ids=lambda mix: mix.name)

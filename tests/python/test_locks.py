@@ -48,6 +48,18 @@ def test_rows_of_a_lock_add_up_and_the_most_waited_for_comes_first() -> None:
         locks.table(rows, by=("sites",))
 
 
+def test_waits_that_have_not_ended_count_among_those_waited_for_most() -> None:
+    waiting = {"waiting": 2, "waiting_sum_cycles": 700, "waiting_max_cycles": 600}
+    none = dict.fromkeys(waiting, 0)
+    rows = [row(64, 8, 0, [500], **none), row(128, 8, 0, [], **waiting), row(128, 8, 1, [50], **none)]
+    found = locks.table(rows)
+    assert list(found["lock"]) == [128, 64]
+    first = found.iloc[0]
+    assert (first["acquisitions"], first["waittime-total"]) == (1, 50)
+    assert (first["waiting"], first["waitingtime-total"], first["waitingtime-max"]) == (2, 700, 600)
+    assert (first["waitingtime-avg"], found.iloc[1]["waitingtime-avg"]) == (350, 0)
+
+
 def test_a_class_is_a_symbol_or_the_function_that_acquires() -> None:
     rows = [
         row(64, 8, 0, [30], lock_symbol="tasks", site_symbol="fork+0x8"),

@@ -125,6 +125,11 @@ impl Lock {
         }
     }
 
+    /// Whether the acquire, which has not ended, has had to wait.
+    fn contends(&self, acquire: &Acquire) -> bool {
+        acquire.contended || self.obstacles(acquire.access) > acquire.obstacles
+    }
+
     /// Whether an acquire with this `access` has to wait.
     fn keeps_out(&self, access: Access) -> bool {
         let both_share = |each: &Acquire| [access, each.access] == [Access::Shared; 2];
@@ -147,6 +152,29 @@ pub struct Locks {
 }
 
 impl Locks {
+    /// Waits that go on at `now`, as long as they are by then: of acquires of a lock that somebody who would not share it
+    /// has, or had since the beginning. By lock, place and hart, where the acquire began. None once the region of interest
+    /// is over.
+    pub fn waiting(&self, now: Cycle) -> BTreeMap<LockUser, Durations> {
+        let mut waiting: BTreeMap<LockUser, Durations> = BTreeMap::new();
+        if self.is_over || self.is_suspended {
+            return waiting;
+        }
+        for (&lock, state) in &self.locks {
+            let waits = |each: &&Acquire| each.acquired.is_none() && state.contends(each);
+            for each in state.uses.iter().filter(waits) {
+                let user = LockUser {
+                    lock,
+                    site: each.site,
+                    hart: each.hart,
+                };
+                let row = waiting.entry(user).or_default();
+                row.add(elapsed(each.began, now));
+            }
+        }
+        waiting
+    }
+
     /// Uses of locks, by lock, place and hart.
     pub fn uses(&self) -> impl Iterator<Item = (&LockUser, &LockUse)> {
         self.rows.iter()
@@ -235,7 +263,7 @@ impl Locks {
             obstacles: lock.obstacles(claim.access),
             acquired: None,
         });
-        let contended = begun.contended || lock.obstacles(claim.access) > begun.obstacles;
+        let contended = lock.contends(&begun);
         lock.acquires += 1;
         lock.shared_acquires += u64::from(claim.access == Access::Shared);
         if claim.access == Access::Exclusive {

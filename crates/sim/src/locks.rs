@@ -1,6 +1,6 @@
 //! What locks cost, as rows of a result.
 
-use loiter_observe::{LockUse, LockUser};
+use loiter_observe::{Durations, LockUse, LockUser, Locks};
 use serde::Serialize;
 
 use crate::symbols::Symbols;
@@ -61,6 +61,12 @@ pub struct LockRow {
     pub handover_max_cycles: u64,
     /// Likewise.
     pub handover_log2_histogram: Vec<u64>,
+    /// Acquires that contend and have not ended when the rows are made. They are not among [`Self::contentions`].
+    pub waiting: u64,
+    /// Sum of the times from their beginning until then.
+    pub waiting_sum_cycles: u64,
+    /// The longest.
+    pub waiting_max_cycles: u64,
 }
 
 /// What has been found out of locks.
@@ -70,13 +76,26 @@ pub(crate) fn lock_rows(system: &System) -> Vec<LockRow> {
 
 /// The same in a guest.
 pub(crate) fn lock_rows_of(system: &System, guest: usize) -> Vec<LockRow> {
-    let uses = system.locks_of(guest).flat_map(|locks| locks.uses());
     let symbols = &system.symbols[guest];
-    uses.map(|(user, found)| row(symbols, user, found))
-        .collect()
+    let rows_of = |locks: &Locks| {
+        let mut waiting = locks.waiting(system.now);
+        let uses = locks.uses();
+        let mut rows: Vec<LockRow> = uses
+            .map(|(user, found)| {
+                let waiting = waiting.remove(user).unwrap_or_default();
+                row(symbols, user, found, &waiting)
+            })
+            .collect();
+        let unseen = LockUse::default();
+        let others = waiting.iter();
+        rows.extend(others.map(|(user, waiting)| row(symbols, user, &unseen, waiting)));
+        rows.sort_by_key(|row| (row.lock, row.site, row.hart));
+        rows
+    };
+    system.locks_of(guest).flat_map(rows_of).collect()
 }
 
-fn row(symbols: &Symbols, user: &LockUser, found: &LockUse) -> LockRow {
+fn row(symbols: &Symbols, user: &LockUser, found: &LockUse, waiting: &Durations) -> LockRow {
     let symbol = |addr| symbols.linked_text(addr).unwrap_or_default();
     LockRow {
         lock: user.lock,
@@ -105,5 +124,8 @@ fn row(symbols: &Symbols, user: &LockUser, found: &LockUse) -> LockRow {
         handover_min_cycles: found.handovers.min_cycles,
         handover_max_cycles: found.handovers.max_cycles,
         handover_log2_histogram: found.handovers.log2_histogram.clone(),
+        waiting: waiting.count,
+        waiting_sum_cycles: waiting.sum_cycles,
+        waiting_max_cycles: waiting.max_cycles,
     }
 }

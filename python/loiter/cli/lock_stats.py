@@ -35,6 +35,8 @@ _COLUMNS = (
     "handovertime-avg",
     "jain",
 )
+# Where anybody waits at the end.
+_WAITING = ("waiting", "waitingtime-avg")
 
 
 def lock_stats(
@@ -57,8 +59,9 @@ def lock_stats(
 ) -> None:
     """Show what the locks of a result cost: acquisitions, contentions, waits, sections and hand-overs, in cycles.
 
-    Those first on which most time was waited. --json has all columns of /proc/lock_stat, and percentiles. Locks are
-    known from a program's probes, and with --lock-stats from the lock functions of the kernel (docs/locks.md).
+    Those first on which most time was waited; "waiting" are acquires that had not ended. --json has all columns of
+    /proc/lock_stat, and percentiles. Locks are known from a program's probes, and with --lock-stats from the lock
+    functions of the kernel (docs/locks.md).
 
     Example: [bold]loiter exec -m t1 --lock-stats --out results/first -- ./prog; loiter lock-stats results/first[/]
     """
@@ -80,11 +83,12 @@ def _show(found: pd.DataFrame, keys: list[str], top: int) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for key in keys:
         table.add_column(key, overflow="fold")
-    for column in _COLUMNS:
+    columns = (*_COLUMNS, *_WAITING) if found["waiting"].any() else _COLUMNS
+    for column in columns:
         table.add_column(column.replace("time-", "\n").replace("-", "\n"), justify="right", no_wrap=True)
     for row in found.head(top).to_dict("records"):
         names = [Text(_name(row, key)) for key in keys]
-        table.add_row(*names, *(_cell(column, row.get(column)) for column in _COLUMNS))
+        table.add_row(*names, *(_cell(column, row.get(column)) for column in columns))
     out().print(table, highlight=False)
     if len(found) > top:
         out().print(f"and {len(found) - top:,} more rows; --top shows them", style="dim", highlight=False)

@@ -292,3 +292,36 @@ fn locks_that_nobody_has_give_way_to_further_ones() {
     assert_eq!(holds, 2 * MOST_LOCKS as u64 - 1);
     assert!(locks.locks.len() <= MOST_LOCKS);
 }
+
+#[test]
+fn who_still_waits_has_waited_since_the_acquire_began() {
+    let mut locks = Locks::default();
+    locks.acquire(at(0, 10, SITE), of(0, LOCK));
+    locks.acquired(at(0, 15, SITE), of(0, LOCK));
+    locks.acquire(at(1, 20, SITE), of(1, LOCK));
+    locks.acquire(at(2, 30, OTHER_SITE), of(2, LOCK));
+    // Nobody has this one.
+    locks.acquire(at(3, 30, SITE), of(3, LOCK + 64));
+    let user = |hart, site| LockUser {
+        lock: LOCK,
+        site,
+        hart: HartId(hart),
+    };
+    let waiting = |locks: &Locks| -> Vec<(LockUser, u64, u64)> {
+        let found = locks.waiting(Cycle(100));
+        let row = |(user, each): (LockUser, Durations)| (user, each.count, each.sum_cycles);
+        found.into_iter().map(row).collect()
+    };
+    let [first, second] = [(user(1, SITE), 1, 80), (user(2, OTHER_SITE), 1, 70)];
+    assert_eq!(waiting(&locks), [first, second]);
+    locks.released(at(0, 40, 0), of(0, LOCK));
+    locks.acquired(at(1, 44, SITE), of(1, LOCK));
+    locks.released(at(1, 50, 0), of(1, LOCK));
+    // The lock is free, but the wait has not ended.
+    assert_eq!(waiting(&locks), [second]);
+    locks.suspend(true);
+    assert_eq!(waiting(&locks), []);
+    locks.suspend(false);
+    locks.end_region();
+    assert_eq!(waiting(&locks), []);
+}

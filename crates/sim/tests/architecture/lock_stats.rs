@@ -296,6 +296,25 @@ fn ended_locks(session: &mut Session) -> Vec<LockRow> {
     rows
 }
 
+fn go_on_to(session: &mut Session, cycle: u64) {
+    let limits = Limits {
+        cycle: Some(cycle),
+        ..Limits::default()
+    };
+    let status = session.step(FOREVER, &limits).expect("no trap");
+    assert!(matches!(status, Status::Reached), "{status:?}");
+}
+
+/// For how long the only one of `rows` waits that has not got what it waits for, which is what `waiter` says later.
+fn still_waits(rows: &[LockRow], waiter: &LockRow) -> u64 {
+    let waits: Vec<&LockRow> = rows.iter().filter(|row| row.waiting > 0).collect();
+    let [row] = waits[..] else { panic!("{rows:?}") };
+    let found = (row.hart, row.lock, row.site, row.acquisitions, row.waiting);
+    assert_eq!(found, (waiter.hart, waiter.lock, waiter.site, 0, 1));
+    assert_eq!(row.waiting_max_cycles, row.waiting_sum_cycles);
+    row.waiting_sum_cycles
+}
+
 /// A wait and a hold that have begun before a snapshot are as long as without it; what had ended by then does not count.
 #[test]
 fn who_has_a_lock_and_who_waits_is_in_a_snapshot() {
@@ -324,12 +343,15 @@ fn who_has_a_lock_and_who_waits_is_in_a_snapshot() {
         let mut session = begun();
         // Whoever skips the wait does not stop within it.
         session.skip(Skipping::Nothing);
-        let half_way = Limits {
-            cycle: Some(unbroken.cycle() / 2),
-            ..Limits::default()
-        };
-        let status = session.step(FOREVER, &half_way).expect("no trap");
-        assert!(matches!(status, Status::Reached), "{machine:?}: {status:?}");
+        let half_way = unbroken.cycle() / 2;
+        go_on_to(&mut session, half_way);
+        let early = still_waits(&session.statistics().probes.locks, waiter);
+        assert!(early >= LONG_ROUNDS as u64 / 4, "{machine:?}: {early}");
+        let from = session.cycle();
+        go_on_to(&mut session, from + half_way / 4);
+        let late = still_waits(&session.statistics().probes.locks, waiter);
+        assert_eq!(late - early, session.cycle() - from, "{machine:?}");
+        assert!(late <= waiter.wait_sum_cycles, "{machine:?}: {late}");
         session.save(&snapshot, "").expect("to save");
         let mut request = request(machine, 2);
         request.symbols = vec![program.clone()];

@@ -165,7 +165,30 @@ def _tables_2_3(found: Mixed) -> list[Grid]:
         f"a name. A wait is one for a lock that another has. Of {len(known)} classes, {longer} are held longer than "
         f"{THRESHOLD_US:g} us in the mean. Mutexes and semaphores are among them."
     )
-    return [Grid(name, title, caption, columns, tuple(map(_row, rows[:LISTED])), 2) for name, title, rows in kinds]
+    tables = [Grid(name, title, caption, columns, tuple(map(_row, rows[:LISTED])), 2) for name, title, rows in kinds]
+    return [*tables, _waiting(found)]
+
+
+def _waiting(found: Mixed) -> Grid:
+    """Waits that neither table has, since they do not end in the window."""
+    known = [(mix, row) for mix in found.scale.mixes for row in found.locks(mix).to_dict("records") if row["waiting"]]
+    known.sort(key=lambda each: (-each[1]["waitingtime-total"], each[0], each[1]["class"]))
+    rows = [
+        (
+            row["class"],
+            mix,
+            f"{row['waiting']:,}",
+            f"{row['waitingtime-avg'] / CLOCK_MHZ:,.1f}",
+            f"{row['waitingtime-max'] / CLOCK_MHZ:,.1f}",
+        )
+        for mix, row in known
+    ]
+    caption = (
+        f"Without naps, {max(found.scale.threads)} threads. Who waits when the window ends, and for how long by then, "
+        "since the acquire began; tables 2 and 3 have waits that have ended. Those with most time first."
+    )
+    columns = ("lock", "mix", "wait", "so far, us", "longest, us")
+    return Grid("waiting", "Waits that go on when the window ends", caption, columns, tuple(rows[:LISTED]), 2)
 
 
 def _row(lock: Lock) -> tuple[str, ...]:
