@@ -234,6 +234,23 @@ def ticket_collapses(cell: Cell) -> float:
     return 1000 / (rises if cell.cpus <= 16 else 0.5)
 
 
+def test_what_a_hand_over_costs_moves_the_collapse() -> None:
+    """Two cores in turn say what each hand-over costs whoever waits: sections that are so much longer."""
+    scale = boyd2012.grid.SCALES["quick"]
+    for fixed in (0, 300):
+
+        def cycles(cell: Cell, fixed: float = fixed) -> float:
+            return 360 + fixed + 200 if cell == boyd2012.grid.in_turn() else 18_000
+
+        found = Throughputs(Told(cycles, hold=lambda cell: 360), scale, 200)
+        longer = Parameters(think_cycles=18_000 - 360, section_cycles=360 + fixed, request_cycles=200)
+        expected = {cores: model.throughput(longer, cores) for cores in range(1, 49)}
+        assert found.modelled(hand_over=True) == pytest.approx(expected)
+        published = found.modelled()
+        best = [max(curve, key=curve.__getitem__) for curve in (published, found.modelled(hand_over=True))]
+        assert (best[1] < best[0]) == bool(fixed)
+
+
 def boyd_judged(cycles: Callable[[Cell], float], request_cycles: float = 250) -> dict[str, bool | None]:
     def hold(cell: Cell) -> float:
         return 0.02 * cycles(cell)

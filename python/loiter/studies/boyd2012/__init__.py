@@ -54,6 +54,7 @@ class Boyd2012:
         workload, kernel and number of cores."""
         machine = machines.load(engine, grid.MACHINE)
         jobs = sections.jobs(engine, machine, _cells(scale, exhibit), spread=False)
+        jobs += sections.jobs(engine, machine, _spread_cells(exhibit), spread=True)
         if exhibit not in WORKLOADS:
             jobs.append(Job(TRANSFERS, latency.transfers_request(machine)))
         return jobs + linux.jobs(engine, scale, _workloads(exhibit))
@@ -70,7 +71,7 @@ class Boyd2012:
         grids += [findings.parameters(found)] if exhibit is None else []
         grids += [linux_findings.summary(on_linux, each) for each in workloads]
         grids += [linux_findings.profiles(on_linux)] if EXIM in workloads else []
-        rows = [_row(measurements, cell) for cell in _cells(scale, exhibit)]
+        rows = [_row(measurements, cell) for cell in [*_cells(scale, exhibit), *_spread_cells(exhibit)]]
         runs = linux.runs(scale, _workloads(exhibit))
         of_exim = linux_findings.points(on_linux if EXIM in workloads else None, self.citation)
         return Findings(
@@ -87,6 +88,11 @@ class Boyd2012:
 def _cells(scale: str, exhibit: str | None) -> list[Cell]:
     wanted = chosen(grid.EXHIBITS, exhibit)
     return list(dict.fromkeys(cell for each in wanted for cell in grid.cells(SCALES[scale], each)))
+
+
+def _spread_cells(exhibit: str | None) -> list[Cell]:
+    """Those whose cores are on dies of their own."""
+    return [grid.in_turn()] if exhibit in (None, "sections", "shares") else []
 
 
 def _workloads(exhibit: str | None) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from loiter import reference
@@ -45,15 +47,27 @@ class Throughputs:
         hold = self.measurements.hold(cell)
         return Parameters(self.measurements.cycles(cell) - hold, hold, self.request_cycles)
 
-    def modelled(self, section: int = SHORT, percent: float = PERCENT) -> Curve:
-        """The model's curve, at every number of cores."""
-        parameters = self.parameters(section, percent)
+    def parameters_with_hand_over(self, section: int = SHORT, percent: float = PERCENT) -> Parameters:
+        """The same, with what a hand-over between two dies costs beyond a request."""
+        hand_over = self.measurements.cycles(grid.in_turn()) - self.parameters().section_cycles
+        return replace(self.parameters(section, percent), fixed_cycles=hand_over - self.request_cycles)
+
+    def modelled(self, section: int = SHORT, percent: float = PERCENT, *, hand_over: bool = False) -> Curve:
+        """The model's curve, at every number of cores; with `hand_over` that of the model with its fixed part."""
+        given = self.parameters_with_hand_over if hand_over else self.parameters
+        parameters = given(section, percent)
         return {n: model.throughput(parameters, n) for n in range(1, CORES + 1)}
 
 
 def _best(curve: Curve) -> int:
     """The number of cores with the greatest throughput; the collapse begins there."""
     return max(curve, key=lambda count: curve[count])
+
+
+def _steepest(curve: Curve) -> tuple[tuple[int, int], float]:
+    """Where up to four cores more leave least, and how much of the throughput. Runs farther apart say nothing."""
+    falls = {(n, m): curve[m] / curve[n] for n in curve for m in curve if n < m <= n + SUDDEN_CORES}
+    return min(falls.items(), key=lambda pair: pair[1], default=((0, 0), math.nan))
 
 
 def _figure(found: Throughputs, name: str, title: str, kinds: Mapping[str, tuple[int, float]]) -> Curves:
@@ -65,8 +79,12 @@ def _figure(found: Throughputs, name: str, title: str, kinds: Mapping[str, tuple
         points[series] = list(measured.items())
         runs |= {(series, n): grid.cell(found.scale, TICKET, *kind, n).label for n in measured}
         points[f"model, {series}"] = list(found.modelled(*kind).items())
-    caption = "Dashed: the Markov model. Its parameters are measured, of one core alone and by loiter latency."
-    models = {f"model, {series}": series for series in kinds}
+        points[f"model with hand-over, {series}"] = list(found.modelled(*kind, hand_over=True).items())
+    caption = (
+        "Dashed: the Markov model. Its parameters are measured, of one core alone and by loiter latency; with "
+        "hand-over: and of two cores in turn."
+    )
+    models = {f"{model}, {series}": series for series in kinds for model in ("model", "model with hand-over")}
     return Curves(name, title, caption, "cores", UNIT, points, models, runs)
 
 
@@ -113,19 +131,29 @@ def parameters(found: Throughputs) -> Grid:
     """What the model is given, and where it and the simulation have their best."""
     rows = []
     for section, percent in _ticket_curves(found.scale):
-        given = found.parameters(section, percent)
-        measured, modelled = found.measured(TICKET, section, percent), found.modelled(section, percent)
-        values = (given.think_cycles, given.section_cycles, given.request_cycles)
+        given = found.parameters_with_hand_over(section, percent)
+        values = (given.think_cycles, given.section_cycles, given.request_cycles, given.fixed_cycles)
         cells = (f"{section:,} cycles, {percent:g} %", *(f"{value:,.0f}" for value in values))
-        rows.append((*cells, str(_best(measured)), str(_best(modelled))))
-    columns = ("section", "outside, a", "section, s", "request, c", "best, cores", "model's best, cores")
-    caption = "a and s are of one core alone, c is the mean load of a line that another core has modified, in cycles."
+        measured = found.measured(TICKET, section, percent)
+        curves = (measured, *(found.modelled(section, percent, hand_over=hand_over) for hand_over in (False, True)))
+        rows.append((*cells, *(_best_told(curve) for curve in curves)))
+    columns = ("section", "outside, a", "section, s", "request, c", "hand-over, f", "best, cores", "model", "with f")
+    caption = (
+        "a and s are of one core alone, c is the mean load of a line that another core has modified, f what two cores "
+        "on dies of their own that acquire in turn take for each acquisition, without s and c; in cycles. Best: with "
+        f"so many cores; in parentheses the least that up to {SUDDEN_CORES} cores more leave."
+    )
     return Grid("model", "Parameters of the model, and its best", caption, columns, tuple(rows))
 
 
 def _ticket_curves(scale: Scale) -> list[tuple[int, float]]:
     kinds = [(section, PERCENT) for section in scale.sections] + [(SHORT, percent) for percent in scale.percents]
     return list(dict.fromkeys(kinds))
+
+
+def _best_told(curve: Curve) -> str:
+    left = _steepest(curve)[1]
+    return f"{_best(curve)}" if math.isnan(left) else f"{_best(curve)} ({left:.2f})"
 
 
 def _told(values: Mapping[str, float], digits: int = 2) -> str:
@@ -136,8 +164,7 @@ def _told(values: Mapping[str, float], digits: int = 2) -> str:
 def _sudden(found: Throughputs) -> Judgement:
     """Somewhere on the short section's curve, four cores more leave half of the throughput or less."""
     curve = found.measured(TICKET)
-    falls = {(n, m): curve[m] / curve[n] for n in curve for m in curve if n < m <= n + SUDDEN_CORES}
-    (first, last), left = min(falls.items(), key=lambda pair: pair[1])
+    (first, last), left = _steepest(curve)
     best = _best(curve)
     told = (
         f"best {curve[best]:.3f} {UNIT} with {best} cores; from {first} to {last} cores {left:.2f} is left; "

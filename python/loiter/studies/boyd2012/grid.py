@@ -100,6 +100,12 @@ def alone(lock: Lock) -> Cell:
     return _cell(lock, 1, 1000, 0, 0)
 
 
+def in_turn() -> Cell:
+    """Two cores with nothing outside, on dies of their own: the period is the section and a hand-over to the one who
+    waits."""
+    return _cell(TICKET, 2, 1000, SHORT, 0)
+
+
 def _cell(lock: Lock, cores: int, acquisitions: int, hold: int, think: int) -> Cell:
     return Cell(lock.task, cores, acquisitions, hold, think, lines=0, checks=0, limit=0, place_harts=DIE_CORES)
 

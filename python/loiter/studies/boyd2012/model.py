@@ -5,11 +5,12 @@ State k: so many of n cores are at the lock; one has it, the others wait.
 
     0  --n/a-->  1  --(n-1)/a-->  2   ...   n
        <--------    <------------
-        1/s(1)        1/s(2)              s(k) = s + c k / 2
+        1/s(1)        1/s(2)              s(k) = s + f + c k / 2
 
 A core that works outside comes to the lock after `a` cycles in the mean. A section takes `s`. The release takes the
 line from all that wait, whose requests are served one after another, each in `c` cycles: who is next gets it after half
-of them.
+of them. The paper has no `f`: what a hand-over costs that does not grow with those who wait, as the line goes to who
+acquires, and to who releases.
 """
 
 from __future__ import annotations
@@ -27,12 +28,15 @@ class Parameters:
     think_cycles: float
     section_cycles: float
     request_cycles: float
+    fixed_cycles: float = 0.0
+    """`f`; 0 in the paper's model."""
 
 
 def throughput(parameters: Parameters, cores: int) -> float:
     """Sections in 1000 cycles, in the steady state."""
     at_lock = np.arange(1, cores + 1)
-    service = parameters.section_cycles + parameters.request_cycles * at_lock / 2
+    fixed = parameters.section_cycles + parameters.fixed_cycles
+    service = fixed + parameters.request_cycles * at_lock / 2
     arrival = (cores - at_lock + 1) / parameters.think_cycles
     # Balance: each state is as much more probable than the one before as arrivals are faster than services.
     logarithms = np.concatenate([[0.0], np.cumsum(np.log(arrival * service))])
