@@ -141,7 +141,7 @@ def parameters(found: Throughputs) -> Grid:
     caption = (
         "a and s are of one core alone, c is the mean load of a line that another core has modified, f what two cores "
         "on dies of their own that acquire in turn take for each acquisition, without s and c; in cycles. Best: with "
-        f"so many cores; in parentheses the least that up to {SUDDEN_CORES} cores more leave."
+        f"so many cores; in parentheses the least that up to {SUDDEN_CORES} cores more leave, where they leave less."
     )
     return Grid("model", "Parameters of the model, and its best", caption, columns, tuple(rows))
 
@@ -153,7 +153,7 @@ def _ticket_curves(scale: Scale) -> list[tuple[int, float]]:
 
 def _best_told(curve: Curve) -> str:
     left = _steepest(curve)[1]
-    return f"{_best(curve)}" if math.isnan(left) else f"{_best(curve)} ({left:.2f})"
+    return f"{_best(curve)} ({left:.2f})" if left < 1 else f"{_best(curve)}"
 
 
 def _told(values: Mapping[str, float], digits: int = 2) -> str:
