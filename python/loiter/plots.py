@@ -92,6 +92,16 @@ def draw_matrix(title: str, across: str, down: str, values: Sequence[Sequence[fl
     return found
 
 
+MODEL_STROKES = ((5, 3), (1.5, 2))
+"""Lengths of the dashes of models and of the gaps between, for the first model of a curve and for further ones."""
+
+
+def number_of_model(name: str, models: Mapping[str, str]) -> int:
+    """Which stroke one of `models` has, each of which stands with the curve that it is a model of."""
+    of_same = [each for each, of in models.items() if of == models[name]]
+    return min(of_same.index(name), len(MODEL_STROKES) - 1)
+
+
 def draw_curves(
     title: str,
     across: str,
@@ -116,7 +126,8 @@ def draw_curves(
                 axes.vlines(xs, *zip(*spans[name], strict=True), color=colour, linewidth=1.2)
             if models and name in models:
                 colour = COLOURS[list(curves).index(models[name]) % len(COLOURS)]
-                axes.plot(xs, ys, linestyle=(0, (5, 3)), linewidth=1.2, color=colour, label=name)
+                dashes = MODEL_STROKES[number_of_model(name, models)]
+                axes.plot(xs, ys, linestyle=(0, dashes), linewidth=1.2, color=colour, label=name)
                 continue
             axes.plot(xs, ys, marker="o", markersize=3.5, linestyle=stroke, color=colour, label=name)
         if by_powers:

@@ -427,12 +427,16 @@ def test_a_run_of_another_length_is_no_measurement() -> None:
 # ---- curves ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("models", [{}, {"model, a": "a"}])
+@pytest.mark.parametrize("models", [{}, {"model, a": "a"}, {"model, a": "a", "other model, a": "a"}])
 def test_a_model_is_dashed_and_has_the_colour_of_what_it_is_of(models: dict[str, str]) -> None:
     points = {"a": [(1.0, 2.0), (2.0, 3.0)], "b": [(1.0, 1.0)]} | {name: [(1.0, 2.5)] for name in models}
     spec = charts.of_curves(Curves("c", "title", "", "cores", "rate", points, models), lambda label: None)
     dashed = [layer for layer in spec["layer"] if "strokeDash" in layer["mark"]]
-    assert len(dashed) == len(models)
+    assert len({tuple(layer["mark"]["strokeDash"]) for layer in dashed}) == len(dashed) == len(models)
+    shown = [layer["transform"][0]["filter"] for layer in dashed]
+    assert [
+        [value["series"] for value in spec["data"]["values"] if f"'{value['kind']}'" in each] for each in shown
+    ] == [[name] for name in models]
     scale = spec["encoding"]["color"]["scale"]
     colours = dict(zip(scale["domain"], scale["range"], strict=True))
     assert colours["a"] != colours["b"]

@@ -1,6 +1,7 @@
 //! What locks cost, as rows of a result.
 
 use loiter_observe::{Durations, LockUse, LockUser, Locks};
+use loiter_types::Cycle;
 use serde::Serialize;
 
 use crate::symbols::Symbols;
@@ -71,14 +72,14 @@ pub struct LockRow {
 
 /// What has been found out of locks.
 pub(crate) fn lock_rows(system: &System) -> Vec<LockRow> {
-    lock_rows_of(system, 0)
+    lock_rows_of(system, 0, system.now)
 }
 
-/// The same in a guest.
-pub(crate) fn lock_rows_of(system: &System, guest: usize) -> Vec<LockRow> {
+/// The same in a guest, which has run until `now`.
+pub(crate) fn lock_rows_of(system: &System, guest: usize, now: Cycle) -> Vec<LockRow> {
     let symbols = &system.symbols[guest];
     let rows_of = |locks: &Locks| {
-        let mut waiting = locks.waiting(system.now);
+        let mut waiting = locks.waiting(now);
         let uses = locks.uses();
         let mut rows: Vec<LockRow> = uses
             .map(|(user, found)| {

@@ -24,7 +24,6 @@ _ENDS_SHOWN = {
     "encoding": {"y": {"field": "low", "type": "quantitative"}, "y2": {"field": "high"}},
 }
 _SPANS = {"transform": [{"filter": "isValid(datum.low)"}], **_ENDS_SHOWN}
-_MODELS = {"transform": [{"filter": "datum.kind == 'model'"}], "mark": {"type": "line", "strokeDash": [5, 3]}}
 _HEIGHT_PX = 300
 _STEP_PX = 46
 _MOST_TICKS = 24
@@ -75,8 +74,9 @@ def of_chart(chart: Chart, command: Callable[[str], str | None]) -> Spec:
 def of_curves(curves: Curves, command: Callable[[str], str | None]) -> Spec:
     """A curve for each series; its points have the run that they are from. Models are dashed, without points."""
     values: list[Spec] = []
+    models = curves.models
     for series, points in curves.points.items():
-        kind = "model" if series in curves.models else "measured"
+        kind = f"model {plots.number_of_model(series, models)}" if series in models else "measured"
         for number, (x, y) in enumerate(points):
             run = curves.runs.get((series, x))
             found: Spec = {"x": x, "value": y, "series": series, "kind": kind}
@@ -110,7 +110,7 @@ def of_curves(curves: Curves, command: Callable[[str], str | None]) -> Spec:
         },
         "layer": [
             {"transform": [{"filter": measured}], "mark": {"type": "line"}},
-            *([_MODELS] if curves.models else []),
+            *map(_model, sorted({plots.number_of_model(name, models) for name in models})),
             *([_SPANS] if curves.spans else []),
             {
                 "transform": [{"filter": measured}],
@@ -123,6 +123,12 @@ def of_curves(curves: Curves, command: Callable[[str], str | None]) -> Spec:
         "autosize": {"type": "fit-x", "contains": "padding"},
         "height": _HEIGHT_PX,
     }
+
+
+def _model(number: int) -> Spec:
+    """The models with a stroke."""
+    mark = {"type": "line", "strokeDash": list(plots.MODEL_STROKES[number])}
+    return {"transform": [{"filter": f"datum.kind == 'model {number}'"}], "mark": mark}
 
 
 def of_sweep(rows: Sequence[Mapping[str, Any]], axes: Sequence[str], measures: Sequence[str], units: Any) -> Spec:

@@ -258,7 +258,7 @@ fn guest_row(guest: &Guest, system: &mut System) -> GuestRow {
         instructions: guest.all_instructions(system),
         console: String::from_utf8_lossy(&console).into_owned(),
         reports: recorder_rows(system.recorders.of(number), Vec::new()).reports,
-        locks: lock_rows_of(system, number),
+        locks: lock_rows_of(system, number, over.unwrap_or(system.now)),
         state_hash: state_hash.to_string(),
     }
 }

@@ -81,7 +81,7 @@ def _figure(found: Throughputs, name: str, title: str, kinds: Mapping[str, tuple
         points[f"model, {series}"] = list(found.modelled(*kind).items())
         points[f"model with hand-over, {series}"] = list(found.modelled(*kind, hand_over=True).items())
     caption = (
-        "Dashed: the Markov model. Its parameters are measured, of one core alone and by loiter latency; with "
+        "Dashed: the Markov model. Its parameters are measured, of one core alone and by loiter latency; dotted, with "
         "hand-over: and of two cores in turn."
     )
     models = {f"{model}, {series}": series for series in kinds for model in ("model", "model with hand-over")}
