@@ -200,7 +200,7 @@ def _lock(hart: int, end: int) -> dict[str, Any]:
         histogram = [0] * (cycles.bit_length() - 1) + [1]
         row |= {f"{name}_{which}_cycles": cycles for which in ("sum", "min", "max")}
         row[f"{name}_log2_histogram"] = histogram
-    return row
+    return row | {"waiting": 0, "waiting_sum_cycles": 0, "waiting_max_cycles": 0}
 
 
 def _misbehave(label: str, progress: Callable[[str], bool] | None) -> None:
