@@ -152,9 +152,9 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// Waits that go on at `now`, as long as they are by then: of acquires of a lock that somebody who would not share it
-    /// has, or had since the beginning. By lock, place and hart, where the acquire began. None once the region of interest
-    /// is over.
+    /// Waits that go on at `now`, as long as they are by then: of acquires of a lock that somebody who would not
+    /// share it has, or had since the beginning. By lock, place and hart, where the acquire began. None once the
+    /// region of interest is over.
     pub fn waiting(&self, now: Cycle) -> BTreeMap<LockUser, Durations> {
         let mut waiting: BTreeMap<LockUser, Durations> = BTreeMap::new();
         if self.is_over || self.is_suspended {

@@ -305,7 +305,7 @@ fn go_on_to(session: &mut Session, cycle: u64) {
     assert!(matches!(status, Status::Reached), "{status:?}");
 }
 
-/// For how long the only one of `rows` waits that has not got what it waits for, which is what `waiter` says later.
+/// For how long the only one of `rows` waits that has not got what it waits for, as `waiter` says later.
 fn still_waits(rows: &[LockRow], waiter: &LockRow) -> u64 {
     let waits: Vec<&LockRow> = rows.iter().filter(|row| row.waiting > 0).collect();
     let [row] = waits[..] else { panic!("{rows:?}") };
