@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from commands import run
 from loiter import locks
 from loiter.errors import UserFault
 
@@ -58,6 +60,13 @@ def test_waits_that_have_not_ended_count_among_those_waited_for_most() -> None:
     assert (first["acquisitions"], first["waittime-total"]) == (1, 50)
     assert (first["waiting"], first["waitingtime-total"], first["waitingtime-max"]) == (2, 700, 600)
     assert (first["waitingtime-avg"], found.iloc[1]["waitingtime-avg"]) == (350, 0)
+
+
+def test_a_result_that_does_not_say_who_waits_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As those of an earlier loiter."""
+    monkeypatch.setattr(locks, "of_directory", lambda _: (None, [row(64, 8, 0, [3, 9])]))
+    shown = run("lock-stats", str(tmp_path))
+    assert (shown.status, "waiting" in shown.out) == (0, False)
 
 
 def test_a_class_is_a_symbol_or_the_function_that_acquires() -> None:

@@ -83,7 +83,8 @@ def _show(found: pd.DataFrame, keys: list[str], top: int) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for key in keys:
         table.add_column(key, overflow="fold")
-    columns = (*_COLUMNS, *_WAITING) if found["waiting"].any() else _COLUMNS
+    # Results of an earlier loiter do not say who waits.
+    columns = (*_COLUMNS, *_WAITING) if "waiting" in found and found["waiting"].any() else _COLUMNS
     for column in columns:
         table.add_column(column.replace("time-", "\n").replace("-", "\n"), justify="right", no_wrap=True)
     for row in found.head(top).to_dict("records"):
@@ -96,7 +97,7 @@ def _show(found: pd.DataFrame, keys: list[str], top: int) -> None:
 
 def _cell(column: str, value: Any) -> str:
     """Means of cycles as whole numbers."""
-    return cell(round(value) if column.endswith("-avg") else value)
+    return cell(round(value) if column.endswith("-avg") and value is not None else value)
 
 
 def _name(row: dict[Any, Any], key: str) -> str:

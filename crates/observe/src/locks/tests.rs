@@ -21,12 +21,16 @@ fn of(hart: u16, lock: u64) -> Claim {
     }
 }
 
-fn row(locks: &Locks, site: u64, hart: u16) -> LockUse {
-    let user = LockUser {
+fn user(site: u64, hart: u16) -> LockUser {
+    LockUser {
         lock: LOCK,
         site,
         hart: HartId(hart),
-    };
+    }
+}
+
+fn row(locks: &Locks, site: u64, hart: u16) -> LockUse {
+    let user = user(site, hart);
     let found = locks.uses().find(|(found, _)| **found == user);
     found.expect("it has been used").1.clone()
 }
@@ -302,17 +306,12 @@ fn who_still_waits_has_waited_since_the_acquire_began() {
     locks.acquire(at(2, 30, OTHER_SITE), of(2, LOCK));
     // Nobody has this one.
     locks.acquire(at(3, 30, SITE), of(3, LOCK + 64));
-    let user = |hart, site| LockUser {
-        lock: LOCK,
-        site,
-        hart: HartId(hart),
-    };
     let waiting = |locks: &Locks| -> Vec<(LockUser, u64, u64)> {
         let found = locks.waiting(Cycle(100));
         let row = |(user, each): (LockUser, Durations)| (user, each.count, each.sum_cycles);
         found.into_iter().map(row).collect()
     };
-    let [first, second] = [(user(1, SITE), 1, 80), (user(2, OTHER_SITE), 1, 70)];
+    let [first, second] = [(user(SITE, 1), 1, 80), (user(OTHER_SITE, 2), 1, 70)];
     assert_eq!(waiting(&locks), [first, second]);
     locks.released(at(0, 40, 0), of(0, LOCK));
     locks.acquired(at(1, 44, SITE), of(1, LOCK));
