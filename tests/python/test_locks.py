@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from commands import run
 from loiter import locks
+from loiter.cli import lock_stats
 from loiter.errors import UserFault
 
 
@@ -67,6 +70,25 @@ def test_a_result_that_does_not_say_who_waits_is_shown(monkeypatch: pytest.Monke
     monkeypatch.setattr(locks, "of_directory", lambda _: (None, [row(64, 8, 0, [3, 9])]))
     shown = run("lock-stats", str(tmp_path))
     assert (shown.status, "waiting" in shown.out) == (0, False)
+
+
+@pytest.mark.parametrize("width", [80, 120, 160, 200])
+def test_names_and_numbers_are_whole_in_terminals_of_any_width(
+    width: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    waiting = {"waiting": 7, "waiting_sum_cycles": 1_400_000, "waiting_max_cycles": 600_000}
+    rows = [row(64, 8, 0, [123_456] * 9, **waiting, contentions=9, site_symbol="do_mprotect_pkey.constprop.0+0xc4")]
+    monkeypatch.setattr(locks, "of_directory", lambda _: (None, rows))
+    console = Console(file=io.StringIO(), width=width)
+    monkeypatch.setattr(lock_stats, "out", lambda: console)
+    assert run("lock-stats", str(tmp_path)).status == 0
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    for whole in ("(do_mprotect_pkey.constprop.0)", "1,111,104"):
+        assert whole in shown
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= width
+    assert ("no room for acq-bounces" in shown) == (width < 200)
 
 
 def test_a_class_is_a_symbol_or_the_function_that_acquires() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -37,6 +38,22 @@ _COLUMNS = (
 )
 # Where anybody waits at the end.
 _WAITING = ("waiting", "waitingtime-avg")
+# Left out first where the terminal is too narrow for all.
+_LEFT_OUT = (
+    "acq-bounces",
+    "jain",
+    "holdtime-max",
+    "waittime-max",
+    "holdtime-total",
+    "handovertime-avg",
+    "handovers",
+    "contendedtime-avg",
+    "waitingtime-avg",
+    "contentions",
+    "waiting",
+)
+_NAME_WIDTH = 32
+"""Characters that a name has room for, if it needs them, before it is folded."""
 
 
 def lock_stats(
@@ -80,19 +97,37 @@ def lock_stats(
 
 
 def _show(found: pd.DataFrame, keys: list[str], top: int) -> None:
+    rows = found.head(top).to_dict("records")
+    # Results of an earlier loiter do not say who waits.
+    columns = [*_COLUMNS, *_WAITING] if "waiting" in found and found["waiting"].any() else [*_COLUMNS]
+    console, table = out(), _table(rows, keys, columns)
+    left_out: list[str] = []
+    unlimited = console.options.update(width=10 * console.width)
+    for column in (each for each in _LEFT_OUT if each in columns):
+        if Measurement.get(console, unlimited, table).minimum <= console.width:
+            break
+        columns.remove(column)
+        left_out.append(column)
+        table = _table(rows, keys, columns)
+    console.print(table, highlight=False)
+    if left_out:
+        told = f"no room for {', '.join(left_out)}; --json has all"
+        console.print(told, style="dim", highlight=False)
+    if len(found) > top:
+        console.print(f"and {len(found) - top:,} more rows; --top shows them", style="dim", highlight=False)
+
+
+def _table(rows: list[dict[Any, Any]], keys: list[str], columns: list[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for key in keys:
-        table.add_column(key, overflow="fold")
-    # Results of an earlier loiter do not say who waits.
-    columns = (*_COLUMNS, *_WAITING) if "waiting" in found and found["waiting"].any() else _COLUMNS
+        longest = max(len(_name(row, key)) for row in rows)
+        table.add_column(key, overflow="fold", min_width=min(longest, _NAME_WIDTH))
     for column in columns:
         table.add_column(column.replace("time-", "\n").replace("-", "\n"), justify="right", no_wrap=True)
-    for row in found.head(top).to_dict("records"):
+    for row in rows:
         names = [Text(_name(row, key)) for key in keys]
         table.add_row(*names, *(_cell(column, row.get(column)) for column in columns))
-    out().print(table, highlight=False)
-    if len(found) > top:
-        out().print(f"and {len(found) - top:,} more rows; --top shows them", style="dim", highlight=False)
+    return table
 
 
 def _cell(column: str, value: Any) -> str:
