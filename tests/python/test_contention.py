@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -191,8 +192,11 @@ def test_points_that_fail_are_told_once(command: Command) -> None:
     words = ("--locks", "mcs,clh", "--threads", "1,2", "--lines", "1000", "--seeds", "1")
     found = command("locks", "-m", "t1", *words)
     assert found.status == 1
-    assert found.err.count("the section has 256 at most") == 1
-    assert "mcs with 1, mcs with 2, clh with 1 and 1 more" in found.err
+    err = " ".join(found.err.split())
+    while_they_run, at_the_end = re.findall("[^:]*: lines=1000: the section has 256 at most", err)
+    assert "seed=1 failed" in while_they_run
+    assert err.count("failed likewise") == 3
+    assert "mcs with 1, mcs with 2, clh with 1 and 1 more" in at_the_end
     assert "4 of 4 points failed" in found.err
 
 

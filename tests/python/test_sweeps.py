@@ -20,6 +20,7 @@ from loiter import api, store
 from loiter.engine import Engine
 from loiter.sweeps import file, grid, table
 from loiter.sweeps import sweep as sweeps
+from loiter.sweeps.carry import label
 from loiter.sweeps.words import Words
 
 GRID = {"core.contexts": [1, 2, 4], "argument.iterations": [5, 7]}
@@ -102,6 +103,23 @@ def test_every_point_has_its_row_in_the_order_of_the_grid(log: Path) -> None:
     assert ran(log) == 0, "what a sweep has run, a run finds"
     assert frame.attrs["units"]["ipc"] == "instructions/cycle"
     assert frame.attrs["units"]["cycles"] == "cycles"
+
+
+def test_points_are_named_by_what_people_gave_and_no_two_alike() -> None:
+    places: list[Any] = [
+        {"mcs": on} for on in (0, [0, 4, 8], [0, 4, 8, 12], [0, 4, 8, 12, 16], [0, 4, 8, 13], range(9))
+    ]
+    named = [label({"place": place, "argument.seed": 2}) for place in (*places, "mcs=0-3")]
+    assert named == [
+        "mcs 0, seed=2",
+        "mcs 0,4,8, seed=2",
+        "mcs 0,4,..,12, seed=2",
+        "mcs 0,4,..,16, seed=2",
+        "mcs 0,4,8,13, seed=2",
+        "mcs 0,1,..,8, seed=2",
+        "seed=2, place=mcs=0-3",
+    ]
+    assert label({"place": {"mcs": 0, "spin": [1, 2]}, "core.contexts": 4}) == "mcs 0, spin 1,2, core.contexts=4"
 
 
 def test_machine_program_and_place_can_vary() -> None:

@@ -72,6 +72,7 @@ class Display:
     _lines: dict[str, TaskID] = field(default_factory=dict)
     _live: Progress | None = None
     _bar: TaskID | None = None
+    _told: set[str] = field(default_factory=set)
 
     def __enter__(self) -> Display:
         if self.reused:
@@ -121,8 +122,11 @@ class Display:
         self._end(job)
 
     def failed(self, job: Job, fault: Fault) -> None:
-        """The run failed; the others go on."""
-        self.console.print(f"{job.label} failed: {fault}", style="red", markup=False, highlight=False)
+        """The run failed; the others go on. What many fail with is told once."""
+        reason = str(fault)
+        told = "failed likewise" if reason in self._told else f"failed: {reason}"
+        self._told.add(reason)
+        self.console.print(f"{job.label} {told}", style="red", markup=False, highlight=False)
         self._end(job)
 
     def _end(self, job: Job) -> None:

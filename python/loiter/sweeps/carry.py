@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -58,8 +59,28 @@ def carry_out(plan: Plan, engine: Engine, store: Store, execute: Executor, earli
 
 def _job(point: Point) -> Job:
     assert point.request is not None
-    label = ", ".join(f"{key}={value}" for key, value in point.values.items())
-    return Job(label, point.request, attempts=ATTEMPTS, measure=table.measured)
+    return Job(label(point.values), point.request, attempts=ATTEMPTS, measure=table.measured)
+
+
+def label(values: Mapping[str, Any]) -> str:
+    """A point as progress and failures name it, as short as its values differ from those of all others: arguments, what
+    of a machine is set, and who runs on which contexts."""
+    placed = values.get("place")
+    words = [f"{key.removeprefix('argument.')}={value}" for key, value in values.items() if key != "place"]
+    if isinstance(placed, Mapping):
+        words = [*(f"{task} {_contexts(on)}" for task, on in placed.items()), *words]
+    elif placed is not None:
+        words.append(f"place={placed}")
+    return ", ".join(words)
+
+
+def _contexts(on: int | str | Sequence[int]) -> str:
+    """One as it is; many that are equally far from one another by the first two and the last."""
+    if isinstance(on, int | str):
+        return str(on)
+    if len(on) > 3 and len({each - before for before, each in itertools.pairwise(on)}) == 1:
+        return f"{on[0]},{on[1]},..,{on[-1]}"
+    return ",".join(map(str, on))
 
 
 def _row_of(path: Path, measured: Json) -> Json:
