@@ -23,9 +23,9 @@ def bandwidth_table(machine: Machine, found: Sequence[Bandwidth]) -> Table:
     counts = sorted({each.cores for each in found})
     for cores in counts:
         name = "a core" if cores == 1 else f"{cores} cores"
-        for unit in ("bytes/cycle", "GB/s"):
+        for unit in ("B/cycle", "GB/s"):
             table.add_column(f"{name}, a load a line, {unit}", justify="right")
-        table.add_column(f"{name}, all words, bytes/cycle", justify="right")
+        table.add_column(f"{name}, all words, B/cycle", justify="right")
     by_place = {(each.footprint_kib, each.cores): each for each in found}
     for kib in sorted({each.footprint_kib for each in found}):
         cells = []

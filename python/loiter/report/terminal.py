@@ -82,7 +82,15 @@ def ours(point: Point) -> str:
 
 
 def _table(title: str, columns: tuple[str, ...], left: int = 1) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    # Two columns of text between columns of a table, where three are usual: more tables fit a terminal of 80.
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
     for index, column in enumerate(columns):
         table.add_column(column, justify="left" if index < left else "right", overflow="fold")
     return table

@@ -69,7 +69,7 @@ def _cells(choice: Choice, method: str, waiters: int) -> list[Cell]:
 def _by_waiters(choice: Choice, measured: Measured) -> list[Grid]:
     """One row a method: average slowdown and latency for every number of waiters."""
     numbers = tuple(f"{n} waiting" for n in choice.waiters)
-    slow, woken = [], []
+    slow, woken, wakes = [], [], []
     for method in choice.methods:
         averages = [measured.average(_cells(choice, method, n)) for n in choice.waiters]
         slow.append(
@@ -79,9 +79,12 @@ def _by_waiters(choice: Choice, measured: Measured) -> list[Grid]:
         for n in choice.waiters:
             latency = together(measured.latency(cell) for cell in _cells(choice, method, n))
             p99 = "–" if latency.p99 is None else str(latency.p99)
-            row.append(f"{latency.median} / {p99} / {latency.worst} of {len(latency.samples)}")
+            row.append(f"{latency.median} / {p99} / {latency.worst}")
+            wakes.append(len(latency.samples))
         woken.append(tuple(row))
     beside = f"the average over {len(choice.benchmarks)} programs"
+    fewest, most = min(wakes), max(wakes)
+    of = f"{fewest}" if fewest == most else f"{fewest} to {most}"
     return [
         Grid(
             "slowdown",
@@ -95,7 +98,7 @@ def _by_waiters(choice: Choice, measured: Measured) -> list[Grid]:
         Grid(
             "latency",
             "Wake-up latency, cycles",
-            "Median / 99th percentile / worst of so many wake-ups of all programs, from the release of the lock to the "
+            f"Median / 99th percentile / worst of {of} wake-ups of all programs, from the release of the lock to the "
             "waiter that has it. Fewer than 100 have no 99th percentile but the worst.",
             ("method", *numbers),
             tuple(woken),
@@ -108,28 +111,30 @@ def _energy(choice: Choice, measured: Measured) -> list[Grid]:
     alone = [measured.energy_uj(Cell(benchmark)) for benchmark in choice.benchmarks]
     if any(each is None for each in alone):
         return []
-    rows = []
+    more, added = [], []
     for method in choice.methods:
-        row = [method]
-        for n in choice.waiters:
-            cells = _cells(choice, method, n)
-            more = [_percent_more(measured, cell) for cell in cells]
-            added = [value for cell in cells if (value := measured.waiter_mw(cell)) is not None]
-            low, mid, high = (
-                sum(getattr(each, end) for each in added) / len(added) for end in ("low", "value", "high")
-            )
-            row.append(f"{fixed(sum(more) / len(more))} / {fixed(mid)} ({fixed(low)} to {fixed(high)})")
-        rows.append(tuple(row))
+        cells = [_cells(choice, method, n) for n in choice.waiters]
+        percents = [[_percent_more(measured, cell) for cell in each] for each in cells]
+        more.append((method, *(fixed(sum(each) / len(each)) for each in percents)))
+        added.append((method, *(_mean_mw(measured, each) for each in cells)))
+    columns = ("method", *(f"{n} waiting" for n in choice.waiters))
+    beside = f"The average over {len(choice.benchmarks)} programs."
     return [
+        Grid("energy", "Energy, percent more than alone", f"Of a repetition. {beside}", columns, tuple(more)),
         Grid(
-            "energy",
-            "Energy of a repetition, percent more than alone / power that a waiter adds, mW",
-            f"The average over {len(choice.benchmarks)} programs. In brackets: with all coefficients of the machine's "
-            "energy at the ends of their ranges.",
-            ("method", *(f"{n} waiting" for n in choice.waiters)),
-            tuple(rows),
-        )
+            "power",
+            "Power that a waiter adds, mW",
+            f"{beside} In brackets: with all coefficients of the machine's energy at the ends of their ranges.",
+            columns,
+            tuple(added),
+        ),
     ]
+
+
+def _mean_mw(measured: Measured, cells: list[Cell]) -> str:
+    found = [value for cell in cells if (value := measured.waiter_mw(cell)) is not None]
+    low, mean, high = (sum(getattr(each, end) for each in found) / len(found) for end in ("low", "value", "high"))
+    return f"{fixed(mean)} ({fixed(low)} to {fixed(high)})"
 
 
 def _percent_more(measured: Measured, cell: Cell) -> float:
@@ -140,17 +145,17 @@ def _percent_more(measured: Measured, cell: Cell) -> float:
 
 
 def _by_benchmark(choice: Choice, measured: Measured) -> Grid:
-    """One row a program: what the most waiters of each method cost it."""
+    """One row a method: what its most waiters cost each program."""
     most = choice.waiters[-1]
     rows = []
-    for benchmark in choice.benchmarks:
-        values = (measured.slowdown(Cell(benchmark, method, most)) for method in choice.methods)
-        rows.append((benchmark, *(fixed(each.percent) for each in values)))
+    for method in choice.methods:
+        values = (measured.slowdown(Cell(benchmark, method, most)) for benchmark in choice.benchmarks)
+        rows.append((method, *(fixed(each.percent) for each in values)))
     return Grid(
         "by_program",
         f"Slowdown by {counted(most, 'waiter')}, percent",
-        "One line a working program, one column a waiting method.",
-        ("program", *choice.methods),
+        "One line a waiting method, one column a working program.",
+        ("method", *choice.benchmarks),
         tuple(rows),
     )
 
