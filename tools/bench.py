@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from loiter import engine as engines
 from loiter import machines, programs
 from loiter.engine import Engine, Json
+from loiter.report.table import headed
 from loiter.runs.request import Request
 
 SPEED = "million instructions/s"
@@ -320,7 +320,7 @@ def _output(command: list[str]) -> str:
 
 def show(rows: list[Row]) -> Table:
     """The rows for a person."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = headed()
     table.add_column("case")
     for column in ("median", "target"):
         table.add_column(column, justify="right")

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from loiter import engine as engines
@@ -23,6 +21,7 @@ from loiter.cli.options import (
     print_json,
 )
 from loiter.errors import unknown
+from loiter.report.table import headed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -196,7 +195,7 @@ def advise(
 
 def _show(console: Console, checked: list[Checked]) -> None:
     title = "The program itself, run again: change over the current policy"
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = headed(title)
     for column in ("lock", "policy", "predicted", "measured", "error, points", "intervals"):
         table.add_column(column, justify="left" if column in ("lock", "policy") else "right", overflow="fold")
     for each in checked:

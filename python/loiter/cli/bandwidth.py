@@ -7,18 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.table import Table
 
 from loiter.bandwidth import Bandwidth, Loaded, gigabytes_per_second
 from loiter.machines import Machine
+from loiter.report.table import headed
 
 
 def bandwidth_table(machine: Machine, found: Sequence[Bandwidth]) -> Table:
     """A row for each footprint: one core, and all."""
-    table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, title="bandwidth of loads; each core reads so much over and over"
-    )
+    table = headed("bandwidth of loads; each core reads so much over and over")
     table.add_column("footprint", justify="right", no_wrap=True)
     counts = sorted({each.cores for each in found})
     for cores in counts:
@@ -43,9 +41,7 @@ def bandwidth_table(machine: Machine, found: Sequence[Bandwidth]) -> Table:
 
 def loaded_table(machine: Machine, found: Sequence[Loaded]) -> Table:
     """A row for each load."""
-    table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, title="latency of a load that memory supplies, while others read"
-    )
+    table = headed("latency of a load that memory supplies, while others read")
     for name in ("cores that read", "gap", "bytes/cycle", "GB/s", "latency, cycles", "ns"):
         table.add_column(name, justify="right")
     clock = machine.count("system.clock_mhz", 1)

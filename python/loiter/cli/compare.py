@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from loiter.cli.options import JsonOption, err, out
 from loiter.errors import UserFault
+from loiter.report.table import headed
 
 if TYPE_CHECKING:
     from loiter.comparison import Comparison
@@ -151,7 +151,7 @@ def _around(row: Any, name: str) -> str:
 
 
 def _table(title: str, left: list[str], right: Any, last: str | None = None) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = headed(title)
     for name in left:
         table.add_column(name, overflow="fold")
     for name in right:

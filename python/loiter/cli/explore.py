@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.table import Table
 
 from loiter import engine as engines
@@ -16,6 +15,7 @@ from loiter.cli.observe import check_port
 from loiter.cli.options import JsonOption, err, out, print_json
 from loiter.engine import Debugger, Json
 from loiter.errors import RunFault, UserFault, unknown
+from loiter.report.table import headed
 
 MODELS = ("sc", "tso", "rvwmo")
 
@@ -112,7 +112,7 @@ def _replay(debugger: Debugger, failing: object, program: Path) -> None:
 
 def _table(failure: Json) -> Table:
     """A row for each access that other harts can see, in the order in which they become visible."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = headed()
     table.add_column("step", justify="right")
     for name in ("hart", "address", "source", "instruction", "reads", "writes"):
         table.add_column(name, overflow="fold")

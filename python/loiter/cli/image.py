@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import box
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +19,7 @@ from loiter.cli.options import JsonOption, err, out, print_json, warn
 from loiter.errors import Fault, UserFault
 from loiter.images import Image, Recipe, kinds
 from loiter.images.image import HOST
+from loiter.report.table import headed
 
 app = typer.Typer(help="Kernels and Debian systems to boot, built from Debian's packages.", no_args_is_help=True)
 
@@ -243,7 +243,7 @@ def _text(path: object) -> str | None:
 
 
 def _columns(*names: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = headed()
     for name in names:
         table.add_column(name, justify="right" if name in ("bytes", "MiB") else "left", overflow="fold")
     return table

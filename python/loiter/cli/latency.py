@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +18,7 @@ from loiter.cli import bandwidth as shown_bandwidth
 from loiter.cli.options import JsonOption, MachineOption, SetOption, err, load_machine, out, print_json
 from loiter.errors import UserFault, unknown
 from loiter.machines import Machine
+from loiter.report.table import headed
 
 _PARTS = ("latency", "bandwidth", "loaded")
 _MOST_CORES = 16
@@ -132,7 +132,7 @@ def _draw(
 
 
 def _table(measured: latencies.Latencies) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="latency; of several holders also the least and the most")
+    table = headed("latency; of several holders also the least and the most")
     table.add_column("operation", no_wrap=True)
     table.add_column("line")
     shown = [distance for distance in latencies.DISTANCES if any(each.distance == distance for each in measured.table)]
@@ -166,7 +166,7 @@ def _matrix(measured: object) -> Table:
     cores = measured.cores[:_MOST_CORES]
     rest = len(measured.cores) - len(cores)
     more = f", the first {len(cores)} of {len(measured.cores)} cores" if rest else ""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=f"load of a line that another core has modified{more}")
+    table = headed(f"load of a line that another core has modified{more}")
     table.add_column("core", justify="right")
     for core in cores:
         table.add_column(str(core), justify="right")

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from loiter.cli.options import COUNT_LIMIT, JsonOption, out, print_json
 from loiter.errors import unknown
+from loiter.report.table import headed
 from loiter.report.terminal import cell
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _show(found: pd.DataFrame, keys: list[str], top: int) -> None:
 
 
 def _table(rows: list[dict[Any, Any]], keys: list[str], columns: list[str]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = headed()
     for key in keys:
         longest = max(len(_name(row, key)) for row in rows)
         table.add_column(key, overflow="fold", min_width=min(longest, _NAME_WIDTH))

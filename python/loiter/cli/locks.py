@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
@@ -31,6 +30,7 @@ from loiter.cli.options import (
 from loiter.errors import RunFault, UserFault, unknown
 from loiter.native import contention as native
 from loiter.native import host, topology
+from loiter.report.table import headed
 from loiter.sweeps import grid
 
 if TYPE_CHECKING:
@@ -253,7 +253,7 @@ def _table(
     cell: Callable[[dict[str, Any], dict[str, Any]], str],
     base: str,
 ) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = headed()
     table.add_column("threads", no_wrap=True)
     for count in counts:
         table.add_column(str(count), justify="right")

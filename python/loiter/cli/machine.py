@@ -6,8 +6,6 @@ import dataclasses
 from typing import Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from loiter import engine as engines
@@ -15,6 +13,7 @@ from loiter import machines
 from loiter.cli import complete
 from loiter.cli.options import JsonOption, SetOption, load_machine, out, print_json
 from loiter.machines import Machine
+from loiter.report.table import headed
 
 app = typer.Typer(help="Look into a machine.", no_args_is_help=True)
 
@@ -26,7 +25,7 @@ def list_machines(as_json: JsonOption = False) -> None:
     if as_json:
         print_json([_facts(each) for each in found])
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = headed()
     for column in ("name", "description"):
         table.add_column(column, overflow="fold")
     for column in ("cores", "contexts a core", "clock, MHz"):
@@ -61,7 +60,7 @@ def show(
     console = out()
     console.print(Text.assemble((machine.name, "bold"), f": {machine.description}"))
     console.print(Text(f"hash {machine.hash}", style="dim"))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = headed()
     table.add_column("key", no_wrap=True)
     # A narrow terminal goes without the unit, which the key ends with, and folds what is long.
     wide = console.width >= 120

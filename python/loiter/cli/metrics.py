@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from loiter.cli.options import JsonOption, out, print_json
 from loiter.engine import Json
 from loiter.errors import UserFault
+from loiter.report.table import headed
 from loiter.report.terminal import number, unit
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def show_metrics(
 def _show(console: Console, found: list[Measured]) -> None:
     from loiter.counts import GROUPS
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = headed()
     table.add_column("metric", no_wrap=True)
     groups = [group for group in GROUPS if any(group in each.values for each in found)]
     for group in groups:
@@ -84,7 +83,7 @@ def _show(console: Console, found: list[Measured]) -> None:
 
 def _show_energy(console: Console, rows: list[Json]) -> None:
     """Values with the range over the ranges of all coefficients, and the one that moves each most."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = headed()
     table.add_column("energy", no_wrap=True)
     for name in ("value", "least", "greatest"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -19,6 +18,7 @@ from loiter.errors import UserFault
 from loiter.native import host, siblings
 from loiter.native import wrap as wrapping
 from loiter.native.host import Cost, Host
+from loiter.report.table import headed
 
 _COUNTS = ("acquisitions", "contentions", "acq-bounces")
 _TIMES = ("waittime-max", "waittime-total", "waittime-avg", "holdtime-max", "holdtime-total", "holdtime-avg")
@@ -75,7 +75,7 @@ def show_siblings(
     console.print(text, highlight=False, soft_wrap=True)
     console.print("median over rounds ± half of the range", style="dim")
     cells = {(each.program, each.method): each for each in found.slowdowns}
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = headed()
     table.add_column("waiter", no_wrap=True)
     names = list(dict.fromkeys(each.program for each in found.slowdowns))
     for name in names:
@@ -143,7 +143,7 @@ def _show_wrapped(console: Console, found: wrapping.Wrapped, asked: wrapping.Ask
     frame = found.table()
     how = f"{asked.lock}, {asked.method}, patience {asked.patience}"
     console.print(f"mutexes by place, {how}; times in us", highlight=False, soft_wrap=True)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = headed()
     table.add_column("class name", overflow="fold")
     for column in _COUNTS:
         table.add_column(column, justify="right")
@@ -196,7 +196,7 @@ def _show(console: Console, found: Host) -> None:
 
 
 def _costs(title: str, costs: tuple[Cost, ...]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = headed()
     table.add_column(title, no_wrap=True)
     for column in ("least", "median"):
         table.add_column(column, justify="right")

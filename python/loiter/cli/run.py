@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from loiter import api, machines, programs
@@ -31,6 +29,7 @@ from loiter.cli.options import (
 from loiter.engine import Engine, Json
 from loiter.errors import Interrupted, StoreFault, UserFault
 from loiter.programs import Placement
+from loiter.report.table import headed
 from loiter.runs.progress import describe_progress
 from loiter.runs.request import Request, ended_well, fault_of
 
@@ -59,7 +58,7 @@ def list_programs(
         return
     if not found:
         raise UserFault("no program is built. In a checkout, `make setup` builds them.")
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = headed()
     table.add_column("program")
     table.add_column("tasks", overflow="fold")
     for each in found:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.table import Table
 
 from loiter import engine as engines
@@ -17,6 +16,7 @@ from loiter.cli.options import COUNT_LIMIT, JsonOption, err, out, print_json, ta
 from loiter.cli.systems import BootOptions, sits_in_cores
 from loiter.engine import Json
 from loiter.errors import RunFault, UserFault
+from loiter.report.table import headed
 from loiter.systems.drive import Driver
 from loiter.systems.ending import How
 from loiter.systems.facts import describe, facts
@@ -166,7 +166,7 @@ def _sections(rows: list[Json]) -> Table:
 
 
 def _columns(*names: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = headed()
     for name in names:
         table.add_column(name, justify="right" if name in ("bytes", "in the file") else "left", overflow="fold")
     return table

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from loiter import api, studies
 from loiter.cli import complete
 from loiter.cli.options import out
 from loiter.errors import UserFault
+from loiter.report.table import headed
 from loiter.store import save_text
 
 app = typer.Typer(help="Repeat published experiments.", no_args_is_help=True)
@@ -27,7 +26,7 @@ def list_studies() -> None:
         study = studies.load(name)
         console.print(Text.assemble((study.name, "bold"), f": {study.title}"))
         console.print(Text(study.citation, style="dim"))
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table = headed()
         table.add_column("", style="dim")
         table.add_column("name")
         table.add_column("what it is", overflow="fold")

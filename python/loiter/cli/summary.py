@@ -7,13 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich import box
 from rich.table import Table
 
 from loiter import sampling
 from loiter.cli.options import out
 from loiter.counts import Absent, Counts
 from loiter.engine import Json
+from loiter.report.table import headed
 from loiter.results import regions
 from loiter.runs.request import Request
 
@@ -121,9 +121,7 @@ def _accounts(request: Request, result: Json, most: int = 6) -> Table:
     for row in result["accounts"]:
         if placed.intersection(sat[row["context"]]):
             by_context[row["context"]][f"{row['activity']}: {row['slot']}"] += row["cycles"]
-    table = Table(
-        title="Where the cycles went", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
-    )
+    table = headed("Where the cycles went")
     table.add_column("context", justify="right")
     if moved:
         table.add_column("harts, one after the other", justify="right")

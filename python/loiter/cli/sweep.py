@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from loiter import api
 from loiter.cli import complete
@@ -36,6 +34,7 @@ from loiter.cli.systems import (
     memory_mib,
 )
 from loiter.errors import RunFault, UserFault
+from loiter.report.table import headed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -207,7 +206,7 @@ def _show(console: Console, frame: pd.DataFrame, axes: list[str]) -> None:
 
     columns = [*axes, *(column for column in _SHOWN if column in frame.columns)]
     failed = frame[table.ERROR].notna().any()
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    shown = headed()
     for column in columns:
         shown.add_column(column, justify="right", overflow="fold")
     if failed:

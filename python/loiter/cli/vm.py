@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich import box
 from rich.table import Table
 
 from loiter import engine as engines
@@ -15,6 +14,7 @@ from loiter.cli.live import LiveLine
 from loiter.cli.options import JsonOption, err, out, print_json
 from loiter.engine import Json
 from loiter.errors import UserFault
+from loiter.report.table import headed
 from loiter.runs.progress import describe_progress
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _show(made: vms.Run, written: Path | None) -> None:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = headed(title)
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number == 0 else "right")
     return table

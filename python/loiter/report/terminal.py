@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from loiter.report.numbers import fixed
+from loiter.report.table import headed
 from loiter.studies.base import Findings, Grid, Point, Value, Verdict
 
 _STYLES = {Verdict.WITHIN: "green", Verdict.MISS: "bold red", Verdict.NOT_MEASURED: "dim"}
@@ -82,15 +82,7 @@ def ours(point: Point) -> str:
 
 
 def _table(title: str, columns: tuple[str, ...], left: int = 1) -> Table:
-    # Two columns of text between columns of a table, where three are usual: more tables fit a terminal of 80.
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+    table = headed(title)
     for index, column in enumerate(columns):
         table.add_column(column, justify="left" if index < left else "right", overflow="fold")
     return table
