@@ -91,12 +91,13 @@ FSERVER = _users("fserver", "large files that are written, read and removed, dir
 SHARED = _users("shared", "processes and shells, small files, messages")
 VIPS = Mix(
     "vips",
-    "an affine transformation of an image",
-    # So large that no window comes near its end.
-    "vips black /tmp/in.v 18000 18000 --bands 3",
-    "env VIPS_CONCURRENCY={threads} vips affine /tmp/in.v /tmp/out.v '0.9 0.1 -0.1 0.9'",
-    # Before that most CPUs were idle.
-    settle_cycles=100_000_000,
+    "a convolution of an image",
+    # As wide as the largest of PARSEC's, and so high that no window comes near its end. The mask has 11 by 11 values:
+    # one thread writes what all others make, and with less to do for each value they wait for it (docs/validation.md).
+    "vips black /tmp/in.v 18000 2000 --bands 3; vips gaussmat /tmp/mask.mat 3 0.2",
+    "env VIPS_CONCURRENCY={threads} vips conv /tmp/in.v /tmp/out.v /tmp/mask.mat",
+    # Each thread has done a part by then, so that there are as many as the program wants.
+    settle_cycles=120_000_000,
     # libvips ends threads while more than three wait for their next part of the image, and starts more while less than
     # two do (vips_threadpool_run in its iofuncs/threadpool.c).
     halved=True,
