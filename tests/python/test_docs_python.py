@@ -97,7 +97,7 @@ def test_the_page_on_a_machine_of_ones_own_has_the_figures_of_today(capsys: pyte
         said.append(capsys.readouterr().out)
     (hash_,) = re.findall(r"^    hash (\w{64})$", page, re.MULTILINE)
     assert hash_ in said[0]
-    shares = re.findall(r"^           (\d   \w+: .*), \.\.\.$", page, re.MULTILINE)
+    shares = re.findall(r"^           (\d  \w+: .*), \.\.\.$", page, re.MULTILINE)
     assert len(shares) == 2
     assert all(share in said[1] for share in shares)
     found = [re.findall(r"repetitions, (\d+) cycles", each) for each in (said[2], said[1])]
