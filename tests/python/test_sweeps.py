@@ -120,6 +120,7 @@ def test_points_are_named_by_what_people_gave_and_no_two_alike() -> None:
         "seed=2, place=mcs=0-3",
     ]
     assert label({"place": {"mcs": 0, "spin": [1, 2]}, "core.contexts": 4}) == "mcs 0, spin 1,2, core.contexts=4"
+    assert label({"place": {"add": ["0.0", "1.0", "2.0", "3.0"]}}) == "add 0.0,1.0,2.0,3.0"
 
 
 def test_machine_program_and_place_can_vary() -> None:

@@ -74,11 +74,12 @@ def label(values: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _contexts(on: int | str | Sequence[int]) -> str:
-    """One as it is; many that are equally far from one another by the first two and the last."""
+def _contexts(on: int | str | Sequence[int | str]) -> str:
+    """One as it is; many numbers that are equally far from one another by the first two and the last."""
     if isinstance(on, int | str):
         return str(on)
-    if len(on) > 3 and len({each - before for before, each in itertools.pairwise(on)}) == 1:
+    numbers = [each for each in on if isinstance(each, int)]
+    if 3 < len(numbers) == len(on) and len({each - before for before, each in itertools.pairwise(numbers)}) == 1:
         return f"{on[0]},{on[1]},..,{on[-1]}"
     return ",".join(map(str, on))
 
