@@ -63,8 +63,8 @@ def _job(point: Point) -> Job:
 
 
 def label(values: Mapping[str, Any]) -> str:
-    """A point as progress and failures name it, as short as its values differ from those of all others: arguments, what
-    of a machine is set, and who runs on which contexts."""
+    """A point as progress and failures name it: who runs on which contexts, arguments, and what of a machine is set.
+    No two points of a sweep have the same."""
     placed = values.get("place")
     words = [f"{key.removeprefix('argument.')}={value}" for key, value in values.items() if key != "place"]
     if isinstance(placed, Mapping):

@@ -92,8 +92,8 @@ SHARED = _users("shared", "processes and shells, small files, messages")
 VIPS = Mix(
     "vips",
     "a convolution of an image",
-    # As wide as the largest of PARSEC's, and so high that no window comes near its end. The mask has 11 by 11 values:
-    # one thread writes what all others make, and with less to do for each value they wait for it (docs/validation.md).
+    # As wide as the largest of PARSEC's, and so high that no window comes near its end. With less to
+    # do for each value than a mask of 11 by 11 asks for, threads may have no work (docs/validation.md).
     "vips black /tmp/in.v 18000 2000 --bands 3; vips gaussmat /tmp/mask.mat 3 0.2",
     "env VIPS_CONCURRENCY={threads} vips conv /tmp/in.v /tmp/out.v /tmp/mask.mat",
     # Each thread has done a part by then, so that there are as many as the program wants.
