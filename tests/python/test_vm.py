@@ -197,10 +197,18 @@ def test_a_second_group_of_waits_comes_with_a_rival_and_help_ends_the_spinning(t
 def test_waits_are_told_by_their_length(tmp_path: Path) -> None:
     result = run(write(tmp_path, acquisitions=200))
     assert {(row["guest"], row["lock_symbol"]) for row in result["waits"]} == {("work", "lock")}
-    assert {row["log2_cycles"]: row["waits"] for row in result["waits"]} == {
+    assert {row["log2_cycles"]: row["waits"] for row in result["waits"] if row["waits"]} == {
         log2: n for log2, n in waits(result).items() if n
     }
-    for row in result["waits"]:
+    # Each wait is counted by what CPUs executed of it, too.
+    whole, executed = (
+        [sum(row[name] for row in result["waits"]) for name in (f"{kind}waits", f"{kind}wait_cycles")]
+        for kind in ("", "executed_")
+    )
+    assert executed[0] == whole[0] > 0
+    assert 0 < executed[1] < whole[1]
+    assert executed[1] <= sum(row["spinning_cycles"] for row in result["vcpus"])
+    for row in filter(lambda row: row["waits"], result["waits"]):
         least = 2 ** row["log2_cycles"] if row["log2_cycles"] else 0
         assert least * row["waits"] <= row["wait_cycles"] < 2 * 2 ** row["log2_cycles"] * row["waits"]
     summed = sum(row["wait_sum_cycles"] for row in result["guests"][0]["locks"])

@@ -24,6 +24,8 @@ pub struct LockUse {
     /// Those of [`Self::waits`] that were for a lock which somebody who would not share it held at the beginning, or got
     /// meanwhile.
     pub contended_waits: Durations,
+    /// Of a virtual CPU, [`Self::waits`] as long as CPUs executed it meanwhile; of other harts nothing.
+    pub executed_waits: Durations,
     /// Acquires of a lock that another hart had acquired last.
     pub moved: u64,
 }
@@ -88,6 +90,8 @@ struct Acquire {
     contended: bool,
     /// What [`Lock::obstacles`] were then.
     obstacles: u64,
+    /// What [`Locks::waited_cycles`] was then.
+    waited_cycles: u64,
     acquired: Option<Cycle>,
 }
 
@@ -149,6 +153,8 @@ pub struct Locks {
     is_suspended: bool,
     /// Most locks are had or waited for: to look for others once more is not worth it.
     is_full: bool,
+    /// Cycles in which CPUs have executed the virtual CPU of which is told next while it waited for locks.
+    pub waited_cycles: u64,
 }
 
 impl Locks {
@@ -222,6 +228,7 @@ impl Locks {
 
     /// The owner begins to acquire the lock.
     pub fn acquire(&mut self, moment: Moment, claim: Claim) {
+        let waited_cycles = self.waited_cycles;
         let Some(lock) = self.lock(claim.lock) else {
             return;
         };
@@ -236,6 +243,7 @@ impl Locks {
             began: moment.cycle,
             contended: lock.keeps_out(claim.access),
             obstacles: lock.obstacles(claim.access),
+            waited_cycles,
             acquired: None,
         });
     }
@@ -248,6 +256,7 @@ impl Locks {
             pc,
             ..
         } = moment;
+        let waited_cycles = self.waited_cycles;
         let Some(lock) = self.lock(claim.lock) else {
             return;
         };
@@ -261,6 +270,7 @@ impl Locks {
             began: now,
             contended: false,
             obstacles: lock.obstacles(claim.access),
+            waited_cycles,
             acquired: None,
         });
         let contended = lock.contends(&begun);
@@ -299,6 +309,8 @@ impl Locks {
             if contended {
                 row.contended_waits.add(waited);
             }
+            let executed = waited_cycles.saturating_sub(begun.waited_cycles);
+            row.executed_waits.add(executed);
             row.moved += u64::from(moved);
             if let Some(at) = released {
                 row.handovers.add(now.since(at));

@@ -80,6 +80,9 @@ impl ProbeObserver for Recorders {
     fn probe(&mut self, moment: Moment, probe: Probe) -> bool {
         let (guest, hart) = self.owner(moment.hart);
         let recorder = &mut self.of_guests[guest];
+        if let Some(waits) = self.waits.get(moment.hart.index()) {
+            recorder.locks.waited_cycles = waits.cycles(moment.cycle);
+        }
         let stops = recorder.probe(Moment { hart, ..moment }, probe);
         if let Some(waits) = self.waits.get_mut(moment.hart.index()) {
             waits.changes(recorder.is_spinning(hart), moment.cycle);

@@ -300,6 +300,7 @@ impl LockStats {
         if call.spins() {
             self.wait(&call.began, |waits| waits.calls += 1);
         }
+        self.locks.waited_cycles = self.spinning_cycles(call.began.hart, call.began.cycle);
         if call.done != Done::AcquiredIfTrue {
             self.locks.acquire(call.began, call.claim);
         }
@@ -327,6 +328,7 @@ impl LockStats {
             _ => {}
         }
         moment.pc = call.began.pc;
+        self.locks.waited_cycles = self.spinning_cycles(moment.hart, moment.cycle);
         self.locks.acquired(moment, call.claim);
         let is_inline = match call.kind {
             Kind::Spin => self.spin_is_inline,

@@ -24,18 +24,26 @@ pub struct WaitRow {
     pub contended_waits: u64,
     /// Their sum.
     pub contended_wait_cycles: u64,
+    /// How many waits there were in which CPUs executed the virtual CPU for so long.
+    pub executed_waits: u64,
+    /// The sum of these cycles.
+    pub executed_wait_cycles: u64,
 }
 
 /// All waits of a guest, as probes say, that have ended.
 pub(super) fn wait_rows(guest: &Guest, system: &System) -> Vec<WaitRow> {
     let symbols = &system.symbols[guest.number()];
-    let mut found = BTreeMap::<(String, u32), [u64; 4]>::new();
+    let mut found = BTreeMap::<(String, u32), [u64; 6]>::new();
     for (user, used) in system
         .locks_of(guest.number())
         .flat_map(|locks| locks.uses())
     {
         let symbol = symbols.linked_text(user.lock).unwrap_or_default();
-        for (at, durations) in [(0, &used.waits), (2, &used.contended_waits)] {
+        for (at, durations) in [
+            (0, &used.waits),
+            (2, &used.contended_waits),
+            (4, &used.executed_waits),
+        ] {
             let bins = (durations.log2_histogram.iter()).zip(&durations.log2_sums_cycles);
             for (log2, (&count, &sum)) in (0..).zip(bins).filter(|(_, (count, _))| **count > 0) {
                 let row = found.entry((symbol.clone(), log2)).or_default();
@@ -45,7 +53,14 @@ pub(super) fn wait_rows(guest: &Guest, system: &System) -> Vec<WaitRow> {
         }
     }
     let row = |((lock_symbol, log2_cycles), numbers)| {
-        let [waits, wait_cycles, contended_waits, contended_wait_cycles] = numbers;
+        let [
+            waits,
+            wait_cycles,
+            contended_waits,
+            contended_wait_cycles,
+            executed_waits,
+            executed_wait_cycles,
+        ] = numbers;
         WaitRow {
             guest: guest.name.clone(),
             lock_symbol,
@@ -54,6 +69,8 @@ pub(super) fn wait_rows(guest: &Guest, system: &System) -> Vec<WaitRow> {
             wait_cycles,
             contended_waits,
             contended_wait_cycles,
+            executed_waits,
+            executed_wait_cycles,
         }
     };
     found.into_iter().map(row).collect()
