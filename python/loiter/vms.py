@@ -71,6 +71,8 @@ class Run:
     programs: dict[str, str] = field(default_factory=dict)
     """The hash of the program of each guest that runs one."""
     linux: dict[str, Linux] = field(default_factory=dict)
+    begun: Json = field(default_factory=dict)
+    """The result of a run that went on from a snapshot, as it was there."""
 
     def native(self) -> Json:
         """As `--json` has it."""
@@ -123,6 +125,12 @@ def changed(engine: Engine, file: HostFile, changes: Sequence[str]) -> HostFile:
     return parse(engine, file.path, tomlkit.dumps(document))
 
 
+def without_machine(engine: Engine, file: HostFile) -> HostFile:
+    """The same host on the reference engine, with the same clock."""
+    clock_mhz = file.values["host"]["clock_mhz"]
+    return changed(engine, file, [f"host.clock_mhz={clock_mhz}", "host.machine=", "host.machine_set="])
+
+
 @dataclass(frozen=True)
 class Snapshots:
     """Where a run goes on from, and where it stands still to be saved."""
@@ -163,11 +171,12 @@ def run(
         for begin in typed:
             begin(snapshots.begin is None)
         _prepare(vm, snapshots)
+        begun = vm.result() if snapshots.begin is not None else {}
         while (status := vm.step(_STEP_SECONDS))["state"] == "running":
             progress(status)
         if snapshots.save is not None:
             _save(vm, snapshots.save, snapshots.at_us, status)
-        made = Run(file, vm.result(), time.monotonic() - began, hashes)
+        made = Run(file, vm.result(), time.monotonic() - began, hashes, begun=begun)
         for number, guest in enumerate(file.guests):
             if guest["image"]:
                 made.linux[guest["name"]] = _linux(vm, number)

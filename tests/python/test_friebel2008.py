@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import subprocess
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from loiter.engine import Engine
 from loiter.errors import UserFault
 from loiter.results import Result
 from loiter.runs import host
+from loiter.runs.host import HostRequest
 from loiter.studies.base import Verdict
 from loiter.studies.changes import Changes
 from loiter.studies.friebel2008 import build, findings, grid, mix, statements
@@ -26,8 +28,24 @@ from loiter.studies.friebel2008.measured import Measured, Times, Waits
 from loiter.studies.friebel2008.statements import Judge
 from loiter.studies.runner import Order, carry_out
 
-# With such work outside, the virtual CPUs of a guest do not lose their CPUs at the same time.
-TINY = Scale(2, 6_000, 2_000, 21_000, 4, 2, 2, 1_000_000, 1_000_000, (16,), (1, 2), (1, 2, 4), 2)
+TINY = Scale(
+    cpus=2,
+    acquisitions=6_000,
+    hold=2_000,
+    # With such work outside, the virtual CPUs of a guest do not lose their CPUs at the same time.
+    think=21_000,
+    units=4,
+    jobs=2,
+    clients=2,
+    run_us=1_000_000,
+    published_us=1_000_000,
+    thresholds=(16,),
+    guests=(1, 2),
+    times=(1, 2, 4),
+    repetitions=2,
+    window_begins_us=200_000,
+    window_us=5_000,
+)
 
 
 def name_of(case: Case) -> str:
@@ -96,6 +114,44 @@ def test_every_statement_is_judged_and_holds_of_what_is_published() -> None:
 def test_waits_that_differ_are_no_such_waits(key: str, lock: str, mode: str, changed: dict[int, int]) -> None:
     waits = Waits(changed, {log2: n * 2**log2 for log2, n in changed.items()})
     assert verdicts(Told({(lock, mode): waits}))[key] is False
+
+
+def test_waits_may_be_measured_by_what_was_executed_of_them() -> None:
+    """A yielder waits on without a CPU."""
+
+    class Executed(Told):
+        def executed(self, case: Case) -> Waits:
+            return Told().waits(case)
+
+    found = Executed({(grid.TEST_AND_SET, YIELDING): Waits({12: 9000, 16: 150, 24: 9}, {12: 9000, 16: 150, 24: 9})})
+    (whole, executed) = (
+        {each.id: each.holds for each in statements.statements(Judge(found, BUILD, exhibit), exhibit)}
+        for exhibit in ("waits", "executed")
+    )
+    assert whole["statements.yield_removes_group"] is False
+    assert executed["statements.yield_removes_group"] is True
+    assert executed["statements.ticket_cured"] is None, "of other runs"
+    assert [row[:3] for row in findings.executed(found).rows][-1] == (YIELDING, "", "10,050")
+
+
+def test_a_part_of_the_build_has_waits_of_its_own() -> None:
+    class Windowed(Told):
+        def waits(self, case: Case) -> Waits:
+            return Waits({11: 30, 12: 60, 13: 10}, {}) if case.window else super().waits(case)
+
+        def waits_of_each(self, case: Case) -> list[Waits]:
+            return [self.waits(case)]
+
+    assert grid.cases(TINY, "window", [SECTIONS, BUILD]) == [grid.WINDOW]
+    assert grid.WINDOW.label == "build.test_and_set.native.window"
+    assert grid.WINDOW.begins_us(TINY) == 200_000
+    assert "run_us = 205000\n" in grid.WINDOW.file(TINY)
+    points = {each.id: each.ours for each in statements.points(Judge(Windowed(), BUILD, "window"), "window", "")}
+    assert points["wait_histogram.native_share_at_most_2_16_percent"] == 100.0
+    assert points["result.tas.alone.spinning_percent"] is None
+    table = findings.window(Windowed(), TINY)
+    assert table.rows == (("2^11", "30", "30.0"), ("2^12", "60", "90.0"), ("2^13", "10", "100.0"))
+    assert "from 200 to 205 ms" in table.caption
 
 
 @pytest.mark.parametrize(
@@ -314,6 +370,33 @@ def result_of(out: Path, engine: Engine, label: str) -> Result:
     request = host.request(engine, label, case.file(TINY))
     assert request.key(engine)[:16] == path.name.rpartition("-")[2]
     return store.read(path)
+
+
+def counts(request: HostRequest, engine: Engine, path: Path) -> Counter[int]:
+    request.carry_out(engine, lambda facts: True, path)
+    waits: Counter[int] = Counter()
+    for row in store.read(path).rows("waits"):
+        waits[row["log2_cycles"]] += row["waits"]
+    return waits
+
+
+@pytest.mark.simulator
+def test_waits_count_from_where_a_run_begins(tmp_path: Path) -> None:
+    engine = engines.load()
+    whole = host.request(engine, "waits", grid.mode(SECTIONS, TICKET, ALONE).file(replace(TINY, run_us=20_000)))
+    before = replace(whole, file=vms.changed(engine, whole.file, ["host.run_us=8000"]))
+    after = replace(whole, begin_us=8_000)
+    assert len({each.key(engine) for each in (whole, before, after)}) == 3
+    found = {name: counts(each, engine, tmp_path / name) for name, each in
+             {"whole": whole, "before": before, "after": after}.items()}  # fmt: skip
+    assert found["before"].total() > 10
+    assert found["after"].total() > 10
+    assert found["before"] + found["after"] == found["whole"]
+    sets = ["host.machine=opteron48", "host.machine_set=system.clock_mhz=1000"]
+    timed = replace(after, file=vms.changed(engine, whole.file, sets))
+    assert counts(timed, engine, tmp_path / "timed").total() > 10
+    cycles = sum(row["cycles"] for row in store.read(tmp_path / "timed").rows("accounts") if row["context"] == 0)
+    assert cycles == 12_000 * grid.CLOCK_MHZ
 
 
 @pytest.mark.long

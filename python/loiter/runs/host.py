@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,6 +30,9 @@ class HostRequest:
     machine: Machine
     """What guests see, but for harts, memory and clock."""
     file: vms.HostFile
+    begin_us: int = 0
+    """Simulated time up to which the reference engine executes. Waits count from there on, and the cores of
+    `host.machine` execute from there on."""
 
     @property
     def guest(self) -> tuple[str, str]:
@@ -48,6 +53,7 @@ class HostRequest:
             "loiter": {"version": loiter.__version__, "native_sha256": engine.sha256},
             "machine_hash": self.machine.hash,
             "file": self.file.values,
+            "begin_us": self.begin_us,
             "programs": [programs.load(engine, each["program"]).hash for each in guests if each["program"]],
             "images": [cache.find(each["image"]).identity() for each in guests if each["image"]],
         }
@@ -74,13 +80,25 @@ class HostRequest:
             if not progress(facts | {"simulated_seconds": status["cycle"] / clock_hz, "host_seconds": now - began}):
                 raise Interrupted("interrupted")
 
-        made = vms.run(engine, self.file, tell, Console(quiet=True), self.machine.sets)
+        made = self._run(engine, tell)
         for fault in vms.faults(made):
             raise fault
         instructions = sum(row["instructions"] for row in made.result["guests"])
         files = {HOST_FILE: self.file.text.encode(), **vms.encoded(made)}
         store.write_files(path, self._manifest(engine, made, instructions), made.host_seconds, files, replace=False)
         return Finished(made.host_seconds, made.result["cycles"], instructions)
+
+    def _run(self, engine: Engine, tell: Callable[[Json], None]) -> vms.Run:
+        console, sets = Console(quiet=True), self.machine.sets
+        if not self.begin_us:
+            return vms.run(engine, self.file, tell, console, sets)
+        with tempfile.TemporaryDirectory() as folder:
+            there = Path(folder, "begin.snap")
+            lead = vms.Snapshots(save=there, at_us=self.begin_us)
+            vms.run(engine, vms.without_machine(engine, self.file), tell, console, sets, lead)
+            made = vms.run(engine, self.file, tell, console, sets, vms.Snapshots(begin=there))
+        made.result["waits"] = _less(made.result["waits"], made.begun["waits"])
+        return made
 
     def _manifest(self, engine: Engine, made: vms.Run, instructions: int) -> Json:
         said = {name: guest.out.decode(errors="replace") for name, guest in made.linux.items()}
@@ -101,6 +119,22 @@ class HostRequest:
         }
 
 
-def request(engine: Engine, name: str, text: str) -> HostRequest:
+_WAITS_OF = ("guest", "lock_symbol", "log2_cycles")
+
+
+def _less(rows: list[Json], before: list[Json]) -> list[Json]:
+    """Counts of waits without those of before."""
+    known = {tuple(row[name] for name in _WAITS_OF): row for row in before}
+    found = []
+    for row in rows:
+        earlier = known.get(tuple(row[name] for name in _WAITS_OF), {})
+        counts = {name: n - earlier.get(name, 0) for name, n in row.items() if name not in _WAITS_OF}
+        if any(counts.values()):
+            found.append(row | counts)
+    return found
+
+
+def request(engine: Engine, name: str, text: str, begin_us: int = 0) -> HostRequest:
     """The run of a file that is there as text alone; its programs are found by their names."""
-    return HostRequest(machines.load(engine, vms.GUEST_MACHINE), vms.parse(engine, Path(f"{name}.toml"), text))
+    machine, path = machines.load(engine, vms.GUEST_MACHINE), Path(f"{name}.toml")
+    return HostRequest(machine, vms.parse(engine, path, text), begin_us)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from loiter.engine import Engine
 from loiter.results import Result
 from loiter.runs import host
+from loiter.runs.host import HostRequest
 from loiter.runs.worker import Job
 from loiter.studies.base import Curves, Findings, Grid, chosen
 from loiter.studies.friebel2008 import build, findings, grid, statements
-from loiter.studies.friebel2008.grid import SCALES, Case
+from loiter.studies.friebel2008.grid import SCALES, Case, Scale
 from loiter.studies.friebel2008.measured import Measured
 from loiter.studies.friebel2008.statements import Judge
 
@@ -44,15 +45,12 @@ class Friebel2008:
         cases = _cases(scale, exhibit)
         for image in {case.image for case in cases if case.on_linux}:
             build.ensure(image)
-        return [
-            Job(case.label, host.request(engine, case.label, case.file(SCALES[scale])), weight=_weight(case))
-            for case in cases
-        ]
+        return [Job(case.label, _request(engine, case, SCALES[scale]), weight=_weight(case)) for case in cases]
 
     def evaluate(self, results: Mapping[str, Result], scale: str, exhibit: str | None) -> Findings:
         """Histograms, tables, sweeps, and what they say of the statements."""
         found = Measured(results, SCALES[scale])
-        judge = Judge(found, _loads()[-1])
+        judge = Judge(found, _loads()[-1], exhibit)
         return Findings(
             points=statements.points(judge, exhibit, self.citation),
             statements=statements.statements(judge, exhibit),
@@ -79,6 +77,10 @@ def _cases(scale: str, exhibit: str | None) -> list[Case]:
     return [case for case in found if not case.on_linux or build.is_there(case.image)]
 
 
+def _request(engine: Engine, case: Case, scale: Scale) -> HostRequest:
+    return host.request(engine, case.label, case.file(scale), case.begins_us(scale))
+
+
 def _weight(case: Case) -> float:
     return 8.0 if case.on_linux else 1.0
 
@@ -89,6 +91,8 @@ def _grids(found: Measured, scale: str, exhibit: str | None) -> list[Grid]:
         draw(found, load) for name, draw in drawn.items() if exhibit in (None, name) for load in reversed(_loads())
     ]
     of_image: dict[str, tuple[str, Callable[[Measured], Grid]]] = {
+        "executed": (build.IMAGE, findings.executed),
+        "window": (build.IMAGE, lambda each: findings.window(each, SCALES[scale])),
         "queued": (build.QUEUED_IMAGE, findings.queued),
         "fences": (build.IMAGE, findings.fences),
         "cpus": (build.IMAGE, lambda each: findings.more_cpus(each, SCALES[scale])),

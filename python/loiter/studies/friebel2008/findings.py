@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from loiter import reference
 from loiter.studies.base import Curves, Grid
@@ -52,9 +53,27 @@ def _histogram(
 
 def waits(found: Measured, load: str) -> Grid:
     """What the histograms come to."""
+    caption = (
+        f"Test-and-set, {grid.LOADS[load]}. Waits are for a lock that was not free; how many were, Linux does not "
+        "show. Counts are of a run, in the mean of repetitions."
+    )
+    return _waits(found, load, found.waits, Grid(f"waits_{load}", "Waits for locks", caption, (), ()))
+
+
+def executed(found: Measured) -> Grid:
+    """The same by what CPUs executed of them."""
+    caption = (
+        f"Test-and-set, {grid.LOADS[grid.BUILD]}, by the cycles in which CPUs executed who waits. Who has yielded or "
+        "lost its CPU waits for longer. Counts are of a run, in the mean of repetitions."
+    )
+    named = Grid("waits_executed", "Waits for locks, as long as they were executed", caption, (), ())
+    return _waits(found, grid.BUILD, found.executed, named)
+
+
+def _waits(found: Measured, load: str, of: Callable[[Case], Waits], named: Grid) -> Grid:
     rows = []
     for name in MODES:
-        each = found.waits(grid.mode(load, TEST_AND_SET, name))
+        each = of(grid.mode(load, TEST_AND_SET, name))
         long = sum(each.long().values())
         second = f"2^{each.second_mode}" if long else ""
         acquires = "" if load == grid.BUILD else count(found.acquires(grid.mode(load, TEST_AND_SET, name)))
@@ -71,11 +90,20 @@ def waits(found: Measured, load: str) -> Grid:
         "most of these at",
         "their share of the time, %",
     )
+    return replace(named, columns=columns, rows=tuple(rows))
+
+
+def window(found: Measured, scale: Scale) -> Grid:
+    """Waits in a part of the native build, by the power of two of their cycles."""
+    each = found.waits(grid.WINDOW)
+    rows = tuple((f"2^{log2}", count(n), f"{each.share_below(log2 + 1):.1f}") for log2, n in each.counts.items())
+    begins, ends = (us / 1000 for us in (scale.window_begins_us, scale.window_begins_us + scale.window_us))
     caption = (
-        f"Test-and-set, {grid.LOADS[load]}. Waits are for a lock that was not free; how many were, Linux does not "
-        "show. Counts are of a run, in the mean of repetitions."
+        f"Test-and-set, {grid.LOADS[grid.BUILD]} from {begins:g} to {ends:g} ms, on a host that costs nothing: waits "
+        "of 2^n up to 2^(n+1) cycles for locks that were not free. With --set vm:host.machine=MACHINE and --set "
+        "vm:host.clock_mhz=MHZ, its clock, the machine's cores execute that part; their caches are cold when it begins."
     )
-    return Grid(f"waits_{load}", "Waits for locks", caption, columns, tuple(rows))
+    return Grid("waits_window", "Waits for locks, natively", caption, ("cycles", "waits", "up to these, %"), rows)
 
 
 def results(found: Measured, load: str) -> Grid:

@@ -12,6 +12,8 @@ PAPER = "friebel2008"
 
 EXHIBITS = (
     Exhibit("waits", "Waits for locks by their length: native, alone, preempted, yielding"),
+    Exhibit("executed", "Waits for locks by the cycles in which CPUs executed who waits"),
+    Exhibit("window", "Waits for locks natively, in a part of the build that timed cores can go through"),
     Exhibit("results", "Wall time, guest time and spinning, by lock"),
     Exhibit("efficiency", "Gains of guest time and of wall time"),
     Exhibit("queued", "Queued spin locks, plain and para-virtual"),
@@ -91,6 +93,9 @@ class Scale:
     """As many CPUs, and as much to build, as that of these."""
     repetitions: int
     """Of a build as published, which begin at other places of a slice."""
+    window_begins_us: int
+    """In the midst of the build."""
+    window_us: int
 
     @property
     def description(self) -> str:
@@ -106,9 +111,39 @@ class Scale:
 
 
 SCALES = {
-    "quick": Scale(4, 20_000, 2_000, 20_000, 8, 8, 8, 3_000_000, 3_000_000, (10, 16, 22), (1, 2, 4), (1, 2, 4), 2),
+    "quick": Scale(
+        cpus=4,
+        acquisitions=20_000,
+        hold=2_000,
+        think=20_000,
+        units=8,
+        jobs=8,
+        clients=8,
+        run_us=3_000_000,
+        published_us=3_000_000,
+        thresholds=(10, 16, 22),
+        guests=(1, 2, 4),
+        times=(1, 2, 4),
+        repetitions=2,
+        window_begins_us=200_000,
+        window_us=20_000,
+    ),
     "default": Scale(
-        16, 100_000, 2_000, 80_000, 64, 32, 32, 5_000_000, 300_000_000, tuple(range(10, 23, 2)), (1, 2, 3, 4), (1, 2), 5
+        cpus=16,
+        acquisitions=100_000,
+        hold=2_000,
+        think=80_000,
+        units=64,
+        jobs=32,
+        clients=32,
+        run_us=5_000_000,
+        published_us=300_000_000,
+        thresholds=tuple(range(10, 23, 2)),
+        guests=(1, 2, 3, 4),
+        times=(1, 2),
+        repetitions=5,
+        window_begins_us=333_000,
+        window_us=40_000,
     ),
 }
 
@@ -133,6 +168,8 @@ class Case:
     """The CPUs, virtual and not, and the build, of those of the scale."""
     asid_bits: int = ASID_BITS
     """Of the numbers of address spaces of a guest on Linux."""
+    window: bool = False
+    """Whether only the waits of a part of the build count."""
     repetition: int = 0
     """Which of several that differ in where in a slice the guest begins to work."""
 
@@ -141,7 +178,7 @@ class Case:
         """Its name, for people and for the result directory."""
         again = f".again{self.repetition}" if self.repetition else ""
         if self.native:
-            return f"{self.load}.{self.lock}.native{again}"
+            return f"{self.load}.{self.lock}.native{'.window' if self.window else ''}{again}"
         load = f"{self.load}+{self.beside}" if self.beside else self.load
         load = load if self.fences == SBI else f"{load}.{self.fences}"
         larger = f".times{self.times}" if self.times > 1 else ""
@@ -151,6 +188,10 @@ class Case:
     def rests_us(self, scale: Scale) -> int:
         """How long the guest sleeps before it works: repetitions are evenly spread over a slice."""
         return self.repetition * SLICE_US // scale.repetitions
+
+    def begins_us(self, scale: Scale) -> int:
+        """When its waits begin to count."""
+        return scale.window_begins_us if self.window else 0
 
     @property
     def on_linux(self) -> bool:
@@ -172,6 +213,7 @@ class Case:
         costs = "switch_cycles = 0\ncall_cycles = 0" if self.native else ""
         memory_mib = build.MEMORY_MIB * (2 if self.beside else 1) + 64 * self.rivals
         run_us = scale.published_us if replace(self, repetition=0) in modes(BUILD) else scale.run_us
+        run_us = self.begins_us(scale) + scale.window_us if self.window else run_us
         return _HOST.format(scale=scale, case=self, memory_mib=memory_mib, run_us=run_us, costs=costs) + work + rivals
 
 
@@ -249,6 +291,10 @@ def mode(load: str, lock: str, name: str) -> Case:
     return Case(load, lock, rivals=0 if name == ALONE else 1)
 
 
+WINDOW = replace(mode(BUILD, TEST_AND_SET, NATIVE), window=True)
+"""A part of the build with nothing beside it."""
+
+
 def modes(load: str) -> list[Case]:
     """Of the table of results: without and with a rival, and yielding, of both locks."""
     return [mode(load, lock, name) for lock in LOCKS for name in (ALONE, PREEMPTED, YIELDING)]
@@ -258,6 +304,7 @@ def cases(scale: Scale, exhibit: str, loads: Iterable[str]) -> list[Case]:
     """The runs of an exhibit, of the loads that there are."""
     found: list[Case] = []
     of_build: dict[str, Callable[[], list[Case]]] = {
+        "window": lambda: [WINDOW],
         "queued": queued,
         "fences": fences,
         "cpus": lambda: more_cpus(scale),
@@ -265,7 +312,7 @@ def cases(scale: Scale, exhibit: str, loads: Iterable[str]) -> list[Case]:
         "pairs": pairs,
     }
     for load in loads:
-        if exhibit == "waits":
+        if exhibit == "waits" or (exhibit == "executed" and load == BUILD):
             found += repeated(scale, [mode(load, TEST_AND_SET, name) for name in MODES])
         elif exhibit in ("results", "efficiency"):
             found += repeated(scale, modes(load))

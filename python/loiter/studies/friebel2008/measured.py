@@ -151,6 +151,10 @@ class Measured:
         """Of the guest that works, those for locks that were not free, and that have ended. Linux shows no others."""
         return self._waits(self.repetitions(case), _is_lock, _which(case))
 
+    def executed(self, case: Case) -> Waits:
+        """All its waits by the cycles in which CPUs executed who waits: without those in which it had no CPU."""
+        return self._waits(self.repetitions(case), _is_lock, "executed_")
+
     def waits_of_each(self, case: Case) -> list[Waits]:
         """The same of each repetition."""
         return [self._waits([run], _is_lock, _which(case)) for run in self.repetitions(case)]

@@ -28,8 +28,10 @@ Judgement = tuple[bool | None, str]
 class Judge:
     """The measurements of one load, by what the statements are about."""
 
-    def __init__(self, found: Measured, load: str) -> None:
+    def __init__(self, found: Measured, load: str, exhibit: str | None = None) -> None:
         self._found, self._load = found, load
+        self._native = grid.WINDOW if exhibit == "window" else grid.mode(load, TEST_AND_SET, NATIVE)
+        self._waits = found.executed if exhibit == "executed" else found.waits
 
     @property
     def builds(self) -> bool:
@@ -47,7 +49,7 @@ class Judge:
 
     def waits(self, name: str) -> Waits:
         """Its waits."""
-        return self._found.waits(grid.mode(self._load, TEST_AND_SET, name))
+        return self._waits(self._native if name == NATIVE else grid.mode(self._load, TEST_AND_SET, name))
 
     def spread(self, lock: str, name: str, value: Callable[[Times], float]) -> tuple[float, float] | None:
         """Of repetitions."""
@@ -62,9 +64,7 @@ class Judge:
 
     def places(self, value: Callable[[Waits], float]) -> tuple[float, float] | None:
         """Of repetitions, natively."""
-        return interval(
-            [value(each) for each in self._found.waits_of_each(grid.mode(self._load, TEST_AND_SET, NATIVE))]
-        )
+        return interval([value(each) for each in self._found.waits_of_each(self._native)])
 
     def native_waits_short(self) -> Judgement:
         """Most waits are of about 2^12 cycles, and as many as published are shorter than 2^16."""
@@ -153,9 +153,9 @@ class Judge:
         return holds and ticket.spinning_percent > plain.spinning_percent, told
 
 
-WAITS, RESULTS = ("waits",), ("results", "efficiency")
+WAITS, NATIVE_WAITS, RESULTS = ("waits", "executed"), ("waits", "executed", "window"), ("results", "efficiency")
 STATEMENTS: dict[str, tuple[tuple[str, ...], Callable[[Judge], Judgement]]] = {
-    "native_waits_short": (WAITS, Judge.native_waits_short),
+    "native_waits_short": (NATIVE_WAITS, Judge.native_waits_short),
     "guest_alone_as_native": (WAITS, Judge.guest_alone_as_native),
     "second_group": (WAITS, Judge.second_group),
     "few_waits_much_time": (WAITS, Judge.few_waits_much_time),
@@ -192,7 +192,7 @@ def points(judge: Judge, exhibit: str | None, source: str) -> list[Point]:
     """The numbers that do not depend on the size of the work: shares, and places in the histogram. They are a build's:
     of another load nothing is compared with them."""
     tables = judge.builds and exhibit in (None, *RESULTS)
-    histogram = judge.builds and exhibit in (None, *WAITS)
+    histogram = judge.builds and exhibit in (None, *NATIVE_WAITS)
 
     def spins(lock: str, name: str, tolerance: float) -> Point:
         key = f"result.{'tas' if lock == TEST_AND_SET else 'ticket'}.{name}.spinning_percent"
