@@ -7,9 +7,13 @@ table's has a value before of its own; and it may show what else a rule moves, m
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import shlex
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +23,7 @@ import tomlkit
 import typer
 from rich.console import Console
 
-from loiter import cli, engine, studies
+from loiter import cli, engine, resources, studies
 from loiter.errors import Fault
 from loiter.report import terminal
 from loiter.runs import pool
@@ -40,7 +44,7 @@ TABLES = "default"
 _NEARER = 0.1
 """A change that takes away less than this share of the distance is no cause (assumed)."""
 _DECIDING = ("crates/*/src/**/*.rs", "machines/*.toml", "guests/programs/**/*.[cSh]", "guests/runtime/*.[cSh]",
-             "locks/include/loiter/*.h", "reference/*.toml")  # fmt: skip
+             "locks/include/loiter/*.h", "reference/*.toml", "docs/causes/*.patch")  # fmt: skip
 _NO_PART = ROOT / "crates" / "explore"
 """What no study runs."""
 
@@ -65,12 +69,21 @@ class Experiment:
     scale: str
     figure: str | None
     changes: Changes
+    patch: str | None
+    """The file, by its path from the project's folder, of a change to what guests are built from."""
+    instead: str | None
+    """The figure whose runs measure it otherwise, in place of that of the table."""
     recorded: Mapping[str, Any]
 
-    def words(self, changes: Changes) -> list[str]:
-        """The command line of `loiter` that runs it."""
-        figure = ["--figure", self.figure] if self.figure else []
-        return ["study", "run", self.study, "--scale", self.scale, *figure, *changes.options()]
+    def words(self, changes: Changes, figure: str | None) -> list[str]:
+        """The command line of `loiter` that runs a figure of it."""
+        words = ["--figure", figure] if figure else []
+        return ["study", "run", self.study, "--scale", self.scale, *words, *changes.options()]
+
+    @property
+    def measured(self) -> str | None:
+        """The figure by which it shows something."""
+        return self.instead or self.figure
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,10 +93,11 @@ class Experiment:
     @property
     def command(self) -> str:
         """As a person types it; the default scale goes without saying."""
-        words = self.words(self.changes)
+        words = self.words(self.changes, self.measured)
         if self.scale == TABLES:
             del words[3:5]
-        return shlex.join(["loiter", *words])
+        built = f"git apply {self.patch} && make guests && " if self.patch else ""
+        return built + shlex.join(["loiter", *words])
 
     def value(self, kind: str, name: str) -> str:
         """What was recorded, or nothing."""
@@ -105,6 +119,8 @@ def _experiment(entry: Mapping[str, Any]) -> Experiment:
         scale=entry.get("scale", TABLES),
         figure=entry.get("figure"),
         changes=Changes(*(tuple(entry.get(each, ())) for each in ("set", "argument", "append"))),
+        patch=entry.get("patch"),
+        instead=entry.get("instead"),
         recorded=entry.get("recorded", {}),
     )
 
@@ -172,9 +188,9 @@ def complaints(document: str, experiments: Sequence[Experiment]) -> Iterator[str
 def _complaints(each: Experiment, rows: Mapping[str, Row]) -> Iterator[str]:
     if not each.names:
         yield f'"{each.suspect}": explains nothing'
-    if not each.changes:
+    if not (each.changes or each.patch or each.instead):
         yield f'"{each.suspect}": changes nothing'
-    fault = _parse(each)
+    fault = _parse(each) or _applies(each)
     if fault is not None:
         yield f"{each.command}: {fault}"
     for name in each.names:
@@ -194,16 +210,18 @@ def _parse(each: Experiment) -> str | None:
     """Why the command would be refused, if it would."""
     try:
         command: Any = typer.main.get_command(cli.app)
-        context = command.make_context("loiter", each.words(each.changes))
-        words = each.words(each.changes)
+        words = each.words(each.changes, each.measured)
+        context = command.make_context("loiter", list(words))
         while hasattr(command, "resolve_command"):
             name, command, words = command.resolve_command(context, words)
             context = command.make_context(name, list(words), parent=context)
         study = studies.load(each.study)
         if each.scale not in study.scales:
             return f"there is no scale {each.scale}"
-        if each.figure is not None and each.figure not in [exhibit.id for exhibit in study.exhibits]:
-            return f"there is no figure {each.figure}"
+        known = [None, *(exhibit.id for exhibit in study.exhibits)]
+        for figure in (each.figure, each.instead):
+            if figure not in known:
+                return f"there is no figure {figure}"
         each.changes.check(engine.load())
     except Fault as fault:
         return str(fault)
@@ -213,6 +231,33 @@ def _parse(each: Experiment) -> str | None:
             raise
         return str(error.format_message())
     return None
+
+
+def _applies(each: Experiment) -> str | None:
+    """Why its patch cannot be applied, if it has one that cannot."""
+    if each.patch is None:
+        return None
+    found = subprocess.run(["git", "apply", "--check", each.patch], cwd=ROOT, capture_output=True, text=True)
+    return None if found.returncode == 0 else found.stderr.strip()
+
+
+@contextlib.contextmanager
+def patched(patch: str | None) -> Iterator[None]:
+    """Guests are those that are built with the patch meanwhile."""
+    if patch is None:
+        yield
+        return
+    before = resources.GUESTS
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("guests", "locks"):
+            shutil.copytree(ROOT / name, Path(folder, name), ignore=shutil.ignore_patterns("build"))
+        subprocess.run(["git", "apply", ROOT / patch], cwd=folder, check=True)
+        subprocess.run(["make", "-s", "-j", str(pool.cpus()), "-C", "guests"], cwd=folder, check=True)
+        resources.GUESTS = Path(folder, "guests", "build")
+        try:
+            yield
+        finally:
+            resources.GUESTS = before
 
 
 def sources() -> str:
@@ -226,7 +271,10 @@ def sources() -> str:
 
 def run(each: Experiment, console: Console) -> dict[str, dict[str, str]]:
     """Runs an experiment, with and without its changes: before, after and what they show, by name."""
-    before, after = (_carry_out(each, changes, console) for changes in (Changes(), each.changes))
+    before = _carry_out(each, Changes(), each.figure, "", console)
+    with patched(each.patch):
+        guests = f"+{Path(each.patch).stem}" if each.patch else ""
+        after = _carry_out(each, each.changes, each.measured, guests, console)
     found: dict[str, dict[str, str]] = {"before": {}, "after": {}, "shows": {}}
     for name in each.names:
         found["before"][name], found["after"][name] = _value(before, name), _value(after, name)
@@ -235,11 +283,11 @@ def run(each: Experiment, console: Console) -> dict[str, dict[str, str]]:
     return found
 
 
-def _carry_out(each: Experiment, changes: Changes, console: Console) -> Findings:
+def _carry_out(each: Experiment, changes: Changes, figure: str | None, guests: str, console: Console) -> Findings:
     study = studies.load(each.study)
-    out = RESULTS / changes.directory(f"{each.study}-{each.scale}")
-    command = shlex.join(["loiter", *each.words(changes)])
-    order = Order(study, each.scale, each.figure, pool.cpus(), out, command, changes)
+    out = RESULTS / changes.directory(f"{each.study}-{each.scale}{guests}")
+    command = shlex.join(["loiter", *each.words(changes, figure)])
+    order = Order(study, each.scale, figure, pool.cpus(), out, command, changes)
     outcome = carry_out(order, engine.load(), console)
     outcome.raise_failures()
     assert outcome.findings is not None

@@ -13,8 +13,9 @@ import validation
 from rich.console import Console
 
 from loiter import engine as engines
-from loiter import studies
+from loiter import resources, studies
 from loiter.engine import Engine
+from loiter.studies import runner
 from loiter.studies.changes import Changes
 
 DOCUMENT = """# Document
@@ -111,6 +112,8 @@ def test_an_experiment_that_holds_is_no_complaint(files: tuple[Path, Path]) -> N
         ('figure = "table_2"', 'figure = "table_9"', "there is no figure table_9"),
         ('figure = "table_2"', 'scale = "tiny"', "there is no scale tiny"),
         ("columns=4", "columns", "is written key=value"),
+        ('figure = "table_2"', 'instead = "table_9"', "there is no figure table_9"),
+        ('figure = "table_2"', 'patch = "docs/causes/gone.patch"', "gone.patch"),
     ],
 )
 def test_what_is_stale_is_told(files: tuple[Path, Path], before: str, after: str, complaint: str) -> None:
@@ -119,6 +122,41 @@ def test_what_is_stale_is_told(files: tuple[Path, Path], before: str, after: str
     found = complaints(DOCUMENT, text.replace(before, after))
     assert len(found) == 1
     assert complaint in found[0]
+
+
+def test_what_another_figure_measures_is_run_instead(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    files[1].write_text(
+        EXPERIMENT.replace('set = ["t1:system.clock_mhz=2000"]\nargument = ["columns=4"]', 'instead = "table_1"')
+    )
+    (each,) = causes.read()
+    assert each.command == "loiter study run cakarevic2008 --figure table_1"
+    ran: list[str] = []
+
+    def carry_out(order: runner.Order, engine: Engine, console: Console) -> runner.Outcome:
+        ran.append(order.command)
+        return runner.carry_out(order, engine, console)
+
+    monkeypatch.setattr(causes, "carry_out", carry_out)
+    causes.run(each, Console(file=io.StringIO()))
+    assert [command.rpartition(" ")[2] for command in ran] == ["table_2", "table_1"]
+
+
+def test_guests_are_built_with_a_patch_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of sources of one's own."""
+    for name in ("guests", "locks"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "guests/Makefile").write_text("all:\n\tmkdir build\n\tcp ../locks/word build/word\n")
+    (tmp_path / "locks/word").write_text("before\n")
+    (tmp_path / "change.patch").write_text("--- a/locks/word\n+++ b/locks/word\n@@ -1 +1 @@\n-before\n+after\n")
+    monkeypatch.setattr(causes, "ROOT", tmp_path)
+    built = resources.GUESTS
+    with causes.patched("change.patch"):
+        assert built != resources.GUESTS
+        assert (resources.GUESTS / "word").read_text() == "after\n"
+    assert built == resources.GUESTS
+    assert (tmp_path / "locks/word").read_text() == "before\n"
+    with causes.patched(None):
+        assert built == resources.GUESTS
 
 
 def test_an_option_that_is_gone_is_told(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +235,8 @@ def test_what_a_figure_does_not_measure_is_no_value(
 
 def test_what_a_change_shows(engine: Engine, files: tuple[Path, Path]) -> None:
     def shows(before: float, after: float) -> str:
-        findings = causes._carry_out(causes.read()[0], Changes(), Console(file=io.StringIO()))
+        each = causes.read()[0]
+        findings = causes._carry_out(each, Changes(), each.figure, "", Console(file=io.StringIO()))
         (point,) = [each for each in findings.points if each.id == "active.cpi_alone.t1.hash"]
         one, two = (dataclasses.replace(findings, points=[dataclasses.replace(point, ours=value)])
                     for value in (before, after))  # fmt: skip
