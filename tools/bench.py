@@ -16,6 +16,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -41,6 +42,7 @@ QEMU = "qemu-system-riscv64"
 QEMU_ROUNDS = (1_000, 21_000)
 HARTS = 8
 INIT_SAYS = "loiter: init"
+GUESTS_RUN_SECONDS = 5
 
 
 @dataclass(frozen=True)
@@ -309,6 +311,30 @@ def exec_true(repeats: int) -> Row:
     return Row("loiter exec -- /bin/true, from the snapshot", tuple(seconds), SECONDS, "wall time", target=1.5)
 
 
+def two_guests() -> Row:
+    """Times a host of two guests, once: it takes minutes. Both always work."""
+    cpus = ",".join(map(str, range(HARTS)))
+    guests = (
+        ("work", f"task.ticket={cpus} acquisitions=1000000000 think=80000 yield_after=16"),
+        ("rival", f"task.rival={cpus}"),
+    )
+    text = f"[host]\ncpus = {HARTS}\nmemory_mib = 128\nrun_us = {GUESTS_RUN_SECONDS * 1_000_000}\nturn_cycles = 1000\n"
+    text += '[helping]\npolicy = "published"\n'
+    for name, words in guests:
+        text += f'[[guests]]\nname = "{name}"\nprogram = "virtual"\narguments = "{words}"\n'
+        text += f"harts = {HARTS}\nmemory_mib = 64\n"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "two-guests.toml")
+        file.write_text(text)
+        result = json.loads(_output([_loiter(), "vm", str(file), "--json"]))
+    executed = [each["instructions"] for each in result["guests"]]
+    if result["cycles"] < GUESTS_RUN_SECONDS * 1e9 or not all(executed):
+        raise SystemExit(f"two guests: {result['cycles']} cycles and {executed} instructions")
+    name = f"two guests of {HARTS} virtual CPUs on {HARTS} CPUs, {GUESTS_RUN_SECONDS} simulated seconds"
+    seconds = float(result["host_seconds"])
+    return Row(name, (seconds,), SECONDS, f"{sum(executed):,} instructions", target=360)
+
+
 def _loiter() -> str:
     beside = Path(sys.executable).with_name("loiter")
     return str(beside) if beside.exists() else "loiter"
@@ -379,6 +405,7 @@ def main() -> None:
         cases.append(("reference engine against QEMU", lambda: [against_qemu(engine, repeats)]))
     cases.append(("Debian's kernel", lambda: list(boot(repeats))))
     cases.append(("loiter exec", lambda: [exec_true(repeats)]))
+    cases.append(("two guests", lambda: [two_guests()]))
     console = _console()
     rows: list[Row] = []
     with console.status("") as status:
