@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Makes a table of docs/virtual.md: what a waiter whose holder is preempted takes from the siblings of its context.
 
     tools/siblings.py MACHINE...
@@ -120,8 +121,12 @@ def main(machines: list[str]) -> int:
     ways = list(WAYS)
     print(f"| Machine | alone | {' | '.join(ways)} | rival: {' | '.join(ways)} |")
     print(f"|---|{'--:|' * (1 + 2 * len(ways))}")
-    for machine in machines:
-        print(row(machine), flush=True)
+    try:
+        for machine in machines:
+            print(row(machine), flush=True)
+    except subprocess.CalledProcessError as error:
+        # What ran has said why.
+        return error.returncode
     return 0
 
 
