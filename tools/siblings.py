@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -103,14 +103,19 @@ def spread(values: list[float]) -> str:
     return f"{statistics.median(values):.1f} ({min(values):.1f} to {max(values):.1f})"
 
 
-def row(machine: str) -> str:
-    """Of the table."""
+def rows(machine: str) -> tuple[str, str]:
+    """Of the tables: what the guest has, and what its rival."""
     name = "reference engine" if machine == "reference" else f"`{machine}`"
     alone = statistics.median(rate for rate, _ in cases(machine, "pause", rival=""))
     found = {way: list(zip(*cases(machine, way), strict=True)) for way in WAYS}
-    rates = [spread(list(found[way][0])) for way in WAYS]
-    rivals = [f"{statistics.median(found[way][1]):.2f}" for way in WAYS]
-    return f"| {name} | {alone:.1f} | {' | '.join(rates)} | {' | '.join(rivals)} |"
+    rates = [name, f"{alone:.1f}", *(spread(list(found[way][0])) for way in WAYS)]
+    rivals = [name, *(f"{statistics.median(found[way][1]):.2f}" for way in WAYS)]
+    return line(rates), line(rivals)
+
+
+def line(cells: Iterable[str]) -> str:
+    """Of a table."""
+    return f"| {' | '.join(cells)} |"
 
 
 def main(machines: list[str]) -> int:
@@ -118,15 +123,22 @@ def main(machines: list[str]) -> int:
     if not machines:
         print(__doc__, file=sys.stderr)
         return 2
-    ways = list(WAYS)
-    print(f"| Machine | alone | {' | '.join(ways)} | rival: {' | '.join(ways)} |")
-    print(f"|---|{'--:|' * (1 + 2 * len(ways))}")
+    print("Acquisitions in a million cycles\n")
+    print(line(["Machine", "alone", *WAYS]))
+    print(f"|---|{'--:|' * (1 + len(WAYS))}")
+    rivals = []
     try:
         for machine in machines:
-            print(row(machine), flush=True)
+            ours, rival = rows(machine)
+            rivals.append(rival)
+            print(ours, flush=True)
     except subprocess.CalledProcessError as error:
         # What ran has said why.
         return error.returncode
+    print("\nInstructions of the rival a cycle\n")
+    print(line(["Machine", *WAYS]))
+    print(f"|---|{'--:|' * len(WAYS)}")
+    print(*rivals, sep="\n")
     return 0
 
 
