@@ -134,6 +134,16 @@ def test_waits_may_be_measured_by_what_was_executed_of_them() -> None:
     assert [row[:3] for row in findings.executed(found).rows][-1] == (YIELDING, "", "10,050")
 
 
+def test_a_figure_of_linux_alone_names_the_image_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "is_there", lambda image=build.IMAGE: False)
+    study, engine = studies.load(grid.PAPER), engines.load()
+    only = [each.id for each in grid.EXHIBITS if not grid.cases(TINY, each.id, [SECTIONS])]
+    assert {"executed", "window", "queued"} < set(only)
+    for figure in only:
+        with pytest.raises(UserFault, match=f"figure {figure} .* loiter image build friebel2008 "):
+            study.plan(engine, "quick", figure)
+
+
 def test_a_part_of_the_build_has_waits_of_its_own() -> None:
     class Windowed(Told):
         def waits(self, case: Case) -> Waits:

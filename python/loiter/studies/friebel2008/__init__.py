@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from loiter.engine import Engine
+from loiter.errors import UserFault
 from loiter.results import Result
 from loiter.runs import host
 from loiter.runs.host import HostRequest
@@ -43,6 +44,11 @@ class Friebel2008:
     def plan(self, engine: Engine, scale: str, exhibit: str | None) -> list[Job]:
         """One run for each case; those that exhibits share run once."""
         cases = _cases(scale, exhibit)
+        if not cases:
+            missing = [build.built_by(image) for image in build.FRAGMENTS if not build.is_there(image)]
+            raise UserFault(
+                f"figure {exhibit} is of runs on Linux alone. Build what they boot first: {'; '.join(missing)}"
+            )
         for image in {case.image for case in cases if case.on_linux}:
             build.ensure(image)
         return [Job(case.label, _request(engine, case, SCALES[scale]), weight=_weight(case)) for case in cases]
