@@ -24,7 +24,7 @@ pub struct LockUse {
     /// Those of [`Self::waits`] that were for a lock which somebody who would not share it held at the beginning, or got
     /// meanwhile.
     pub contended_waits: Durations,
-    /// Of a virtual CPU, [`Self::waits`] as long as CPUs executed it meanwhile; of other harts nothing.
+    /// Of a virtual CPU, [`Self::waits`] as long as CPUs executed it meanwhile; of other harts each is of no cycle.
     pub executed_waits: Durations,
     /// Acquires of a lock that another hart had acquired last.
     pub moved: u64,
